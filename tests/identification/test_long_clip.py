@@ -11,12 +11,14 @@ from scipy.spatial.transform import Rotation
 import gradsim as gs
 from gradsim.errors import Status
 from gradsim.identification.api import parameter_values
-from gradsim.identification.long_clip import WindowsAnswer
+from gradsim.identification.long_clip import WindowsAnswer, verdict
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multiple_shooting import ShootingProblem, measured_starts
+from gradsim.identification.solvers.multistart import Outcome
 from gradsim.identification.solvers.shooting_windows import Windows
 from gradsim.identification.synthetic import own_steps
 from gradsim.identification.uncertainty.discretization import converge
+from gradsim.identification.uncertainty.residual_diagnostics import first_contact
 from gradsim.identification.unknowns import Space
 from gradsim.numerics import rotation
 from gradsim_reproduction.foreign.rigid_trajectory import Body, Ground, trajectory
@@ -130,6 +132,29 @@ def test_video_of_the_models_own_steps_keeps_them():
     answer, steps = converge(true_answer(Problem(model, own, Space(scene, NAMES)), motion))
     assert steps.video_follows and answer.factor == 1
     assert steps.remainder is None
+
+
+def test_what_windows_leave_is_examined_frame_by_frame():
+    """The model's own motion with noise is white; a swing of three standard deviations within 8 frames is not."""
+    scene = tumbling("rk4", 16)
+    model = gs.Model(scene)
+    with torch.no_grad():
+        motion = model.rollout(parameter_values(scene, TRUTH))
+    noise = SIGMA_X * torch.randn(FRAMES, 3, generator=torch.Generator().manual_seed(1)).double()
+    swing = 3 * SIGMA_X * torch.sin(2 * torch.pi * torch.arange(FRAMES) / 8)[:, None].double()
+    found = []
+    for x in (noise, noise + swing):
+        seen = gs.States("box", motion["box"]["x"][0] + x, motion["box"]["q"][0], SIGMA_X, SIGMA_ANGLE)
+        answer = true_answer(Problem(model, seen, Space(scene, NAMES)), motion)
+        start = answer.segments.u
+        outcome = Outcome(start, start, torch.zeros(1), start[0], 0.0, 1, [])
+        found.append(verdict(answer, None, outcome, 0, noise_known=True))
+    right, wrong = found
+    assert right.status == Status.OK and right.residual_diagnostics.white
+    assert right.residual_diagnostics.contact == first_contact(motion)
+    assert right.residual_diagnostics.counts[WINDOW:] == [6] * (FRAMES - WINDOW)
+    assert wrong.status == Status.MISMATCH and not wrong.residual_diagnostics.white
+    assert wrong.residual_diagnostics.scores["time"] > 5 and "Over all frames" in wrong.residual_diagnostics.words
 
 
 def test_the_estimate_of_the_shift_is_that_of_the_minimum_on_half_the_step():

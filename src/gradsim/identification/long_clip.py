@@ -40,6 +40,15 @@ from gradsim.identification.uncertainty.discretization import (
     with_steps,
 )
 from gradsim.identification.uncertainty.fisher import analyze
+from gradsim.identification.uncertainty.residual_diagnostics import (
+    FrameResiduals,
+    ResidualDiagnostics,
+    by_frame,
+    examine,
+    first_contact,
+    observed_parts,
+    outlier_threshold,
+)
 
 LOOSE = 100.0  # κ of a clip that grows: a gap of a tenth of the body's size costs one unit of χ²
 SEARCHES = 2.0  # effort that the next halving of the step may cost, over that of the search
@@ -259,9 +268,10 @@ def verdict(
     }
     known = all(e.identifiable for e in estimates.values())
     status = Status.OK if known else Status.UNIDENTIFIABLE
-    if not math.isfinite(answer.cost):
+    left = _diagnostics(answer) if math.isfinite(answer.cost) else None
+    if left is None:
         status = Status.FAILED
-    elif noise_known and chi2 > max(MISMATCH, 1 + 5 * math.sqrt(2 / spare)):
+    elif noise_known and (chi2 > max(MISMATCH, 1 + 5 * math.sqrt(2 / spare)) or not left.white):
         status = Status.MISMATCH
     return Fit.of(
         problem,
@@ -274,5 +284,26 @@ def verdict(
         informative=informative,
         seed=seed,
         starts={"count": len(outcome.initial), "converged": 0},
+        residual_diagnostics=left,
         discretization=discretization,
     )
+
+
+def _diagnostics(answer: WindowsAnswer) -> ResidualDiagnostics:
+    """Tests of what windows leave, all frames in a row."""
+    problem, spans, joined = answer.problem, answer.cut.windows.spans(answer.problem.frames), None
+    by_window: list[list[FrameResiduals]] = []
+    contacts = []
+    for (first, last), (trajectory, data, blocks) in zip(spans, answer.cut.linearized(answer.segments), strict=True):
+        joined = joined.then(trajectory) if joined else trajectory
+        by_window.append(by_frame(data, last - first, blocks, outlier_threshold(problem)))
+        contacts += [first + frame for frame in [first_contact(trajectory)] if frame is not None]
+    assert joined is not None
+    whole = observed_parts(problem.observation)
+    whole = whole if len(whole) == len(by_window[0]) else [problem.observation]
+    parts = [
+        FrameResiduals(data, torch.cat([w.r for w in windows]), torch.cat([w.informative for w in windows]))
+        for data, *windows in zip(whole, *by_window, strict=True)
+    ]
+    free = len(problem.space) + answer.segments.nodes[0].numel()
+    return examine(problem, joined, parts, min(contacts, default=None), free, MISMATCH, absorbed=True)

@@ -63,6 +63,17 @@ class Trajectory:
         states = {body: {key: y[:, which] for key, y in state.items()} for body, state in self.states.items()}
         return Trajectory(self.times[which], states, self.values, self.systems, self.scenery)
 
+    def then(self, later: "Trajectory") -> "Trajectory":
+        """That of these frames, and those of another of the same bodies after them; parameters are those of the first, and
+        times go on by its clock.
+        """
+        states = {
+            body: {key: torch.cat([y, later.states[body][key]], 1) for key, y in state.items()}
+            for body, state in self.states.items()
+        }
+        times = torch.cat([self.times, later.times - later.times[0] + 2 * self.times[-1] - self.times[-2]])
+        return Trajectory(times, states, self.values, self.systems, self.scenery)
+
     @property
     def surface(self) -> Surface:
         """Vertices (worlds, frames, n, 3) [m] of all bodies; differentiable."""

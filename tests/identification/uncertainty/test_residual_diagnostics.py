@@ -9,6 +9,7 @@ import pytest
 import torch
 from fit_cases import THROW, THROW_TRUTH, filmed, throw, tossed, true_inner
 
+from gradsim.identification.api import parameter_values
 from gradsim.identification.observation.base import Masks, States
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
@@ -184,3 +185,15 @@ def test_a_stage_of_the_search_that_ends_with_the_flight_shows_it_too():
     left = residual_diagnostics(*landed("paper", 0.05), [])
     found = _words(replace(left, explained=3, white=False), 100.0, 1.2, (100.0, 18))
     assert "first 3 frames alone are explained" in found and "contact of another law" in found
+
+
+@pytest.mark.parametrize("frames, size", [(12, 0.005), (30, 0.03)])
+def test_few_or_wild_residuals_do_not_tell_loud_noise_from_a_wrong_model(frames, size):
+    """A centre in flight wags by 5 or 30 σ, which the model lacks, and so fast that frames do not resemble the next."""
+    scene = throw(frames=30)
+    with torch.no_grad():
+        x = Model(scene).rollout(parameter_values(scene, THROW_TRUTH))["cube"]["x"][0][:frames]
+    wag = size * torch.sin(torch.pi / 2 * torch.arange(frames).double() + 0.6)[:, None]
+    problem = Problem(Model(scene), States("cube", x + wag, None, 1e-3), Space(scene, THROW))
+    found = residual_diagnostics(problem, true_inner(problem, THROW_TRUTH)[0], [])
+    assert found.white and "or the model is wrong" in found.words and "model right" not in found.words

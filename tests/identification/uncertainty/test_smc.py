@@ -237,7 +237,9 @@ def test_a_valley_that_the_cloud_loses_on_the_way_has_its_share(monkeypatch):
 
     def explore(clip, u, axes, rng):
         right = torch.arange(96)[:, None] < 2
-        begun = torch.where(right, 0.6, -0.6) + torch.where(right, 0.05, 0.1) * torch.tensor(rng.standard_normal((96, 5)))
+        begun = torch.where(right, 0.6, -0.6) + torch.where(right, 0.05, 0.1) * torch.tensor(
+            rng.standard_normal((96, 5))
+        )
         cloud = anneal(clip, begun, axes, (1,), rng)
         alone.append((cloud.u[:, 0] > 0).double().mean().item())
         return cloud

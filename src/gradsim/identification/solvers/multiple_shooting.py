@@ -8,14 +8,14 @@ windows become one motion. The start states are eliminated from the Gauss–Newt
 (`clips.eliminate`); every window of every start is a world of one batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import torch
 from torch import Tensor
 
-from gradsim.identification.observation.base import Residual, Sensitivity
+from gradsim.identification.observation.base import Observation, Residual, Sensitivity
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.clip_ensemble import eliminate
 from gradsim.identification.solvers.levenberg_marquardt import (
@@ -115,6 +115,22 @@ class ShootingProblem:
             if inner:
                 self._add_gaps(A, g, trajectories, tangents, along, stiffness, frames, (len(u), count, lanes))
         return A, g
+
+    def linearized(self, segments: Segments) -> Iterator[tuple[Trajectory, Observation, list[tuple[Tensor, Tensor]]]]:
+        """For each window of one start: its frames, what was observed in them, and blocks of residuals and derivatives.
+
+        Residuals (1, m), derivatives (1, m, n + size) by the unknowns and the window's own start state.
+        """
+        frames, lanes = self.problem.frames, len(self.space) + self.windows.size
+        with torch.no_grad():
+            trajectories, tangents, along = self.windows.tangent(segments.u, segments.nodes, frames)
+            self.effort.rollouts += lanes
+            for j, (trajectory, observation, length) in enumerate(self._parts(trajectories, frames, lanes)):
+                rows = _rows(j, segments.nodes.shape[1] + 1, lanes, 1)
+                turned = {name: y[rows] for name, y in along.items()}
+                s = Sensitivity(trajectory, part(tangents, rows, length), turned, lanes)
+                blocks = list(observation.linearize(s, length, "pixels"))
+                yield part(trajectory, slice(0, 1), length), observation, blocks
 
     def reduced(self, segments: Segments, stiffness: float) -> tuple[Tensor, Tensor]:
         """Information (starts, n, n) and gradient (starts, n) of the shared unknowns, the start states eliminated.

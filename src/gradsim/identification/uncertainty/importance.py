@@ -59,14 +59,14 @@ class StudentMixture(NamedTuple):
         n = u.shape[1]
         part = weight[:, None] * torch.softmax(self.log_densities(u), 1)
         share = part.sum(0)
-        own = part / share.clamp(min=1e-300)
-        enough = 1 / own.square().sum(0).clamp(min=1e-300) >= FITTED * n
-        centre = torch.where(enough[:, None], own.T @ u, self.centre)
+        weights = part / share.clamp(min=1e-300)
+        fit = 1 / weights.square().sum(0).clamp(min=1e-300) >= FITTED * n
+        centre = torch.where(fit[:, None], weights.T @ u, self.centre)
         off = u[:, None] - centre
-        covariance = torch.einsum("dk,dki,dkj->kij", own, off, off)
+        covariance = torch.einsum("dk,dki,dkj->kij", weights, off, off)
         margin = 1e-4 * torch.diag_embed(covariance.diagonal(dim1=1, dim2=2)) + 1e-24 * torch.eye(n).double()
         scale, failed = torch.linalg.cholesky_ex(covariance + margin)
-        scale = torch.where((enough & (failed == 0))[:, None, None], scale, self.scale)
+        scale = torch.where((fit & (failed == 0))[:, None, None], scale, self.scale)
         return StudentMixture(share / share.sum(), centre, scale)
 
 

@@ -33,6 +33,8 @@ SLIGHT = (
     0.05  # pixels that an outline may be off for the size of time steps; camera and scale are seldom so nearly right
 )
 HIDDEN = 25.0  # χ² of a video without noise in which an error of five standard deviations may hide
+TELLING = 40  # residuals: a misfit that is half like that of the next frame is then CALM standard deviations from chance
+LOUDEST = 10.0  # times the stated noise; beyond, the model is as likely to be wrong as the statement
 OTHER_LAW = (
     "So look at the contact law and its parameters: the contact of another law, as that of a real ground or of another "
     "engine, may be the cause. Its friction and stiffness are then not numbers of this law; velocities, gravity and air can be "
@@ -96,32 +98,67 @@ def residual_diagnostics(
         return replace(by_clip[k], words=f"Clip {k + 1} of {len(by_clip)} has the most left. {by_clip[k].words}")
     if not hasattr(problem, "model"):
         return None
-    parts = _by_frame(problem, u)
-    counts = torch.stack([informative.flatten(1).sum(1) for _, _, informative in parts]).sum(0)
-    chi2 = torch.stack([(r * informative).square().flatten(1).sum(1) for _, r, informative in parts]).sum(0)
+    blocks = list(problem.jacobian(u[None], problem.frames))
+    parts = by_frame(problem.observation, problem.frames, blocks, outlier_threshold(problem))
     trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
+    explained = _explained(problem, history, limit)
+    return examine(problem, trajectory, parts, first_contact(trajectory), len(u), limit, explained)
+
+
+@dataclass(frozen=True)
+class FrameResiduals:
+    """Part of the data (a camera, or measured states), its residuals by frame, and which of them count.
+
+    Args:
+        data: The part.
+        r: Whitened residuals (frames, ...).
+        informative: Which carry information or contradict the model (frames, ...).
+    """
+
+    data: Observation
+    r: Tensor
+    informative: Tensor
+
+
+def examine(
+    problem: Problem,
+    trajectory: Trajectory,
+    parts: list[FrameResiduals],
+    contact: int | None,
+    free: int,
+    limit: float,
+    explained: int | None = None,
+    absorbed: bool = False,
+) -> ResidualDiagnostics:
+    """Tests of residuals that are known by frame.
+
+    Args:
+        problem: Whose they are.
+        trajectory: The fitted one, of one world.
+        parts: Of all frames.
+        contact: First frame after the first contact; None if nothing touches.
+        free: Number of what was fitted.
+        limit: χ²/N up to which the model explains the data.
+        explained: Number of first frames that are explained when fitted alone; None if unknown.
+        absorbed: Whether as much was fitted as takes a part of the noise: then the rest is correlated negatively, and only
+            positive scores show that the model is wrong.
+    """
+    counts = torch.stack([part.informative.flatten(1).sum(1) for part in parts]).sum(0)
+    chi2 = torch.stack([(part.r * part.informative).square().flatten(1).sum(1) for part in parts]).sum(0)
     noise = (chi2.sum() / counts.sum().clamp(min=1)).sqrt().item()
     if noise < 1 and not (problem.observation.noise_floor(problem.frames).level < EXACT and chi2.sum() > HIDDEN):
         noise = 1.0
-    scored = [_scores(problem, u, data, r / noise, informative) for data, r, informative in parts]
+    scored = [_scores(trajectory, replace(part, r=part.r / noise)) for part in parts]
     names = dict.fromkeys(name for scores, _ in scored for name in scores)
     scores = {k: _together([s[k] for s, _ in scored if k in s]) for k in names}
     shift = next((y for _, y in scored if len(y)), chi2.new_zeros(0, 2))
-    total = (chi2.sum() / max(1.0, counts.sum().item() - len(u))).item()
-    white = all(abs(z) < (NOISE if total <= limit else CALM) for z in scores.values())
+    total = (chi2.sum() / max(1.0, counts.sum().item() - free)).item()
+    most = NOISE if total <= limit else CALM
+    white = all((z if absorbed else abs(z)) < most for z in scores.values())
     per_frame = (chi2 / counts.clamp(min=1)).where(counts > 0, torch.nan).tolist()
-    diagnostics = ResidualDiagnostics(
-        per_frame,
-        counts.int().tolist(),
-        _explained(problem, history, limit),
-        first_contact(trajectory),
-        scores,
-        [(x * noise, y * noise) for x, y in shift.tolist()],
-        white,
-        "",
-    )
-    flight = _mean_square(parts, diagnostics.contact)
-    return replace(diagnostics, words=_words(diagnostics, total, limit, flight))
+    offsets = [(x * noise, y * noise) for x, y in shift.tolist()]
+    found = ResidualDiagnostics(per_frame, counts.int().tolist(), explained, contact, scores, offsets, white, "")
+    return replace(found, words=_words(found, total, limit, _mean_square(parts, contact)))
 
 
 def _total(left: ResidualDiagnostics) -> float:
@@ -161,36 +198,43 @@ def _together(scores: list[float]) -> float:
     return sum(scores) / math.sqrt(len(scores))
 
 
-def _by_frame(problem: Problem, u: Tensor) -> list[tuple[Observation, Tensor, Tensor]]:
-    """Every part of the data, its whitened residuals (frames, ...), and which carry information or contradict the model."""
-    blocks = [(r[0], J[0].abs().amax(1)) for r, J in problem.jacobian(u[None], problem.frames)]
-    r, slope = (torch.cat(part) for part in zip(*blocks, strict=True))
-    informative = (slope > 1e-9 * slope.max().clamp(min=1e-300)) | (r.abs() > outlier_threshold(problem))
-    data = problem.observation
-    parts, shapes = _parts(data), []
+def by_frame(
+    data: Observation, frames: int, blocks: list[tuple[Tensor, Tensor]], threshold: float
+) -> list[FrameResiduals]:
+    """Residuals of every part of the data by frame.
+
+    Args:
+        data: All of it.
+        frames: Their number.
+        blocks: Residuals (1, m) and their derivatives (1, m, unknowns), as `Problem.jacobian` yields them.
+        threshold: |r| from which on a residual contradicts the model though no unknown moves it (`outlier_threshold`).
+    """
+    r = torch.cat([r[0] for r, _ in blocks])
+    slope = torch.cat([J[0].abs().amax(1) for _, J in blocks])
+    informative = (slope > 1e-9 * slope.max().clamp(min=1e-300)) | (r.abs() > threshold)
+    parts, shapes = observed_parts(data), []
     for part in parts:
         images = part.masks.shape if isinstance(part, Masks) else None
-        shapes.append(images or (problem.frames, 6 if getattr(part, "q", None) is not None else 3))
+        shapes.append(images or (frames, 6 if getattr(part, "q", None) is not None else 3))
     sizes = [math.prod(shape) for shape in shapes]
     if sum(sizes) != len(r):  # another kind of data
-        parts, shapes, sizes = [data], [(problem.frames, -1)], [len(r)]
-    blocks = zip(parts, shapes, r.split(sizes), informative.split(sizes), strict=True)
-    return [(part, x.reshape(shape), valid.reshape(shape)) for part, shape, x, valid in blocks]
+        parts, shapes, sizes = [data], [(frames, -1)], [len(r)]
+    split = zip(parts, shapes, r.split(sizes), informative.split(sizes), strict=True)
+    return [FrameResiduals(part, x.reshape(shape), counts.reshape(shape)) for part, shape, x, counts in split]
 
 
-def _parts(data: Observation) -> list[Observation]:
+def observed_parts(data: Observation) -> list[Observation]:
     """One for each camera."""
     return list(getattr(data, "parts", {"": data}).values())
 
 
-def _scores(
-    problem: Problem, u: Tensor, data: Observation, r: Tensor, informative: Tensor
-) -> tuple[dict[str, float], Tensor]:
+def _scores(trajectory: Trajectory, part: FrameResiduals) -> tuple[dict[str, float], Tensor]:
     """Standard scores, and by how much the outline of an image is off (frames, 2) [px]."""
-    if not isinstance(data, Masks):
+    r, informative = part.r, part.informative
+    if not isinstance(part.data, Masks):
         return {"time": _correlation(r, informative, [(1, 0)])}, r.new_zeros(0, 2)
     steps = [(0, 0, 1), (0, 1, 0), (0, 1, 1), (0, 1, -1)]
-    shift, whitened = _shifts(problem, u, data, r)
+    shift, whitened = _shifts(trajectory, part.data, r)
     finite = torch.isfinite(whitened)
     residuals, degrees = whitened.nan_to_num(0.0), max(1, int(finite.sum()))
     spread = 2 / (9 * degrees)  # the cube root of χ² is nearly normal (Wilson & Hilferty 1931)
@@ -203,10 +247,10 @@ def _scores(
     return scores, shift
 
 
-def _shifts(problem: Problem, u: Tensor, data: Masks, r: Tensor) -> tuple[Tensor, Tensor]:
+def _shifts(trajectory: Trajectory, data: Masks, r: Tensor) -> tuple[Tensor, Tensor]:
     """Least-squares shift of each frame's data against the fit (frames, 2) [px], and the same whitened; NaN if unseen."""
     L, b = [], []
-    for first, slope in _outline_slopes(problem, u, data):
+    for first, slope in _outline_slopes(trajectory, data):
         left = r[first : first + len(slope)].flatten(1)
         factor, failed = torch.linalg.cholesky_ex(slope.mT @ slope)
         unseen = (failed > 0) | (factor.diagonal(dim1=1, dim2=2).amin(1) < 1e-9 * slope.abs().max())
@@ -217,13 +261,12 @@ def _shifts(problem: Problem, u: Tensor, data: Masks, r: Tensor) -> tuple[Tensor
     return torch.linalg.solve_triangular(L.mT, whitened, upper=True)[..., 0], whitened[..., 0]
 
 
-def _outline_slopes(problem: Problem, u: Tensor, data: Masks) -> Iterator[tuple[int, Tensor]]:
+def _outline_slopes(trajectory: Trajectory, data: Masks) -> Iterator[tuple[int, Tensor]]:
     """First frame of a block, and derivatives of its whitened masks (frames, pixels, 2) by the image's own shift."""
-    trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
     screen, (faces, convex) = project(data.silhouettes, trajectory)[0], all_faces(trajectory)
     height, width = data.masks.shape[1:]
     step = max(1, CHUNK // (2 * height * width))
-    for first in range(0, problem.frames, step):
+    for first in range(0, len(data.masks), step):
         part = screen[:, first : first + step]
         right_down = torch.eye(2, dtype=torch.float64)[None, :, None, None].expand(1, 2, *part.shape[1:]).contiguous()
         _, slope = coverage_tangent(part, right_down, faces, height, width, convex)
@@ -244,7 +287,7 @@ def _correlation(r: Tensor, valid: Tensor, steps: list[tuple[int, ...]]) -> floa
 
 def _explained(problem: Problem, history: list[dict], limit: float) -> int | None:
     """Most first frames that a stage of the search explained by itself; 0 if none, None if unknown."""
-    robust = any(getattr(part, "loss", GAUSSIAN).kind for part in _parts(problem.observation))
+    robust = any(getattr(part, "loss", GAUSSIAN).kind for part in observed_parts(problem.observation))
     most = 0 if history and not robust else None  # the noise floor of a robust loss is unknown
     for entry in history:
         floor, informative, level = problem.observation.noise_floor(entry["frames"])
@@ -266,10 +309,16 @@ def _words(found: ResidualDiagnostics, chi2_per_n: float, limit: float, flight: 
             f"something small{_size(found)}, which the error bars do not count."
         )
     lands = _lands(found, flight, limit)
+    count, louder = sum(found.counts), math.sqrt(chi2_per_n)
+    if found.white and not lands and (count < TELLING or louder > LOUDEST):
+        return (
+            f"χ²/N = {chi2_per_n:.3g}, and {count} residuals show no correlation. Either the noise is {louder:.2g} times as "
+            "large as stated, or the model is wrong: state the noise as measured, and take more frames."
+        )
     if found.white and not lands:
         return (
             f"χ²/N = {chi2_per_n:.3g}, but what is left is white, so the noise is probably about "
-            f"{math.sqrt(chi2_per_n):.2g} times as large as stated, and the model right."
+            f"{louder:.2g} times as large as stated, and the model right."
         )
     last = len(found.counts) - 1
     known = [(x, k) for k, x in enumerate(found.chi2_per_n) if math.isfinite(x)]
@@ -324,9 +373,12 @@ def _lands(found: ResidualDiagnostics, flight: tuple[float, int], limit: float) 
     return ""
 
 
-def _mean_square(parts: list[tuple[Observation, Tensor, Tensor]], frames: int | None) -> tuple[float, int]:
+def _mean_square(parts: list[FrameResiduals], frames: int | None) -> tuple[float, int]:
     """χ²/N and N of the first frames: of the residuals that carry information, or of all where none does."""
-    first = [(r[:frames].flatten(), informative[:frames].flatten()) for _, r, informative in parts]
+    first = [
+        (r[:frames].flatten(), informative[:frames].flatten())
+        for r, informative in ((part.r, part.informative) for part in parts)
+    ]
     r, informative = (torch.cat(part) for part in zip(*first, strict=True))
     r = r[informative] if informative.any() else r
     return r.square().mean().item() if len(r) else 0.0, len(r)

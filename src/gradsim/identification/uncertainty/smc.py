@@ -85,12 +85,12 @@ def posterior(problem: Problem, u: Tensor, fisher: Tensor, rng: np.random.Genera
         cloud = _explore(problem, minima[0], axes, rng)
         if cloud.phi < 1:
             return cloud.samples(), cloud.phi
-        own = cloud.best_cost
+        annealed = cloud.best_cost
         starts = torch.cat([minima, cloud.passed()])
         valleys = find_valleys(problem, starts)
         cloud.meet(valleys.u, valleys.cost)
         explored.append(_settle(cloud, valleys.mixture(), rng))
-        confirmed = confirmed + 1 if max(own, cost) - explored[-1].best_cost < AGREES else 0
+        confirmed = confirmed + 1 if max(annealed, cost) - explored[-1].best_cost < AGREES else 0
         if confirmed > (valleys.visits.sum() < RUGGED * len(starts)):
             return explored[-1], 1.0
         minima, cost = torch.cat([cloud.best[None], valleys.u]), cloud.best_cost

@@ -73,8 +73,8 @@ def find_valleys(problem: Problem, starts: Tensor) -> Valleys:
             visits[int(apart.argmin())] += 1
         elif len(minima) < MOST:
             minima, visits = [*minima, k], [*visits, 1]
-    kept = rows[minima]
-    return Valleys(people.u[kept], people.cost[kept], information[minima], torch.tensor(visits))
+    people, information = people[rows[minima]], information[minima]
+    return Valleys(people.u, people.cost, information, torch.tensor(visits))
 
 
 def principal_axes(fisher: Tensor) -> Tensor:
