@@ -33,7 +33,7 @@ SLIGHT = (
     0.05  # pixels that an outline may be off for the size of time steps; camera and scale are seldom so nearly right
 )
 HIDDEN = 25.0  # χ² of a video without noise in which an error of five standard deviations may hide
-TELLING = 40  # residuals: a misfit that is half like that of the next frame is then CALM standard deviations from chance
+TELLING = 40  # residuals: a misfit half like that of the next frame is then CALM standard deviations from chance
 LOUDEST = 10.0  # times the stated noise; beyond, the model is as likely to be wrong as the statement
 OTHER_LAW = (
     "So look at the contact law and its parameters: the contact of another law, as that of a real ground or of another "
@@ -157,8 +157,8 @@ def examine(
     white = all((z if absorbed else abs(z)) < most for z in scores.values())
     per_frame = (chi2 / counts.clamp(min=1)).where(counts > 0, torch.nan).tolist()
     offsets = [(x * noise, y * noise) for x, y in shift.tolist()]
-    found = ResidualDiagnostics(per_frame, counts.int().tolist(), explained, contact, scores, offsets, white, "")
-    return replace(found, words=_words(found, total, limit, _mean_square(parts, contact)))
+    left = ResidualDiagnostics(per_frame, counts.int().tolist(), explained, contact, scores, offsets, white, "")
+    return replace(left, words=_words(left, total, limit, _mean_square(parts, contact)))
 
 
 def _total(left: ResidualDiagnostics) -> float:
