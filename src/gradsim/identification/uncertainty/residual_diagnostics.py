@@ -250,7 +250,7 @@ def _scores(trajectory: Trajectory, part: FrameResiduals) -> tuple[dict[str, flo
 def _shifts(trajectory: Trajectory, data: Masks, r: Tensor) -> tuple[Tensor, Tensor]:
     """Least-squares shift of each frame's data against the fit (frames, 2) [px], and the same whitened; NaN if unseen."""
     L, b = [], []
-    for first, slope in _outline_slopes(trajectory, data):
+    for first, slope in outline_slopes(trajectory, data):
         left = r[first : first + len(slope)].flatten(1)
         factor, failed = torch.linalg.cholesky_ex(slope.mT @ slope)
         unseen = (failed > 0) | (factor.diagonal(dim1=1, dim2=2).amin(1) < 1e-9 * slope.abs().max())
@@ -261,7 +261,7 @@ def _shifts(trajectory: Trajectory, data: Masks, r: Tensor) -> tuple[Tensor, Ten
     return torch.linalg.solve_triangular(L.mT, whitened, upper=True)[..., 0], whitened[..., 0]
 
 
-def _outline_slopes(trajectory: Trajectory, data: Masks) -> Iterator[tuple[int, Tensor]]:
+def outline_slopes(trajectory: Trajectory, data: Masks) -> Iterator[tuple[int, Tensor]]:
     """First frame of a block, and derivatives of its whitened masks (frames, pixels, 2) by the image's own shift."""
     screen, (faces, convex) = project(data.silhouettes, trajectory)[0], all_faces(trajectory)
     height, width = data.masks.shape[1:]
