@@ -108,7 +108,7 @@ class FitArguments(RunArguments):
         mask: Mask video; None: silhouettes from the colors.
         seed: Seed of the starts.
         starts: Number of starts.
-        noise: Standard deviation of a pixel's noise in [0, 1]; None: 1/255.
+        noise: Standard deviation of a pixel's noise in [0, 1]; None: 1/255; "auto": estimated from the outlines.
         robust: Loss of the residuals, as in `from_video`.
         ignore: Video whose bright pixels do not count.
         frames: Frames to use, as in `gradsim.video.timing.align_frames`.
@@ -131,7 +131,7 @@ class FitArguments(RunArguments):
     mask: Path | None = None
     seed: int = 0
     starts: int = 16
-    noise: float | None = None
+    noise: float | str | None = None
     robust: str = "gaussian"
     ignore: Path | None = None
     frames: str = ""

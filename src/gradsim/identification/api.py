@@ -30,6 +30,7 @@ from gradsim.identification.solvers.levenberg_marquardt import Population, desce
 from gradsim.identification.solvers.multistart import EXACT, MultistartConfig, Outcome
 from gradsim.identification.uncertainty.discretization import Discretization, refine, with_steps
 from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyze, secant_fisher
+from gradsim.identification.uncertainty.outline import fit_outline
 from gradsim.identification.uncertainty.profile_likelihood import with_profiles
 from gradsim.identification.uncertainty.residual_diagnostics import outlier_threshold, residual_diagnostics
 from gradsim.identification.uncertainty.smc import central, posterior
@@ -117,6 +118,10 @@ def solve(
 ) -> Fit:
     """Search for the best fit of a problem and judge it; arguments as for `least_squares` and `identify`."""
     space, plan, search = problem.space, plan or MultistartConfig(), estimator_named(estimator)
+    if getattr(problem.observation, "outline_noise", False) and (shooting or problem.prior_precision.any()):
+        raise InputError(
+            "noise `auto` is for one shot without priors; state the noise, or remove `shooting` and the priors."
+        )
     if shooting and estimator != LEAST_SQUARES:
         raise InputError(f"multiple shooting has an estimator of its own; remove `shooting` or {estimator!r}.")
 
@@ -202,6 +207,8 @@ def make_fit(
         sampled: Whether to sample the posterior where contact may kink the likelihood.
     """
     space, best, cost = problem.space, outcome.best, outcome.best_cost
+    if getattr(problem.observation, "outline_noise", False) and math.isfinite(cost):
+        return _outline_fit(problem, outcome, discretization, seed)
     fisher, g, chi2, informative = _evidence(problem, best)
     scale = 1.0 if noise_known else max(chi2 / max(1.0, informative - len(space)), 1e-30)
     prior = torch.diag(problem.prior_precision)  # not a residual: not scaled
@@ -256,6 +263,40 @@ def make_fit(
         residual_diagnostics=left,
         discretization=discretization,
         notes=notes,
+        evidence=dict(getattr(problem.observation, "notes", {})) | _contact_law(problem),
+    )
+
+
+def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretization | None, seed: int) -> Fit:
+    """Fit of masks whose outlines are off: error bars and verdict from the outlines (`uncertainty.outline`)."""
+    space = problem.space
+    problem, best, outline = fit_outline(problem, outcome.best)
+    wide = torch.linalg.inv(outline.covariance + 1e-18 * torch.eye(len(space)))
+    wide, _, discretization = with_steps(space, wide, None, discretization, seed)
+    uncertainty = analyze(space, wide, any(scene.pushes for scene in problem.scenes))
+    estimates = _estimates(space, best, uncertainty, None)
+    left = residual_diagnostics(problem, best, outcome.history, MISMATCH)
+    if left is not None:
+        left = replace(left, white=outline.explained, words=outline.words)
+    known = all(e.identifiable for e in estimates.values())
+    status = Status.MISMATCH if not outline.explained else Status.OK if known else Status.UNIDENTIFIABLE
+    for entry in outcome.history:
+        entry.pop("u", None)
+    _, _, chi2, informative = _evidence(problem, best)
+    return Fit.of(
+        problem,
+        outcome,
+        status=status,
+        unknowns=estimates,
+        uncertainty=uncertainty,
+        sigma_reference=getattr(problem.observation, "sigma", 1.0) * math.sqrt(chi2 / max(1.0, informative)),
+        chi2_per_n=outline.excess,
+        informative=informative,
+        seed=seed,
+        residual_diagnostics=left,
+        discretization=discretization,
+        outline=outline.result(),
+        notes=_notes(problem, best),
         evidence=dict(getattr(problem.observation, "notes", {})) | _contact_law(problem),
     )
 

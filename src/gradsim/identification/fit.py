@@ -82,6 +82,8 @@ class Fit:
         nonsmooth: Whether contact kinks the likelihood at the scale of the noise, so that error bars are
             from samples of the posterior.
         residual_diagnostics: Whether the residuals are white, and if not, where and when.
+        outline: Errors of the outlines of masks, where the noise is estimated from them (`--noise auto`); χ²/N is then the mean
+            square of the outline's shifts over what its parts let expect.
         discretization: How far the answer depends on the time step; None where that was not examined.
         shooting: Multiple shooting: windows, which of one shot and windows is the answer, jumps between windows.
         notes: Warnings, such as that the motion forgets its parameters within the clip.
@@ -109,6 +111,7 @@ class Fit:
     nonsmooth: bool = False
     residual_diagnostics: ResidualDiagnostics | None = None
     discretization: Discretization | None = None
+    outline: dict = field(default_factory=dict)
     shooting: dict = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     evidence: dict = field(default_factory=dict)
@@ -203,6 +206,7 @@ class Fit:
                 "wall_seconds": self.wall_seconds,
                 "seed": self.seed,
                 "versions": versions(),
+                **({"outline": self.outline} if self.outline else {}),
                 **({"shooting": self.shooting} if self.shooting else {}),
             }
         )

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
@@ -42,8 +42,10 @@ class Fit(Command):
     """Mask video of the bodies, white on black."""
     window: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: single shooting)")] = None
     """Multiple shooting with windows of N frames, for a long or chaotic clip."""
-    noise: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: 1/255)")] = None
-    """Standard deviation of a pixel's noise, for pixels in [0, 1]."""
+    noise: Annotated[
+        float | Literal["auto"] | None, arg(metavar="SIGMA|auto", help_behavior_hint="(default: 1/255)")
+    ] = None
+    """Standard deviation of a pixel's noise, for pixels in [0, 1]; auto: outlines are off, by what the fit leaves."""
     robust: Annotated[str, arg(metavar="LOSS")] = "gaussian"
     """Robust loss for outlier pixels (occluders, artifacts): gaussian, huber or cauchy."""
     ignore: Annotated[Path | None, arg(metavar="MASK", help_behavior_hint="(default: none)")] = None

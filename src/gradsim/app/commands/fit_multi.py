@@ -20,6 +20,7 @@ from gradsim.identification.fit import Fit
 from gradsim.identification.long_clip import MultipleShooting
 from gradsim.identification.multi_clip import SharedSpace, clip_values, joint_problem
 from gradsim.identification.observation.clip import Clip
+from gradsim.identification.observation.from_video import AUTO
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.uncertainty.discretization import at_answer
@@ -99,7 +100,7 @@ class MultiClipFit(FitJob):
         unknowns: Sequence[str],
         seed: int = 0,
         starts: int = 16,
-        noise: float | None = None,
+        noise: float | str | None = None,
         window: int | None = None,
         robust: str = "gaussian",
         estimator: str = LEAST_SQUARES,
@@ -110,6 +111,8 @@ class MultiClipFit(FitJob):
             raise InputError("--window is for one long clip; leave it out, or fit one clip.")
         if window is not None and estimator != LEAST_SQUARES:
             raise InputError(f"--window has an estimator of its own; remove --window or --estimator {estimator}.")
+        if noise == AUTO and (len(clips) > 1 or window is not None):
+            raise InputError(f"--noise {AUTO} is for one clip of one camera, in one shot; state the noise.")
         self.clips, self.seed, self.starts, self.window = list(clips), seed, starts, window
         self.scenes = [open_scene(clip.scene) for clip in clips]
         self.estimator = estimator

@@ -241,6 +241,7 @@ class Masks:
                 f"{self.weight.max():g}; expected shape {tuple(self.masks.shape)} and finite numbers of at least 0."
             )
         self.notes: dict = {}  # for `result.json`: used, dropped and excluded frames
+        self.outline_noise = False  # noise is estimated from the outlines, and σ is only a scale
         self._counts = (self.weight > 0).double()
         self._cdf = cdf(self.masks * self._counts)
         self._target = target(self.masks, self.weight / self.sigma**2, self.loss)
@@ -322,7 +323,9 @@ class Masks:
         return NoiseFloor(off[clear].square().sum().item(), float((counted & ~clear).sum()), level)
 
     def slice_frames(self, first: int, last: int) -> "Masks":
-        return Masks(self.masks[first:last], self.sigma, self.silhouettes, self.weight[first:last], self.loss)
+        part = Masks(self.masks[first:last], self.sigma, self.silhouettes, self.weight[first:last], self.loss)
+        part.outline_noise = self.outline_noise
+        return part
 
 
 class States:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gradsim.errors import InputError
 from gradsim.identification.observation.base import Observation
-from gradsim.identification.observation.from_video import from_video
+from gradsim.identification.observation.from_video import AUTO, from_video
 from gradsim.identification.observation.multi_view import MultiView
 
 Files = str | Path | Mapping[str, str | Path]
@@ -19,7 +19,8 @@ class Clip:
     Args:
         video: Video file of `camera`; or of several cameras, by the camera's name.
         mask: Mask video, where the colors of the scene are not those of the video; or by the camera's name.
-        noise: Standard deviation of a pixel's noise in [0, 1], before rounding to 8 bits; None: 1/255.
+        noise: Standard deviation of a pixel's noise in [0, 1], before rounding to 8 bits; None: 1/255. "auto": as `from_video`,
+            of one camera.
         robust: Loss of the residuals: "gaussian", or "huber" or "cauchy" against outliers.
         ignore: Video of the same size and clock; its bright pixels do not count.
         frames: Frames to use, such as "0:30" or "!12"; see `gradsim.video.timing.align_frames`.
@@ -29,7 +30,7 @@ class Clip:
 
     video: Files
     mask: Files | None = None
-    noise: float | None = None
+    noise: float | str | None = None
     robust: str = "gaussian"
     ignore: str | Path | None = None
     frames: str = ""
@@ -66,6 +67,8 @@ class Clip:
             )
             for camera, path in videos.items()
         }
+        if self.noise == AUTO and len(parts) != 1:
+            raise InputError(f"noise is `{AUTO}`, which is for one camera; got {len(parts)}. State the noise.")
         return MultiView(parts) if len(parts) != 1 else next(iter(parts.values()))
 
     def _by_camera(self, files: Files | None) -> Mapping[str, str | Path]:

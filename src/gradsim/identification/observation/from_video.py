@@ -18,6 +18,11 @@ from gradsim.video.timing import align_frames, centroids, suspicious_steps
 
 QUANTIZED = 1 / 255 / math.sqrt(12)  # standard deviation of rounding to 8 bits
 NOMINAL = 1 / 255  # default noise of a pixel
+AUTO, OUTLINE = (
+    "auto",
+    0.1,
+)  # noise that is estimated from outlines, and σ meanwhile: an outline half a pixel off, all told
+FEWEST = 8  # frames from which the noise of outlines can be estimated
 OFF_COLOR = 0.1  # RMS distance of pixels from the line between body and background at which a video is refused
 
 
@@ -25,7 +30,7 @@ def from_video(
     scene,
     path: str | Path,
     mask: str | Path | None = None,
-    noise: float | None = None,
+    noise: float | str | None = None,
     camera: str = "camera",
     robust: str = "gaussian",
     ignore: str | Path | None = None,
@@ -39,7 +44,8 @@ def from_video(
         path: Path of the video.
         mask: Mask video of all bodies, of the same size and clock (bright on black; grey levels are coverage). Without
             it the masks follow from the colors: I = B + Σ α (F − B) with the colors F of the bodies and the background B.
-        noise: Standard deviation of a pixel's noise in [0, 1], before rounding to 8 bits. None: 1/255.
+        noise: Standard deviation of a pixel's noise in [0, 1], before rounding to 8 bits. None: 1/255. "auto": outlines are
+            off, alike in neighbouring pixels and in frames; by how much follows from the fit (`uncertainty.outline`).
         camera: Name of the scene's camera.
         robust: Loss of the residuals: "gaussian", or "huber" or "cauchy" against outliers.
         ignore: Video of the same size and clock whose bright pixels are excluded, such as an occluder.
@@ -60,9 +66,13 @@ def from_video(
         raise InputError(f"{path} has one frame; a fit needs at least 2.")
     if mask is not None and background is not None:
         raise InputError("got a mask video (--mask) and a background (--background); give one of them.")
-    stated, noise = noise is not None, NOMINAL if noise is None else noise
-    if not (math.isfinite(noise) and noise > 0):
-        raise InputError(f"noise is {noise}; it must be a standard deviation above 0, such as 1/255 = 0.0039.")
+    outline_noise = noise == AUTO
+    stated, noise = noise is not None and not outline_noise, OUTLINE if outline_noise else noise
+    noise = NOMINAL if noise is None else noise
+    if isinstance(noise, str) or not (math.isfinite(noise) and noise > 0):
+        raise InputError(
+            f"noise is {noise}; expected a standard deviation above 0, such as 1/255 = 0.0039, or `{AUTO}`."
+        )
     sigma, loss = math.hypot(noise, QUANTIZED), robust_loss(robust)
     alignment, notes = align_frames(film, scene.timing.fps, frames), {"loss": loss.name}
     weight = np.ones(film.frames.shape[:3])
@@ -74,18 +84,29 @@ def from_video(
         empty = None if str(background) == "median" else read_background(background)
         subtraction = subtract_background(film.frames, empty, _common_color(scene))
         masks, weight = subtraction.masks, weight * subtraction.weight
-        sigma = subtraction.sigma * (sigma / subtraction.noise if stated else 1.0)
+        if not outline_noise:
+            sigma = subtraction.sigma * (sigma / subtraction.noise if stated else 1.0)
         notes |= {"background": str(background), "film_noise": subtraction.noise}
     elif len(kinds := colors(scene)) > 1:
+        if outline_noise:
+            raise InputError(
+                f"noise is `{AUTO}`, which needs one mask, and the scene's bodies have {len(kinds)} colours; state the noise, or "
+                "give a mask video of all (--mask)."
+            )
         return _labelled_masks(scene, film, path, kinds, sigma, weight, alignment, notes, camera, loss)
     else:
         masks, contrast = _masks_from_color(scene, film.frames, path)
-        sigma /= contrast
+        sigma /= 1.0 if outline_noise else contrast
     alignment.suspected.extend(suspicious_steps(centroids(masks)[alignment.index], alignment))
     weight = weight[alignment.index] * alignment.used[:, None, None]
+    if outline_noise and (count := int(alignment.used.sum())) < FEWEST:
+        raise InputError(
+            f"noise is `{AUTO}`, which needs at least {FEWEST} frames, and {path} has {count} that are used; state the noise."
+        )
     observation = Masks(
         torch.tensor(masks[alignment.index]), sigma, Silhouettes.of(scene, camera), torch.tensor(weight), loss
     )
+    observation.outline_noise = outline_noise
     observation.notes |= alignment.notes() | notes
     return observation
 

@@ -1,0 +1,260 @@
+"""Error bars from masks whose outlines are off: alike in neighbouring pixels, in frames, and everywhere.
+
+Masks of real videos are not images with noise in every pixel. Their outlines lie tenths of a pixel off, by shadows, edges of the
+background, compression and the threshold of the method, and neighbours are off alike. So the residuals of a frame are
+
+    r = b δ + ε,      δ(θ, t) = φ + a₀(t) + Σₖ aₖ(t) cos kθ + bₖ(t) sin kθ      displacement outward [px]
+
+with the length b of the outline in the pixel, and the angle θ about the mask's centre. φ, which is the same everywhere (a mask that
+is fat), is fitted with the unknowns. The harmonics are measured in every frame; k = 1 is a shift. They are noise, of a variance
+for each k and one correlation ρ from frame to frame, estimated from all frames, so the unknowns and φ have the covariance
+
+    H⁻¹ (Σₛₜ Cₛ D ρ^|s−t| Cₜᵀ + σ²_ε H) H⁻¹,      H = Σ JᵀJ, Cₜ = Jₜᵀ Xₜ      X: r by harmonic, D: their variances
+
+A wrong model leaves something else: shifts of the whole outline that go on from frame to frame. Where shifts are larger
+than the next two harmonics, and each frame's is like the next, the motion is not explained.
+"""
+
+import copy
+import math
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.identification.observation.base import Masks
+from gradsim.identification.problem import Problem
+from gradsim.identification.uncertainty.residual_diagnostics import outline_slopes
+
+ITERATIONS = 6  # Gauss–Newton steps of unknowns and offset
+HARMONICS = 6  # of an outline's displacement about its centre; the first is a shift
+COMPARED = 3  # harmonic up to which deformations are compared with shifts
+EXCESS = 4.0  # mean square of shifts over that of the second and third harmonics, above which they are too large
+MEMORY = 3.0  # standard score of the correlation of one frame's shift with the next, above which it is not chance
+WIDEST_OFFSET = 1.0  # offset of the whole outline beyond which the size is wrong, not the mask [px]
+FEWEST = 8  # frames
+
+
+@dataclass(frozen=True)
+class OutlineErrors:
+    """Errors of outlines, estimated from the residuals of masks.
+
+    Args:
+        covariance: Of the unknowns in solver coordinates (unknowns, unknowns).
+        offset: By how much masks are fat everywhere [px].
+        offset_std: Its standard deviation [px].
+        size: RMS displacement of an outline besides [px].
+        shift: RMS shift of a frame's whole outline [px].
+        excess: Its mean square over that of the second and third harmonics.
+        memory: Standard score of the correlation of one frame's shift with the next.
+        correlation: ρ of a harmonic in one frame with the next.
+    """
+
+    covariance: Tensor
+    offset: float
+    offset_std: float
+    size: float
+    shift: float
+    excess: float
+    memory: float
+    correlation: float
+
+    @property
+    def explained(self) -> bool:
+        """True if errors of outlines explain what is left."""
+        moves = self.excess > EXCESS and self.memory > MEMORY
+        return not moves and abs(self.offset) < WIDEST_OFFSET
+
+    @property
+    def words(self) -> str:
+        """Summary in a sentence or two."""
+        text = (
+            f"Outlines are explained to {self.size:.2g} px; masks are "
+            f"{abs(self.offset):.2g} ± {self.offset_std:.1g} px {'wide' if self.offset > 0 else 'narrow'} everywhere."
+        )
+        if abs(self.offset) >= WIDEST_OFFSET:
+            return f"{text} That is more than masks are off: look at size, distance and focal length."
+        if not self.explained:
+            text += (
+                f" But whole outlines are off by {self.shift:.2g} px, {math.sqrt(self.excess):.2g} times as much as they are deformed,"
+                f" and each frame like the next ({self.memory:.0f} σ): the model does not move like the video."
+            )
+        return text
+
+    def result(self) -> dict:
+        """For `result.json`."""
+        entry = asdict(self)
+        del entry["covariance"]
+        return entry | {"explained": self.explained, "words": self.words}
+
+
+def fit_outline(problem: Problem, u: Tensor) -> tuple[Problem, Tensor, OutlineErrors]:
+    """Unknowns and the offset of all outlines, fitted together, and their errors.
+
+    Args:
+        problem: Of one clip and camera with `Masks`; their σ does not matter.
+        u: A minimum (unknowns,).
+
+    Returns:
+        The problem with masks without the offset, its minimum, and the errors.
+
+    Raises:
+        InputError: If outlines are seen in fewer than 8 frames.
+    """
+    data, n = problem.observation, len(u)
+    assert isinstance(data, Masks)
+    offset, low, high = 0.0, problem.space.low, problem.space.high
+    for _ in range(ITERATIONS):
+        frames = _by_frame(problem, u)
+        step = -torch.linalg.pinv(frames.information.sum(0), hermitian=True) @ frames.gradient.sum(0)
+        trial = (u + step[:n]).clamp(low, high), offset + step[n].item()
+        corrected = _without_offset(problem, data, *trial)
+        if not _by_frame(corrected, trial[0]).squares < frames.squares:
+            break
+        problem, (u, offset) = corrected, trial
+    frames = _by_frame(problem, u)
+    modes = frames.modes[frames.visible]
+    if len(modes) < FEWEST:
+        raise InputError(
+            f"outlines are seen in {len(modes)} frames, too few to estimate their errors; expected at least {FEWEST}. State the "
+            "noise (--noise)."
+        )
+    spare = max(0.1, 1 - (n + 1) / (2 * len(modes)))  # of the shifts, which the unknowns followed
+    power, shifts = modes.square().mean(0), modes[:, :2]
+    power[:-1] = power[:-1].unflatten(0, (-1, 2)).mean(1).repeat_interleave(2)
+    power[:2] /= spare
+    memory = (shifts[1:] * shifts[:-1]).sum() / shifts.square().sum().clamp(min=1e-300)
+    unit = modes / power.sqrt().clamp(min=1e-300)
+    correlation = ((unit[1:] * unit[:-1]).mean() / unit.square().mean()).item()
+    correlation = min(0.95, max(0.0, correlation + (1 + 3 * max(0.0, correlation)) / len(modes)))  # of a short series
+    covariance = _covariance(frames, power, correlation)
+    errors = OutlineErrors(
+        covariance[:n, :n],
+        offset,
+        math.sqrt(covariance[n, n].item()),
+        frames.size,
+        power[0].sqrt().item(),
+        (power[0] / power[2 : 2 * COMPARED].mean()).item(),
+        memory.item() * math.sqrt(shifts[1:].numel()),
+        correlation,
+    )
+    return problem, u, errors
+
+
+def _without_offset(problem: Problem, data: Masks, u: Tensor, offset: float) -> Problem:
+    """The problem with masks whose outlines are moved inward by the offset [px]."""
+    with torch.no_grad():
+        trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
+        image = data.silhouettes.union(trajectory.surface, trajectory.values)[0]
+    masks = Masks(data.masks - offset * outline_length(image), data.sigma, data.silhouettes, data.weight, data.loss)
+    masks.notes, masks.outline_noise = data.notes, data.outline_noise
+    corrected = copy.copy(problem)
+    corrected.observation = masks
+    return corrected
+
+
+def outline_length(image: Tensor) -> Tensor:
+    """Length of outline in each pixel (frames, height, width) [px]: the magnitude of the gradient of coverage."""
+    padded = torch.nn.functional.pad(image[:, None], (1, 1, 1, 1), mode="replicate")[:, 0]
+    right = (padded[:, 1:-1, 2:] - padded[:, 1:-1, :-2]) / 2
+    down = (padded[:, 2:, 1:-1] - padded[:, :-2, 1:-1]) / 2
+    return torch.hypot(right, down)
+
+
+class _Frames(NamedTuple):
+    """Sums over the pixels of each frame.
+
+    Args:
+        information: JᵀJ of unknowns and offset (frames, n + 1, n + 1).
+        gradient: Jᵀr (frames, n + 1).
+        by_mode: JᵀX (frames, n + 1, 2 harmonics + 1).
+        modes: Harmonics of the displacement [px]: two of each from the first on, then a₀ (frames, 2 harmonics + 1).
+        visible: Frames in which they can be measured.
+        size: RMS displacement [px].
+        rest: Mean square of residuals that are no harmonics.
+        squares: Σ r².
+    """
+
+    information: Tensor
+    gradient: Tensor
+    by_mode: Tensor
+    modes: Tensor
+    visible: Tensor
+    size: float
+    rest: float
+    squares: float
+
+
+def _by_frame(problem: Problem, u: Tensor) -> _Frames:
+    data, first, parts = problem.observation, 0, []
+    assert isinstance(data, Masks)
+    trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
+    pixels = math.prod(data.masks.shape[1:])
+    for r, J in problem.jacobian(u[None], problem.frames):
+        last = first + r.shape[1] // pixels
+        scale = data.weight[first:last].sqrt() / data.sigma
+        r, J = r[0].unflatten(0, (-1, pixels)), J[0].unflatten(0, (-1, pixels))
+        image = torch.where(scale > 0, r.view_as(scale) / scale.clamp(min=1e-300), 0.0) + data.masks[first:last]
+        slopes = outline_slopes(trajectory.at(slice(first, last)), data.slice_frames(first, last))
+        slope = torch.cat([slope for _, slope in slopes])
+        r, J, slope = (_smooth(y, scale.shape[1:]) for y in (r[..., None], J, slope))
+        r, smooth = r[..., 0], _smooth(image.flatten(1)[..., None], scale.shape[1:])[..., 0]
+        length = (outline_length(smooth.view_as(image)) * scale).flatten(1)
+        angle = _angles(image).flatten(1)
+        waves = [length * wave(k * angle) for k in range(2, HARMONICS + 1) for wave in (torch.cos, torch.sin)]
+        X = torch.cat([slope, torch.stack([*waves, length], 2)], 2)
+        J = torch.cat([J, length[..., None]], 2)
+        parts.append([J.mT @ J, (J.mT @ r[..., None])[..., 0], J.mT @ X, X.mT @ X, (X.mT @ r[..., None])[..., 0],
+                      r.square().sum(1), length.square().sum(1)])  # fmt: skip
+        first = last
+    JJ, Jr, JX, XX, Xr, rr, ll = (torch.cat(part) for part in zip(*parts, strict=True))
+    # parts of an outline that are out of view or hidden leave harmonics that cannot be separated
+    visible = torch.linalg.eigvalsh(XX)[:, 0] > 1e-3 * XX.diagonal(dim1=1, dim2=2).amax()
+    modes = -torch.linalg.solve(
+        torch.where(visible[:, None, None], XX, torch.eye(XX.shape[1]).double()), Xr[..., None]
+    )[..., 0]
+    modes = torch.where(visible[:, None], modes, 0.0)
+    rest = rr + (modes * Xr).sum(1)
+    weight = ll.sum().clamp(min=1e-300)
+    return _Frames(
+        JJ,
+        Jr,
+        JX,
+        modes,
+        visible,
+        (rr[visible].sum() / weight).sqrt().item(),
+        (rest[visible].sum() / weight).item(),
+        rr.sum().item(),
+    )
+
+
+def _covariance(frames: _Frames, power: Tensor, correlation: float) -> Tensor:
+    """Covariance of unknowns and offset (n + 1, n + 1)."""
+    count = len(frames.information)
+    lag = (torch.arange(count)[:, None] - torch.arange(count)).abs().double()
+    noisy = frames.by_mode * power.sqrt()
+    meat = torch.einsum("sim,st,tjm->ij", noisy, correlation**lag, noisy)
+    H = frames.information.sum(0)
+    scale = H.diagonal().clamp(min=1e-300).rsqrt()
+    inverse = torch.linalg.pinv(H * scale[:, None] * scale, hermitian=True, rtol=1e-12) * scale[:, None] * scale
+    return inverse @ (meat + frames.rest * H) @ inverse
+
+
+def _smooth(images: Tensor, size: tuple[int, ...]) -> Tensor:
+    """Images (frames, pixels, n) after a binomial filter of 3 × 3: displacements up to a pixel are then nearly linear."""
+    one = torch.tensor([0.25, 0.5, 0.25]).double()
+    kernel = (one[:, None] * one)[None, None]
+    stacked = images.mT.reshape(-1, 1, *size)
+    padded = torch.nn.functional.pad(stacked, (1, 1, 1, 1), mode="replicate")
+    return torch.nn.functional.conv2d(padded, kernel).reshape(len(images), images.shape[2], -1).mT
+
+
+def _angles(image: Tensor) -> Tensor:
+    """Angle of each pixel about the centre of the mask (frames, height, width) [rad]."""
+    height, width = image.shape[1:]
+    y, x = torch.meshgrid(torch.arange(height).double(), torch.arange(width).double(), indexing="ij")
+    mass = image.sum((1, 2)).clamp(min=1e-9)
+    centre = [((image * axis).sum((1, 2)) / mass)[:, None, None] for axis in (x, y)]
+    return torch.atan2(y - centre[1], x - centre[0])
