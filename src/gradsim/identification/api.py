@@ -219,7 +219,9 @@ def make_fit(
     if sampled and noise_known and bent and noisy:
         rng = np.random.default_rng(seed)
         if type(problem) is Problem:
-            samples, phi = posterior(problem, best, wide, rng)
+            searched = discretization.searched[0] if discretization else problem.model.substeps
+            coarse = problem.with_substeps(searched) if searched < problem.model.substeps else None
+            samples, phi = posterior(problem, best, wide, rng, coarse)
             notes += [FROZEN_NOTE.format(phi)] * (phi < 1) + [DISAGREE_NOTE] * (not samples.agreed)
         else:
             samples = sample(problem, best, principal_axes(wide), rng, checkpoint=checkpoint)

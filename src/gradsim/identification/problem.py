@@ -87,8 +87,12 @@ class Problem:
 
     def refined(self, factor: int) -> Self:
         """The same problem with `factor` times the steps; it counts the same effort."""
+        return self.with_substeps(factor * self.model.substeps)
+
+    def with_substeps(self, substeps: int) -> Self:
+        """The same problem with other steps per frame; it counts the same effort."""
         problem = copy.copy(self)
-        problem.model = self.model.with_substeps(factor * self.model.substeps)
+        problem.model = self.model.with_substeps(substeps)
         return problem
 
     def first_frames(self, frames: int) -> Self:

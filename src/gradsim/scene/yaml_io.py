@@ -86,12 +86,17 @@ def parse(cls: type[S], content: Any, source: str, folder: Path, root: yaml.Node
 
 def save(scene: Node, path: Path) -> None:
     """Write a scene atomically."""
-    content = _plain(scene.model_dump(by_alias=True, exclude_none=True), path.absolute().parent)
-    text = yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
+    text = as_text(scene, path.absolute().parent)
     if not path.absolute().parent.is_dir():
         raise InputError(f"the folder {path.absolute().parent} for {path.name} does not exist; create it first.")
     with atomic_write(path, "w") as file:
         file.write(text)
+
+
+def as_text(scene: Node, folder: Path = Path(), brief: bool = False) -> str:
+    """Text of a scene's file in some folder, from which it names other files; `brief`: without what was not stated."""
+    content = _plain(scene.model_dump(by_alias=True, exclude_none=True, exclude_unset=brief), folder.absolute())
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
 
 
 def library(name: str) -> Path:

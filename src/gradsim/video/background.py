@@ -11,6 +11,7 @@ pixels further inside. σ is estimated from I − B outside of the body.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 
@@ -136,15 +137,22 @@ def _rounded(color: Sequence[float] | np.ndarray) -> list[float]:
 def _noise_and_bodies(frames: np.ndarray, B: np.ndarray) -> tuple[float, np.ndarray]:
     """Noise of a channel, and pixels (T, height, width) that differ from the background by more."""
     difference = frames / 255 - B
-    noise = max(1.4826 * float(np.median(np.abs(difference))), QUANTIZED)  # Gaussian; assumes half the video is static
+    noise = _scale(difference, 0.75)  # assumes that bodies cover less than a quarter of the video
     for _ in range(2):  # the second time without the bodies
         size = np.sqrt((difference**2).mean(-1)) / noise  # 1 for noise
         bodies = np.stack([_hysteresis(s) for s in size])
         static = ~_near(bodies)
         if static.any():
-            noise = max(1.4826 * float(np.median(np.abs(difference[static]))), QUANTIZED)
+            noise = _scale(difference[static], 0.9)
     _check_camera(B, difference, size)
     return noise, bodies
+
+
+def _scale(difference: np.ndarray, quantile: float) -> float:
+    """Standard deviation from quantiles of magnitudes, the larger of two: compression leaves most pixels as they were."""
+    size = np.abs(difference)
+    scales = [float(np.quantile(size, q)) / NormalDist().inv_cdf((1 + q) / 2) for q in (0.5, quantile)]
+    return max(*scales, QUANTIZED)
 
 
 def _hysteresis(size: np.ndarray) -> np.ndarray:

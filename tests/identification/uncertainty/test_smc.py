@@ -265,3 +265,31 @@ def test_jumps_give_valleys_their_masses_where_the_cloud_has_none_of_one():
     draws = cloud.move(12, mixture)
     assert (torch.cat(draws[-20:]) > 0).double().mean().item() == pytest.approx(1 / 3, abs=0.08)
     assert (torch.cat(cloud.move(2)) > 0).double().mean().item() == pytest.approx(1 / 3, abs=0.08)
+
+
+@pytest.mark.parametrize("agreed", [True, False])
+def test_samples_of_fine_steps_come_from_the_valleys_of_coarse_ones(monkeypatch, agreed):
+    """Coarse steps move two valleys by 1, a hundred of their σ, and turn their masses 1 : 2 about; fine ones have 2 : 1."""
+    places = (-40, 0.01, 1e-9), (40, 0.02, 1e-9)
+    fine = problem(lambda u: parabolas(u, *places), n=1)
+    coarse = problem(lambda u: parabolas(u, (-39, 0.02, 1e-9), (41, 0.01, 1e-9)), n=1)
+    rng = np.random.default_rng(14)
+
+    def explore(clip, u, axes, rng):
+        assert clip is coarse
+        begun = torch.where(torch.arange(96) < 48, -39.0, 41.0)[:, None] + 0.01 * torch.tensor(
+            rng.standard_normal((96, 1))
+        )
+        cloud = anneal(clip, begun, axes, (1,), rng)
+        if not agreed:
+            cloud.power = 0.5
+        return cloud
+
+    monkeypatch.setattr(smc, "_explore", explore)
+    found, phi = smc.posterior(fine, torch.tensor([40.0]).double(), 1e4 * torch.eye(1).double(), rng, coarse)
+    right = found.u[:, 0] > 0
+    assert (found.u[right] - 40).abs().max() < 0.2 and (found.u[~right] + 40).abs().max() < 0.2
+    if agreed:
+        assert phi == 1 and right.double().mean().item() == pytest.approx(2 / 3, abs=0.1)
+    else:
+        assert phi == 0.5 and found.best.item() == 40.0 and found.best_cost == pytest.approx(1e-9)

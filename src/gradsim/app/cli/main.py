@@ -20,7 +20,7 @@ from gradsim.app.cli.control import Control
 from gradsim.app.cli.dataset import Dataset
 from gradsim.app.cli.experiments import Demo, Doctor, Reproduce
 from gradsim.app.cli.fit import Compare, Fit
-from gradsim.app.cli.scene import Import, Render, Scenes, Simulate, View
+from gradsim.app.cli.scene import Import, New, Render, Scenes, Simulate, View
 from gradsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _Commands = (
     Annotated[Demo, subcommand("demo")]
     | Annotated[Scenes, subcommand("scenes")]
+    | Annotated[New, subcommand("new")]
     | Annotated[Import, subcommand("import")]
     | Annotated[Simulate, subcommand("simulate")]
     | Annotated[Render, subcommand("render")]

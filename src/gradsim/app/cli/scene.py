@@ -32,6 +32,46 @@ class Scenes(Command):
 
 
 @dataclass(kw_only=True)
+class New(Command):
+    """Write a first scene file for a clip of one moving body, and a picture of it over the clip.
+
+    Two of --size, --focal and --distance give the third; what is not given is guessed, and the file says so.
+    """
+
+    video: Annotated[Positional[Path], arg(metavar="VIDEO")]
+    """The clip: the camera stands still and level, the body moves across the picture."""
+    out: Annotated[Path, arg(metavar="SCENE")]
+    """Scene file (YAML) to write; the picture SCENE.png goes next to it."""
+    start: Annotated[str, arg(name="from", metavar="SCENE")] = "ball"
+    """Library scene or scene file with the body's shape and ground."""
+    size: Annotated[float | None, arg(metavar="METERS", help_behavior_hint="(default: as in the scene)")] = None
+    """Longest side of the body."""
+    focal: Annotated[float | None, arg(metavar="PX", help_behavior_hint="(default: a phone's)")] = None
+    """Focal length."""
+    distance: Annotated[
+        float | None, arg(metavar="METERS", help_behavior_hint="(default: from size and focal length)")
+    ] = None
+    """From the camera to the plane of the motion."""
+    background: Annotated[str, arg(metavar="FILE|median")] = "median"
+    """Image or video of the empty scene, or the median of the clip."""
+    mask: Annotated[
+        Path | None, arg(metavar="VIDEO", help_behavior_hint="(default: what differs from the background)")
+    ] = None
+    """Mask video of the body."""
+    ground: bool = True
+    """The lowest point that the body comes to is the ground; --no-ground: there is none in view."""
+
+    def run(self, out, err):
+        from gradsim.app.commands.new import new
+
+        names = ("start", "mask", "background", "size", "focal", "distance", "ground")
+        with working(err) as progress:
+            text = new(self.video, self.out, **{name: getattr(self, name) for name in names}, progress=progress)
+        out.print(text, highlight=False, soft_wrap=True, markup=False)
+        return DONE
+
+
+@dataclass(kw_only=True)
 class Import(Command):
     """Convert an MJCF, URDF or USD file to a scene file; needs the extra `newton`."""
 

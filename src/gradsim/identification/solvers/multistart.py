@@ -162,6 +162,7 @@ def search(
         checkpoint.save("search", state | {"effort": problem.effort.state()})
 
     stages = list(range(min(plan.first, problem.frames), problem.frames, plan.grow)) if plan.curriculum else []
+    stages = _with_news(problem, stages)
     leapt = bool(history) and history[-1].get("leapt", False)
     for frames in [] if leapt else stages[done:]:
         informative = problem.observation.noise_floor(frames).informative
@@ -225,6 +226,12 @@ def search(
     original = who >= 0
     final[who[original]], cost[who[original]] = people.u[original], people.cost[original]
     return Outcome(initial, final, cost, people.u[k], people.cost[k].item(), iterations, history)
+
+
+def _with_news(problem: Problem, stages: list[int]) -> list[int]:
+    """Stages whose frames carry more information than those of the one before: excluded frames carry none."""
+    informative = [problem.observation.noise_floor(frames).informative for frames in stages]
+    return [frames for k, frames in enumerate(stages) if not k or informative[k] > informative[k - 1]]
 
 
 def solved_cost(problem: Problem, frames: int) -> float:

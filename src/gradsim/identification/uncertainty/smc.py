@@ -27,6 +27,7 @@ with the longest part that looks smooth, but earlier, where valleys have not par
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -65,7 +66,9 @@ RUGGED = 0.6  # share of descents to a valley that counts, below which two cloud
 FROZEN = 0.02  # share of moves accepted below which the cloud no longer follows
 
 
-def posterior(problem: Problem, u: Tensor, fisher: Tensor, rng: np.random.Generator) -> tuple[Samples, float]:
+def posterior(
+    problem: Problem, u: Tensor, fisher: Tensor, rng: np.random.Generator, coarse: Problem | None = None
+) -> tuple[Samples, float]:
     """Samples of the posterior, and the power φ of the rest of the clip that they follow: 1, or less where they froze.
 
     The search and the cloud explored the likelihood independently. Where the best that one met is clearly better than that
@@ -78,23 +81,45 @@ def posterior(problem: Problem, u: Tensor, fisher: Tensor, rng: np.random.Genera
         u: The answer of the search (unknowns,).
         fisher: Information about it, from secants (`secant_fisher`); its axes are moved along, the open ones too.
         rng: Draws everything.
+        coarse: The same problem on longer time steps: explored in place of `problem`, whose samples are drawn from the valleys
+            that were found there. Samples that are not drawn anew are moved as the answer is.
     """
-    axes, cost = principal_axes(fisher), problem.cost(u[None], problem.frames).item()
-    minima, explored, confirmed = u[None], [], 0
+    axes = principal_axes(fisher)
+    if coarse is None:
+        return _explored(problem, u, axes, rng)[:2]
+    start = descend(coarse, Population.at(u[None]), problem.frames, "pixels", DESCENT)[0].u[0]
+    samples, phi, cloud, minima = _explored(coarse, start, axes, rng)
+    if cloud is None:
+        place = lambda v: (v + u - start).clamp(problem.space.low, problem.space.high)
+        cost = problem.cost(u[None], problem.frames).item()
+        return replace(samples, u=place(samples.u), best=u, best_cost=cost), phi
+    fine = cloud.on(problem, u - start)
+    valleys = find_valleys(problem, torch.cat([u[None], minima]))
+    fine.meet(valleys.u, valleys.cost)
+    return _settle(fine, valleys.mixture(), rng), 1.0
+
+
+def _explored(
+    problem: Problem, u: Tensor, axes: Tensor, rng: np.random.Generator
+) -> tuple[Samples, float, "Cloud | None", Tensor]:
+    """Samples, φ, the cloud where one agrees with the search, and all minima (valleys, unknowns)."""
+    cost = problem.cost(u[None], problem.frames).item()
+    minima, samples, confirmed = u[None], [], 0
     for _ in range(1 + MORE):
         cloud = _explore(problem, minima[0], axes, rng)
         if cloud.phi < 1:
-            return cloud.samples(), cloud.phi
+            return cloud.samples(), cloud.phi, None, minima
         annealed = cloud.best_cost
         starts = torch.cat([minima, cloud.passed()])
         valleys = find_valleys(problem, starts)
         cloud.meet(valleys.u, valleys.cost)
-        explored.append(_settle(cloud, valleys.mixture(), rng))
-        confirmed = confirmed + 1 if max(annealed, cost) - explored[-1].best_cost < AGREES else 0
+        samples.append(_settle(cloud, valleys.mixture(), rng))
+        minima = torch.cat([cloud.best[None], valleys.u])
+        confirmed = confirmed + 1 if max(annealed, cost) - samples[-1].best_cost < AGREES else 0
         if confirmed > (valleys.visits.sum() < RUGGED * len(starts)):
-            return explored[-1], 1.0
-        minima, cost = torch.cat([cloud.best[None], valleys.u]), cloud.best_cost
-    return pool(explored, u, rng), 1.0
+            return samples[-1], 1.0, cloud, minima
+        cost = cloud.best_cost
+    return pool(samples, u, rng), 1.0, None, minima
 
 
 def _settle(cloud: "Cloud", valleys: StudentMixture, rng: np.random.Generator) -> Samples:
@@ -286,6 +311,13 @@ class Cloud:
         passed = torch.cat(self._passed)
         return passed[torch.linspace(0, len(passed) - 1, min(len(passed), PASSED)).round().long()]
 
+    def on(self, problem: Problem, shift: Tensor) -> "Cloud":
+        """The same samples, moved by a shift (unknowns,), of the whole clip on other time steps."""
+        u = (self.u + shift).clamp(problem.space.low, problem.space.high)
+        cloud = Cloud(problem, u, self.axes, self.frames, problem.frames, self.rng)
+        cloud.power = 1.0
+        return cloud
+
     def restart(self, u: Tensor) -> None:
         """Take other samples (samples, unknowns) of the whole clip."""
         self.u = u
@@ -300,7 +332,7 @@ class Cloud:
         self._aim(self.goal, goal)
 
     def _aim(self, frames: int, goal: int) -> None:
-        self.goal, self.power = goal, 0.0
+        self.frames, self.goal, self.power = frames, goal, 0.0
         self.stretches = [self.problem.stretch(0, frames), self.problem.stretch(frames, goal)]
         self.part, self.rest = self._costs(self.u)
 

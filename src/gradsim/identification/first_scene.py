@@ -1,0 +1,215 @@
+"""A first scene from a clip: camera, place and speed of one body, from its outline and two known lengths.
+
+A body of mean projected area Ā (a quarter of the surface of a convex body, Cauchy 1841) covers A pixels at
+
+    distance = focal length · √(Ā/A)
+
+so two of size, focal length and distance give the third. The camera looks level along y; the body moves in the plane y = 0,
+where a pixel is distance/focal length wide. A parabola through the first centres gives place and velocity at the first frame.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradsim.errors import InputError
+from gradsim.scene import Scene
+from gradsim.scene.shape import Shape
+
+PHONE = 0.75  # focal length of a phone's main camera over the longer side of its video: 67° wide
+GRAVITY = 9.81  # m/s²
+FIRST = 8  # frames that the parabola goes through
+SHARE = 0.25  # of the median area, below which a body is partly hidden
+OPAQUE = 0.5  # coverage from which a pixel is of the body
+MARGIN = 0.5 * math.sqrt(math.pi)  # change of √area by half a pixel all round [px]
+LENGTHS = ("radius", "size", "height", "tube_radius", "scale")  # of shapes
+
+
+@dataclass(frozen=True)
+class Regions:
+    """The largest moving region of each frame.
+
+    Args:
+        frames: Indices of the frames where it is whole.
+        centre: Columns and rows (frames, 2) [px].
+        area: (frames,) [px²].
+        lowest: Row of its lowest point (frames,) [px].
+    """
+
+    frames: np.ndarray
+    centre: np.ndarray
+    area: np.ndarray
+    lowest: np.ndarray
+
+
+def regions(masks: np.ndarray) -> Regions:
+    """Regions of masks (frames, height, width) that do not touch the border and are not much smaller than most.
+
+    Raises:
+        InputError: If there are fewer than 3.
+    """
+    from scipy import ndimage
+
+    rows = []
+    for k, mask in enumerate(masks):
+        labels, count = ndimage.label(mask > OPAQUE)
+        if not count:
+            continue
+        largest = labels == 1 + int(np.argmax(np.bincount(labels.ravel())[1:]))
+        cover = np.where(ndimage.binary_dilation(largest), mask.clip(0, 1), 0.0)
+        if largest[0].any() or largest[-1].any() or largest[:, 0].any() or largest[:, -1].any():
+            continue
+        y, x = np.nonzero(cover)
+        weight = cover[y, x]
+        bottom = y[weight > OPAQUE].max() + 1.0
+        rows.append((k, (x + 0.5) @ weight / weight.sum(), (y + 0.5) @ weight / weight.sum(), weight.sum(), bottom))
+    area = np.array([row[3] for row in rows])
+    whole = [row for row in rows if row[3] > SHARE * np.median(area)]
+    if len(whole) < 3:
+        raise InputError(
+            f"a moving body is whole and off the border in {len(whole)} of {len(masks)} frames; expected 3 or more. Give a "
+            "background (--background) or masks (--mask), or film from farther away."
+        )
+    table = np.array(whole)
+    return Regions(table[:, 0].astype(int), table[:, 1:3], table[:, 3], table[:, 4])
+
+
+@dataclass(frozen=True)
+class FirstScene:
+    """A scene, and where its numbers come from.
+
+    Args:
+        scene: The scene.
+        sources: One sentence for each part.
+    """
+
+    scene: Scene
+    sources: dict[str, str]
+
+
+def first_scene(
+    start: Mapping[str, Any],
+    found: Regions,
+    size: tuple[int, int],
+    fps: float,
+    frames: int,
+    body_size: float | None = None,
+    focal: float | None = None,
+    distance: float | None = None,
+    grounded: bool = True,
+) -> FirstScene:
+    """Place the body of a scene as it is in a clip.
+
+    Args:
+        start: Content of a scene file with one rigid body; its shape, mass and ground are kept.
+        found: Where the body is.
+        size: Width and height of the clip [px].
+        fps: Frames per second.
+        frames: Number of frames.
+        body_size: Longest side of the body [m]; None: as in `start`, or from focal length and distance if both are given.
+        focal: Focal length [px]; None: from size and distance, or that of a phone.
+        distance: From the camera to the plane of the motion [m]; None: from size and focal length.
+        grounded: Whether the lowest point that the body comes to is the ground, z = 0; else the lower edge of the picture is.
+
+    Raises:
+        InputError: If the scene has no single rigid body, or a length is not above 0.
+    """
+    for option, value in (("size", body_size), ("focal length", focal), ("distance", distance)):
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise InputError(f"the {option} is {value}; it must be above 0.")
+    name, body = _body(start)
+    sources = {}
+    shape = Shape.model_validate(body["shape"])
+    extent = float(np.ptp(shape.mesh().vertices, axis=0).max())
+    off = np.hypot(*(found.centre - np.array(size) / 2).T)
+    slant = np.cos(np.arctan(off / (focal or PHONE * max(size))))  # a ball off the axis covers 1/cos as much
+    typical = math.sqrt(float(np.median(found.area * slant)))  # px
+    rough = f"± {100 * MARGIN / typical:.1g} %, if masks are half a pixel wide"
+    if body_size is None and focal is not None and distance is not None:
+        factor = typical * distance / focal / _projected(shape)
+        sources["size"] = f"{factor * extent:.3g} m, from focal length, distance and outline: {rough}"
+    else:
+        factor = (body_size or extent) / extent
+        sources["size"] = f"{factor * extent:.3g} m, " + ("as given" if body_size else "A GUESS: measure it (--size)")
+    across = factor * _projected(shape)  # m
+    if focal is None:
+        focal = typical * distance / across if distance is not None else PHONE * max(size)
+        guess = "A GUESS, as of a phone: give --focal, or --distance"
+        sources["focal length"] = f"{focal:.4g} px, " + (
+            f"from size, distance and outline: {rough}" if distance is not None else guess
+        )
+    else:
+        sources["focal length"] = f"{focal:.4g} px, as given"
+    sources["distance"] = "as given" if distance is not None else f"from size, focal length and outline: {rough}"
+    distance = focal * across / typical if distance is None else distance
+    sources["distance"] = f"{distance:.3g} m, {sources['distance']}"
+    pixel = distance / focal
+    low = float(found.lowest.max()) if grounded else float(size[1])
+    height = (low - size[1] / 2) * pixel
+    sources["ground"] = "z = 0 is " + (
+        "the lowest point that the body comes to" if grounded else "the picture's lower edge"
+    )
+    place, velocity = _launch(found, size, fps, pixel, height)
+    sources["place"] = f"of frame 0, from a parabola through the {min(FIRST, len(found.frames))} first centres"
+    content = dict(start) | {
+        "name": start.get("name", "clip"),
+        "timing": {"fps": fps, "frames": frames},
+        "bodies": {
+            name: {key: value for key, value in body.items() if key not in ("velocity", "rotation_vector", "colour")}
+            | {"shape": _scaled(body["shape"], factor), "position": place, "velocity": velocity}
+        },
+        "camera": {
+            "size": list(size),
+            "focal": round(focal, 2),
+            "look_at": {"eye": [0.0, round(-distance, 4), round(height, 4)], "target": [0.0, 0.0, round(height, 4)]},
+        },
+    }
+    if not grounded:
+        content.pop("ground", None)
+    content.pop("background", None)
+    return FirstScene(Scene.parse(content), sources)
+
+
+def _body(start: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    bodies = start.get("bodies", {})
+    rigid = [name for name, body in bodies.items() if body.get("kind", "rigid") == "rigid" and "shape" in body]
+    if len(bodies) != 1 or len(rigid) != 1:
+        raise InputError(
+            f"the scene to start from has the bodies {', '.join(bodies) or 'none'}; expected one rigid body, as in `ball` or "
+            "`cube`. Add others to the file that is written."
+        )
+    return rigid[0], bodies[rigid[0]]
+
+
+def _projected(shape: Shape) -> float:
+    """√ of the mean projected area of a shape's convex hull [m]: a quarter of its surface."""
+    from scipy.spatial import ConvexHull
+
+    return math.sqrt(ConvexHull(shape.mesh().vertices).area / 4)
+
+
+def _scaled(shape: Mapping[str, Any], factor: float) -> dict[str, Any]:
+    """A shape whose lengths are `factor` times as large."""
+    times = lambda y: [times(part) for part in y] if isinstance(y, list | tuple) else float(f"{factor * y:.6g}")
+    plain = Shape.model_validate(shape).model_dump(exclude_none=True, exclude_unset=True)
+    return {
+        kind: {key: times(value) if key in LENGTHS else value for key, value in lengths.items()}
+        for kind, lengths in plain.items()
+    }
+
+
+def _launch(found: Regions, size: tuple[int, int], fps: float, pixel: float, height: float) -> tuple[list, list]:
+    """Position [m] and velocity [m/s] at frame 0."""
+    first = slice(0, FIRST)
+    t = found.frames[first] / fps
+    x = (found.centre[first, 0] - size[0] / 2) * pixel
+    z = height - (found.centre[first, 1] - size[1] / 2) * pixel
+    line = np.stack([np.ones_like(t), t], 1)
+    falls = lambda y: float(np.sum((y - line @ np.linalg.lstsq(line, y)[0]) ** 2))
+    fall = GRAVITY / 2 * t**2
+    free = falls(z + fall) < falls(z)  # a body that rests or rolls does not fall
+    (x0, vx), (z0, vz) = (np.linalg.lstsq(line, y)[0] for y in (x, z + fall if free else z))
+    return [round(float(x0), 4), 0.0, round(float(z0), 4)], [round(float(vx), 3), 0.0, round(float(vz), 3)]
