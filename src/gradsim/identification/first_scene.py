@@ -25,6 +25,7 @@ FIRST = 8  # frames that the parabola goes through
 SHARE = 0.25  # of the median area, below which a body is partly hidden
 OPAQUE = 0.5  # coverage from which a pixel is of the body
 MARGIN = 0.5 * math.sqrt(math.pi)  # change of √area by half a pixel all round [px]
+ABOVE = 1e-3  # height at which a body that rests in the first frame starts [m]
 LENGTHS = ("radius", "size", "height", "tube_radius", "scale")  # of shapes
 
 
@@ -153,6 +154,9 @@ def first_scene(
         "the lowest point that the body comes to" if grounded else "the picture's lower edge"
     )
     place, velocity = _launch(found, size, fps, pixel, height)
+    below = factor * float(-shape.mesh().vertices[:, 2].min()) - place[2]
+    if grounded and below > 0:  # outlines are off, and a body must not start in the ground
+        height, place[2] = height + below + ABOVE, round(place[2] + below + ABOVE, 4)
     sources["place"] = f"of frame 0, from a parabola through the {min(FIRST, len(found.frames))} first centres"
     content = dict(start) | {
         "name": start.get("name", "clip"),
