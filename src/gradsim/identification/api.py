@@ -277,21 +277,23 @@ def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretizat
     wide, _, discretization = with_steps(space, wide, None, discretization, seed)
     uncertainty = analyze(space, wide, any(scene.pushes for scene in problem.scenes))
     estimates = _estimates(space, best, uncertainty, None)
+    _, _, chi2, informative = _evidence(problem, best)
+    scale = max(chi2 / max(1.0, informative), 1e-300)
     left = residual_diagnostics(problem, best, outcome.history, MISMATCH)
     if left is not None:
-        left = replace(left, white=outline.explained, words=outline.words)
+        by_frame = [x / scale for x in left.chi2_per_n]
+        left = replace(left, chi2_per_n=by_frame, white=outline.explained, words=outline.words)
     known = all(e.identifiable for e in estimates.values())
     status = Status.MISMATCH if not outline.explained else Status.OK if known else Status.UNIDENTIFIABLE
     for entry in outcome.history:
         entry.pop("u", None)
-    _, _, chi2, informative = _evidence(problem, best)
     return Fit.of(
         problem,
         outcome,
         status=status,
         unknowns=estimates,
         uncertainty=uncertainty,
-        sigma_reference=getattr(problem.observation, "sigma", 1.0) * math.sqrt(chi2 / max(1.0, informative)),
+        sigma_reference=getattr(problem.observation, "sigma", 1.0) * math.sqrt(scale),
         chi2_per_n=outline.excess,
         informative=informative,
         seed=seed,

@@ -56,6 +56,9 @@ def test_a_wavy_outline_gives_error_bars_that_hold_and_its_width():
         assert abs(e.value - true) < 4 * e.std and e.std < 0.02 * abs(true)
     outline = fit.result()["outline"]
     assert outline["offset"] == pytest.approx(WIDE, abs=0.15) and outline["size"] == pytest.approx(WAVY, abs=0.1)
+    assert fit.residual_diagnostics is not None and np.nanmean(fit.residual_diagnostics.chi2_per_n) == pytest.approx(
+        1, abs=0.1
+    )
     assert outline["explained"] and f"{outline['size']:.2g} px" in outline["words"]
 
 
