@@ -121,7 +121,16 @@ def test_bodies_of_too_many_or_too_like_colours_need_a_mask(tmp_path, frames):
             from_video(of_colours(*more), path)
 
 
-@pytest.mark.parametrize("noise", [0.0, -0.1, math.nan, math.inf])
+def test_noise_of_outlines_needs_one_mask_and_some_frames(tmp_path, frames):
+    path = written(tmp_path / "v.webm", frames)
+    assert from_video(SCENE, path, noise="auto").outline_noise and not from_video(SCENE, path).outline_noise
+    with pytest.raises(InputError, match="needs at least 8 frames, and .* has 5 that are used"):
+        from_video(SCENE, path, noise="auto", frames="0:5")
+    with pytest.raises(InputError, match="needs one mask, and the scene's bodies have 2 colours"):
+        from_video(of_colours([0.9, 0.1, 0.1]), path, noise="auto")
+
+
+@pytest.mark.parametrize("noise", [0.0, -0.1, math.nan, math.inf, "loud"])
 def test_noise_has_to_be_a_standard_deviation(tmp_path, frames, noise):
     with pytest.raises(InputError, match="standard deviation"):
         from_video(SCENE, written(tmp_path / "v.webm", frames), noise=noise)
