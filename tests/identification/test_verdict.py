@@ -92,7 +92,7 @@ def gaussian_posterior(monkeypatch):
     """The posterior of a flight, drawn exactly, in place of the Markov chains; draws by standard deviation."""
     drawn = {}
 
-    def posterior(problem, u, fisher, rng):
+    def posterior(problem, u, fisher, rng, coarse=None):
         s = problem.observation.sigma_x / root_of_times(problem.frames)
         drawn[s] = u + s * torch.tensor(rng.standard_normal((20_000, len(u))))
         return Samples(drawn[s], u, math.inf, 1.0), 1.0
