@@ -83,6 +83,7 @@ def test_what_outlines_cannot_be_estimated_for_is_refused():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_intervals_of_wavy_outlines_hold_the_truth():
     """40 films, three unknowns each: 114 of 120 at 95 %, whose standard deviation is 4 where a film's three go together."""
     held, scores = [], []
