@@ -10,8 +10,9 @@ from wavy_ball import ANGLES, NAMES, centres, masks, scene, waves
 import gradsim as gs
 from gradsim.errors import InputError, Status
 from gradsim.identification.api import model_for
+from gradsim.identification.observation.base import Masks
 from gradsim.identification.problem import Problem
-from gradsim.identification.uncertainty.outline import HARMONICS, _by_frame, outline_length
+from gradsim.identification.uncertainty.outline import HARMONICS, _by_frame, fit_outline, outline_length
 from gradsim.identification.unknowns import Space
 
 TRUTH = (1.0, 4.0, -9.81)
@@ -95,3 +96,17 @@ def test_intervals_of_wavy_outlines_hold_the_truth():
             held.append(e.interval95[0] <= true <= e.interval95[1])
             scores.append((e.value - true) / e.std)
     assert 0.88 <= np.mean(held) <= 1 and 0.7 < np.sqrt(np.mean(np.square(scores))) < 1.3
+
+
+def test_error_bars_do_not_depend_on_the_sigma_of_the_masks():
+    """σ is a scale: residuals and derivatives are divided by it, and errors of outlines are in pixels."""
+    seen = masks(centres(12, TRUTH), WAVY * waves(12, 5.0, 0.5, np.random.default_rng(2)))
+    space = Space(scene(12), NAMES)
+    model, covariances = model_for(scene(12), space), []
+    for sigma in (0.1, 0.01):
+        seen = Masks(seen.masks, sigma, seen.silhouettes)
+        seen.outline_noise = True
+        covariances.append(
+            fit_outline(Problem(model, seen, space), space.inner(torch.tensor([TRUTH]).double())[0])[2].covariance
+        )
+    assert torch.allclose(covariances[0], covariances[1], rtol=1e-6)

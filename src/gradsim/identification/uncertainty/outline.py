@@ -9,7 +9,9 @@ with the length b of the outline in the pixel, and the angle θ about the mask's
 is fat), is fitted with the unknowns. The harmonics are measured in every frame; k = 1 is a shift. They are noise, of a variance
 for each k and one correlation ρ from frame to frame, estimated from all frames, so the unknowns and φ have the covariance
 
-    H⁻¹ (Σₛₜ Cₛ D ρ^|s−t| Cₜᵀ + σ²_ε H) H⁻¹,      H = Σ JᵀJ, Cₜ = Jₜᵀ Xₜ      X: r by harmonic, D: their variances
+    H⁻¹ (Σₛₜ Cₛ D ρ^|s−t| Cₜᵀ + σ²_ε Σ Jᵀb²J) H⁻¹,      H = Σ JᵀJ, Cₜ = Jₜᵀ Xₜ      X: r by harmonic, D: their variances
+
+where σ_ε [px] is the displacement that is no harmonic, of each pixel by itself.
 
 A wrong model leaves something else: shifts of the whole outline that go on from frame to frame. Where shifts are larger
 than the next two harmonics, and each frame's is like the next, the motion is not explained.
@@ -106,15 +108,15 @@ def fit_outline(problem: Problem, u: Tensor) -> tuple[Problem, Tensor, OutlineEr
     data, n = problem.observation, len(u)
     assert isinstance(data, Masks)
     offset, low, high = 0.0, problem.space.low, problem.space.high
+    frames = _by_frame(problem, u)
     for _ in range(ITERATIONS):
-        frames = _by_frame(problem, u)
         step = -torch.linalg.pinv(frames.information.sum(0), hermitian=True) @ frames.gradient.sum(0)
         trial = (u + step[:n]).clamp(low, high), offset + step[n].item()
         corrected = _without_offset(problem, data, *trial)
-        if not _by_frame(corrected, trial[0]).squares < frames.squares:
+        after = _by_frame(corrected, trial[0])
+        if not after.squares < frames.squares:
             break
-        problem, (u, offset) = corrected, trial
-    frames = _by_frame(problem, u)
+        problem, (u, offset), frames = corrected, trial, after
     modes = frames.modes[frames.visible]
     if len(modes) < FEWEST:
         raise InputError(
@@ -173,8 +175,9 @@ class _Frames(NamedTuple):
         modes: Harmonics of the displacement [px]: two of each from the first on, then a₀ (frames, 2 harmonics + 1).
         visible: Frames in which they can be measured.
         size: RMS displacement [px].
-        rest: Mean square of residuals that are no harmonics.
+        rest: Mean square of displacements that are no harmonics [px²].
         squares: Σ r².
+        by_pixel: Jᵀb²J (n + 1, n + 1).
     """
 
     information: Tensor
@@ -185,6 +188,7 @@ class _Frames(NamedTuple):
     size: float
     rest: float
     squares: float
+    by_pixel: Tensor
 
 
 def _by_frame(problem: Problem, u: Tensor) -> _Frames:
@@ -207,9 +211,9 @@ def _by_frame(problem: Problem, u: Tensor) -> _Frames:
         X = torch.cat([slope, torch.stack([*waves, length], 2)], 2)
         J = torch.cat([J, length[..., None]], 2)
         parts.append([J.mT @ J, (J.mT @ r[..., None])[..., 0], J.mT @ X, X.mT @ X, (X.mT @ r[..., None])[..., 0],
-                      r.square().sum(1), length.square().sum(1)])  # fmt: skip
+                      r.square().sum(1), length.square().sum(1), (J * length[..., None]).mT @ (J * length[..., None])])  # fmt: skip
         first = last
-    JJ, Jr, JX, XX, Xr, rr, ll = (torch.cat(part) for part in zip(*parts, strict=True))
+    JJ, Jr, JX, XX, Xr, rr, ll, JLLJ = (torch.cat(part) for part in zip(*parts, strict=True))
     # parts of an outline that are out of view or hidden leave harmonics that cannot be separated
     visible = torch.linalg.eigvalsh(XX)[:, 0] > 1e-3 * XX.diagonal(dim1=1, dim2=2).amax()
     modes = -torch.linalg.solve(
@@ -227,6 +231,7 @@ def _by_frame(problem: Problem, u: Tensor) -> _Frames:
         (rr[visible].sum() / weight).sqrt().item(),
         (rest[visible].sum() / weight).item(),
         rr.sum().item(),
+        JLLJ.sum(0),
     )
 
 
@@ -239,7 +244,7 @@ def _covariance(frames: _Frames, power: Tensor, correlation: float) -> Tensor:
     H = frames.information.sum(0)
     scale = H.diagonal().clamp(min=1e-300).rsqrt()
     inverse = torch.linalg.pinv(H * scale[:, None] * scale, hermitian=True, rtol=1e-12) * scale[:, None] * scale
-    return inverse @ (meat + frames.rest * H) @ inverse
+    return inverse @ (meat + frames.rest * frames.by_pixel) @ inverse
 
 
 def _smooth(images: Tensor, size: tuple[int, ...]) -> Tensor:
