@@ -1,4 +1,4 @@
-"""The commands `gradsim scenes`, `import`, `simulate`, `render` and `view`. Imports nothing heavy."""
+"""The commands `gradsim scenes`, `new`, `import`, `simulate`, `render` and `view`. Imports nothing heavy."""
 
 import contextlib
 from dataclasses import dataclass

@@ -11,7 +11,7 @@ for each k and one correlation ρ from frame to frame, estimated from all frames
 
     H⁻¹ (Σₛₜ Cₛ D ρ^|s−t| Cₜᵀ + σ²_ε Σ Jᵀb²J) H⁻¹,      H = Σ JᵀJ, Cₜ = Jₜᵀ Xₜ      X: r by harmonic, D: their variances
 
-where σ_ε [px] is the displacement that is no harmonic, of each pixel by itself.
+where σ_ε [px] is what harmonics leave of the displacement, independent in each pixel.
 
 A wrong model leaves something else: shifts of the whole outline that go on from frame to frame. Where shifts are larger
 than the next two harmonics, and each frame's is like the next, the motion is not explained.
@@ -27,6 +27,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.identification.observation.base import Masks
+from gradsim.identification.observation.from_video import FEWEST
 from gradsim.identification.problem import Problem
 from gradsim.identification.uncertainty.residual_diagnostics import outline_slopes
 
@@ -36,7 +37,6 @@ COMPARED = 3  # harmonic up to which deformations are compared with shifts
 EXCESS = 4.0  # mean square of shifts over that of the second and third harmonics, above which they are too large
 MEMORY = 3.0  # standard score of the correlation of one frame's shift with the next, above which it is not chance
 WIDEST_OFFSET = 1.0  # offset of the whole outline beyond which the size is wrong, not the mask [px]
-FEWEST = 8  # frames
 
 
 @dataclass(frozen=True)
