@@ -267,6 +267,31 @@ def test_jumps_give_valleys_their_masses_where_the_cloud_has_none_of_one():
     assert (torch.cat(cloud.move(2)) > 0).double().mean().item() == pytest.approx(1 / 3, abs=0.08)
 
 
+def test_draws_about_the_valleys_that_count_well_are_the_samples():
+    """Of a Gaussian half of 800 draws of Student's t count: moments to some 10 %, and its interval to 0.3 σ. No move is made."""
+    cloud = smc.Cloud(problem(gaussian), CENTRE.repeat(50, 1), torch.eye(2).double(), 1, 2, np.random.default_rng(15))
+    cloud.move = lambda *_: pytest.fail("a move was made")
+    mixture = StudentMixture.single(CENTRE, torch.linalg.cholesky(COVARIANCE))
+    found = smc._Mapped(cloud, mixture).samples(np.random.default_rng(16))
+    size = COVARIANCE.diagonal().sqrt()
+    assert len(found.u) == smc.JOINED and found.best_cost < 0.1
+    assert ((found.u.mean(0) - CENTRE).abs() < 0.2 * size).all()
+    ends = torch.quantile((found.u - CENTRE) / size, torch.tensor([0.025, 0.975]).double(), dim=0)
+    assert (ends.abs() - 1.96).abs().max() < 0.4
+
+
+def test_draws_that_count_badly_are_moved(monkeypatch):
+    """No draws count so well as is asked for."""
+    cloud = smc.Cloud(problem(gaussian), CENTRE.repeat(50, 1), torch.eye(2).double(), 1, 2, np.random.default_rng(17))
+    moves = []
+    move = cloud.move
+    cloud.move = lambda *a: moves.append(a) or move(*a)
+    monkeypatch.setattr(smc, "WELL_JOINED", 2.0)
+    mixture = StudentMixture.single(CENTRE, torch.linalg.cholesky(COVARIANCE))
+    found = smc._Mapped(cloud, mixture).samples(np.random.default_rng(16))
+    assert moves and len(found.u) > smc.JOINED
+
+
 @pytest.mark.parametrize("agreed", [True, False])
 def test_samples_of_fine_steps_come_from_the_valleys_of_coarse_ones(monkeypatch, agreed):
     """Coarse steps move two valleys by 1, a hundred of their σ, and turn their masses 1 : 2 about; fine ones have 2 : 1."""

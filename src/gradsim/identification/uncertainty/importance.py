@@ -15,10 +15,8 @@ from torch import Tensor
 
 from gradsim.identification.problem import Problem
 
-DRAWS, FREEDOM = (
-    400,
-    5.0,
-)  # draws of a round, and degrees of freedom ν of the t they are from: heavier tails than needed
+DRAWS = 400  # of a round
+FREEDOM = 5.0  # degrees of freedom ν of the t that draws are from: heavier tails than needed
 MIN_EFFECTIVE_FRACTION = 0.25  # least effective sample fraction of the weights
 ROUNDS = 3  # most rounds, each with a mixture fitted to what the one before found
 FITTED = 4  # effective draws for each unknown, from which on a component is fitted to them
@@ -95,7 +93,12 @@ def systematic(weight: Tensor, count: int, rng: np.random.Generator) -> Tensor:
 
 
 def importance_sample(
-    problem: Problem, mixture: StudentMixture, frames: int, rng: np.random.Generator
+    problem: Problem,
+    mixture: StudentMixture,
+    frames: int,
+    rng: np.random.Generator,
+    enough: float = MIN_EFFECTIVE_FRACTION,
+    count: int = DRAWS,
 ) -> WeightedDraws:
     """Draws of exp(−χ²/2) on the first frames with their weights: the round of which most draws count.
 
@@ -106,18 +109,20 @@ def importance_sample(
         mixture: What the first round is drawn from.
         frames: Number of first frames that count.
         rng: Draws everything.
+        enough: Effective sample fraction from which on no further round follows.
+        count: Draws of a round.
     """
     low, high = problem.space.low, problem.space.high
     best = None
     for _ in range(ROUNDS):
-        u = mixture.draw(DRAWS, rng)
+        u = mixture.draw(count, rng)
         inside = ((u >= low) & (u <= high)).all(1)
         cost = torch.where(inside, problem.cost(u.clamp(low, high), frames), torch.inf)
         weight = torch.softmax(-cost / 2 - mixture.log_density(u), 0).nan_to_num(0.0)
-        effective_sample_fraction = 1 / (DRAWS * weight.square().sum().clamp(min=1e-12)).item()
+        effective_sample_fraction = 1 / (count * weight.square().sum().clamp(min=1e-12)).item()
         if best is None or effective_sample_fraction > best.effective_sample_fraction:
             best = WeightedDraws(u, cost, weight, effective_sample_fraction, mixture)
-        if best.effective_sample_fraction > MIN_EFFECTIVE_FRACTION:
+        if best.effective_sample_fraction > enough:
             break
         flat = min(
             1.0, 4 * best.effective_sample_fraction

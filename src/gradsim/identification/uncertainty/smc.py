@@ -57,7 +57,9 @@ LANGEVIN, SIZES = 2, (-0.75, 0.15)  # Langevin steps of a round, and the logarit
 LEAST = 1e-60  # of what is left of φ, the smallest step
 STEPS = 40  # most steps; a model that is wrong needs them all
 DESCENT = 10  # linearisations on the way from the answer to that of a part of the clip
-MIN_JOINED = 0.1  # least effective sample fraction of draws about valleys: 40 of 400
+MIN_JOINED = 0.1  # least effective sample fraction of draws about valleys that moves begin from: 80 of 800
+WELL_JOINED = 0.5  # and of those that need no moves
+JOINED = 800  # draws about valleys: half of them tell the ends of a 95 % interval to 0.14 σ
 PASSED = 192  # samples on the way of a cloud, from which valleys are listed
 JUMPS = 2  # jumps between valleys of a round of the last moves
 AGREES = 9.0  # difference of χ², between the best of the search and of a cloud, that chance explains: 3 σ
@@ -86,48 +88,66 @@ def posterior(
     """
     axes = principal_axes(fisher)
     if coarse is None:
-        return _explored(problem, u, axes, rng)[:2]
+        return _samples(_explored(problem, u, axes, rng)[0], rng)
     start = descend(coarse, Population.at(u[None]), problem.frames, "pixels", DESCENT)[0].u[0]
-    samples, phi, cloud, minima = _explored(coarse, start, axes, rng)
-    if cloud is None:
+    explored, minima = _explored(coarse, start, axes, rng)
+    if not isinstance(explored, _Mapped):
+        samples, phi = _samples(explored, rng)
         place = lambda v: (v + u - start).clamp(problem.space.low, problem.space.high)
         cost = problem.cost(u[None], problem.frames).item()
         return replace(samples, u=place(samples.u), best=u, best_cost=cost), phi
-    fine = cloud.on(problem, u - start)
+    fine = explored.cloud.on(problem, u - start)
     valleys = find_valleys(problem, torch.cat([u[None], minima]))
     fine.meet(valleys.u, valleys.cost)
-    return _settle(fine, valleys.mixture(), rng), 1.0
+    return _Mapped(fine, valleys.mixture()).samples(rng), 1.0
+
+
+def _samples(explored: "_Mapped | Cloud | Samples", rng: np.random.Generator) -> tuple[Samples, float]:
+    """Samples of what an exploration found, and their φ."""
+    if isinstance(explored, Cloud):
+        return explored.samples(), explored.phi
+    return (explored.samples(rng) if isinstance(explored, _Mapped) else explored), 1.0
 
 
 def _explored(
     problem: Problem, u: Tensor, axes: Tensor, rng: np.random.Generator
-) -> tuple[Samples, float, "Cloud | None", Tensor]:
-    """Samples, φ, the cloud where one agrees with the search, and all minima (valleys, unknowns)."""
+) -> "tuple[_Mapped | Cloud | Samples, Tensor]":
+    """A cloud that agrees with the search, one that froze, or else samples of all; and all minima (valleys, unknowns)."""
     cost = problem.cost(u[None], problem.frames).item()
-    minima, samples, confirmed = u[None], [], 0
+    minima, tried, confirmed = u[None], [], 0
     for _ in range(1 + MORE):
         cloud = _explore(problem, minima[0], axes, rng)
         if cloud.phi < 1:
-            return cloud.samples(), cloud.phi, None, minima
+            return cloud, minima
         annealed = cloud.best_cost
         starts = torch.cat([minima, cloud.passed()])
         valleys = find_valleys(problem, starts)
         cloud.meet(valleys.u, valleys.cost)
-        samples.append(_settle(cloud, valleys.mixture(), rng))
+        tried.append(_Mapped(cloud, valleys.mixture()))
         minima = torch.cat([cloud.best[None], valleys.u])
-        confirmed = confirmed + 1 if max(annealed, cost) - samples[-1].best_cost < AGREES else 0
+        confirmed = confirmed + 1 if max(annealed, cost) - cloud.best_cost < AGREES else 0
         if confirmed > (valleys.visits.sum() < RUGGED * len(starts)):
-            return samples[-1], 1.0, cloud, minima
+            return tried[-1], minima
         cost = cloud.best_cost
-    return pool(samples, u, rng), 1.0, None, minima
+    return pool([one.samples(rng) for one in tried], u, rng), minima
 
 
-def _settle(cloud: "Cloud", valleys: StudentMixture, rng: np.random.Generator) -> Samples:
-    """Samples with the masses of all valleys: drawn anew by weights, where enough count, else led there by jumps."""
-    draws = importance_sample(cloud.problem, valleys, cloud.problem.frames, rng)
-    if draws.effective_sample_fraction > MIN_JOINED:
-        cloud.restart(draws.resample(len(cloud.u), rng))
-    return cloud.samples(draws.mixture)
+class _Mapped(NamedTuple):
+    """A cloud of the whole clip, and the valleys it came by."""
+
+    cloud: "Cloud"
+    valleys: StudentMixture
+
+    def samples(self, rng: np.random.Generator) -> Samples:
+        """Samples with the masses of all valleys."""
+        cloud = self.cloud
+        draws = importance_sample(cloud.problem, self.valleys, cloud.problem.frames, rng, WELL_JOINED, JOINED)
+        cloud.meet(draws.u, draws.cost)
+        if draws.effective_sample_fraction > WELL_JOINED:
+            return Samples(draws.resample(len(draws.u), rng), cloud.best, cloud.best_cost, 1.0)
+        if draws.effective_sample_fraction > MIN_JOINED:
+            cloud.restart(draws.resample(len(cloud.u), rng))
+        return cloud.samples(draws.mixture)
 
 
 def _explore(problem: Problem, u: Tensor, axes: Tensor, rng: np.random.Generator) -> "Cloud":
