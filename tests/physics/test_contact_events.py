@@ -9,7 +9,12 @@ from gradsim.physics.contact_events import contact_forces, force_tangents, touch
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 
-LAWS = {"continuous": {"dissipation": 0.4}, "paper": {"damping": 40}, "paper-adhesive": {"damping": 40}}
+LAWS = {
+    "continuous": {"dissipation": 0.4},
+    "constant-restitution": {"damping": 40},
+    "paper": {"damping": 40},
+    "paper-adhesive": {"damping": 40},
+}
 
 
 def tumbling(law: str, obstacles: bool = False) -> Model:

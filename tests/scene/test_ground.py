@@ -29,6 +29,7 @@ def test_the_normal_has_a_direction(mistake):
     ("law", "own", "other", "unit"),
     [
         ("continuous", "dissipation", "damping", "s/m"),
+        ("constant-restitution", "damping", "dissipation", "N s/m"),
         ("paper", "damping", "dissipation", "N s/m"),
         ("paper-adhesive", "damping", "dissipation", "N s/m"),
     ],
@@ -46,7 +47,7 @@ def test_each_law_has_its_own_damping(scene, mistake, law, own, other, unit):
 
 def test_continuous_is_the_law_where_none_is_named(scene, mistake):
     assert scene().grounds["ground"].law == "continuous"
-    assert "or law: paper" in mistake({"ground.damping": 50})
+    assert "or law: constant-restitution" in mistake({"ground.damping": 50})
     assert mistake({"ground.law": "papers"}) == "ground.law: got 'papers'; did you mean `paper`?"
 
 

@@ -14,14 +14,14 @@ SHARES = (1.0, 0.999999, 0.9, 0.7, 0.3, 0.01)
 K, M, V = 1e4, 2.0, 1.5
 
 
-def bounced(force):
-    """e of m C̈ = −f(C, Ċ) from C = 0 at V, to where f or C is 0 again."""
+def bounced(force, speed=V):
+    """e of m C̈ = −f(C, Ċ) from C = 0 at a speed, to where f or C is 0 again."""
     over = lambda t, y: y[0] if t > 1e-6 else 1.0
     let_go = lambda t, y: force(*y) if t > 1e-6 else 1.0
     over.terminal = let_go.terminal = True
     right = lambda t, y: [y[1], -force(*y) / M]
-    end = solve_ivp(right, (0, 1), [0.0, V], "DOP853", rtol=1e-12, atol=1e-14, events=(over, let_go))
-    return -end.y[1, -1] / V
+    end = solve_ivp(right, (0, 1), [0.0, speed], "DOP853", rtol=1e-12, atol=1e-14, events=(over, let_go))
+    return -end.y[1, -1] / speed
 
 
 def test_continuous_law_leaves_what_its_integral_says():
@@ -39,9 +39,18 @@ def test_papers_law_leaves_what_its_integral_says():
     zeta, w = 0.3, math.sqrt(1 - 0.09)
     by_arctan = math.exp(-zeta / w * (math.pi - math.atan(2 * zeta * w / (1 - 2 * zeta**2))))
     assert restitution.of_damping(2 * zeta * math.sqrt(K * M), K, M) == pytest.approx(by_arctan, rel=1e-14)
-    assert restitution.of_damping(2 * zeta * math.sqrt(K * M), K, M, True) == pytest.approx(
+    assert restitution.of_damping(2 * zeta * math.sqrt(K * M), K, M, "paper-adhesive") == pytest.approx(
         math.exp(-math.pi * zeta / w), rel=1e-14
     )
+
+
+@pytest.mark.parametrize("speed", [0.01, 1.0])
+def test_constant_restitution_is_what_its_integral_says_at_every_speed(speed):
+    for zeta in (0.01, 0.3, 1.0, 4.0):
+        c = 2 * zeta * math.sqrt(K * M)
+        force = lambda x, v, c=c: K * x * (1 + c * v / math.hypot(K * x, c * v))
+        left = bounced(force, speed)
+        assert left == pytest.approx(restitution.of_damping(c, K, M, "constant-restitution"), rel=1e-7)
 
 
 @pytest.mark.parametrize("e", SHARES)
@@ -49,9 +58,9 @@ def test_damping_gives_its_restitution_back(e):
     """To rounding, which is (1 − e) of e where almost nothing is lost."""
     for speed in (0.1, 5.0):
         assert restitution.of_dissipation(restitution.dissipation(e, speed), speed) == pytest.approx(e, rel=1e-14)
-    for adhesive in (False, True):
-        given = restitution.damping(e, K, M, adhesive)
-        assert restitution.of_damping(given, K, M, adhesive) == pytest.approx(e, rel=1e-13)
+    for law in ("paper", "paper-adhesive", "constant-restitution"):
+        given = restitution.damping(e, K, M, law)
+        assert restitution.of_damping(given, K, M, law) == pytest.approx(e, rel=1e-13)
     assert 1 - e == pytest.approx(2 / 3 * restitution.dissipation(e, 1.0), rel=1e-5) or e < 0.99
 
 
@@ -76,7 +85,13 @@ def ball(**ground):
 
 
 @pytest.mark.parametrize(
-    "law", [{"impact_speed": V}, {"law": "paper", "impact_mass": M}, {"law": "paper-adhesive", "impact_mass": M}]
+    "law",
+    [
+        {"impact_speed": V},
+        {"law": "paper", "impact_mass": M},
+        {"law": "paper-adhesive", "impact_mass": M},
+        {"law": "constant-restitution", "impact_mass": M},
+    ],
 )
 def test_ball_of_a_scene_bounces_with_the_restitution_that_it_states(law):
     scene = ball(stiffness=K, restitution=0.7, **law)

@@ -10,7 +10,12 @@ from gradsim.scene import restitution
 from gradsim.scene.node import Node, Place
 from gradsim.scene.quantity import Quantity, positive
 
-LAWS = {"continuous": "dissipation", "paper": "damping", "paper-adhesive": "damping"}  # law: its damping number
+LAWS = {  # law: its damping number
+    "continuous": "dissipation",
+    "constant-restitution": "damping",
+    "paper": "damping",
+    "paper-adhesive": "damping",
+}
 WITH_RESTITUTION = tuple(LAWS)  # laws whose restitution has a closed form; not those that are registered later
 SCALE = {"lower": 0.0, "positive": True}
 STIFFNESS = Quantity("N/m", lower=0.0, above=True, positive=True)
@@ -22,11 +27,12 @@ class Contact(Node):
     """Contact law and its parameters.
 
     Attributes:
-        law: `continuous` (Hunt–Crossley, with `dissipation`), `paper` (with `damping`, discontinuous at contact), or
+        law: `continuous` (Hunt–Crossley, with `dissipation`; faster impacts lose more), `constant-restitution` (with
+            `damping`; impacts of all speeds lose the same share), `paper` (with `damping`, discontinuous at contact), or
             `paper-adhesive` (the paper's formula as printed, which attracts a separating body).
         stiffness: Normal force per depth of a contact point, k_e [N/m].
         dissipation: Loss of a bounce, a [s/m], law `continuous`; 0.3 if neither it nor `restitution` is given.
-        damping: Normal force per speed of approach, k_d [N s/m], laws `paper` and `paper-adhesive`; 50 if neither it nor `restitution` is given.
+        damping: Normal force per speed of approach, k_d [N s/m], laws but `continuous`; 50 if neither it nor `restitution` is given.
         friction_stiffness: Friction force per sliding speed, up to the limit by `friction`, k_f [N s/m].
         friction: Coefficient of friction, μ.
         restitution: Instead of `dissipation` or `damping`: coefficient of restitution of a bounce on one contact point,
@@ -51,7 +57,7 @@ class Contact(Node):
     def prepare(cls, raw: dict[str, Any]) -> dict[str, Any]:
         if {"damping", "dissipation", "restitution"} & set(raw):
             return raw
-        return {**raw, **({"damping": 50.0} if _is_paper(raw) else {"dissipation": 0.3})}
+        return {**raw, **({"damping": 50.0} if _is_damped(raw) else {"dissipation": 0.3})}
 
     @classmethod
     def faults(cls, raw) -> Iterator[tuple[Place, str]]:
@@ -64,24 +70,24 @@ class Contact(Node):
         if "restitution" in raw and law not in WITH_RESTITUTION:
             yield ("restitution",), f"is not supported by the law `{law}`; give `{LAWS[law]}`."
         loss, required, other = ("damping", "impact_mass", "impact_speed")
-        if not _is_paper(raw):
+        if not _is_damped(raw):
             loss, required, other = ("dissipation", other, required)
         if "restitution" in raw:
             if loss in raw:
                 yield (), f"got `restitution` and `{loss}`; give one of them."
             if required not in raw:
-                unit, meaning = ("kg", "the bouncing mass") if _is_paper(raw) else ("m/s", "the speed of the impact")
+                unit, meaning = ("kg", "the bouncing mass") if _is_damped(raw) else ("m/s", "the speed of the impact")
                 yield ("restitution",), f"of the law `{law}` needs `{required}` [{unit}], {meaning}; add it."
         for key in {required, other} & set(raw):
             if key == other or "restitution" not in raw:
-                matching = "`continuous`" if key == "impact_speed" else "`paper`"
-                yield (key,), f"is used only with `restitution` and the law {matching}; remove it."
-        if not _is_paper(raw) and "damping" in raw:
+                matching = "the law `continuous`" if key == "impact_speed" else "the other laws"
+                yield (key,), f"is used only with `restitution` and {matching}; remove it."
+        if not _is_damped(raw) and "damping" in raw:
             yield (
                 ("damping",),
-                f"the law `{law}` has no `damping` [N s/m]; give `dissipation` [s/m], or law: paper.",
+                f"the law `{law}` has no `damping` [N s/m]; give `dissipation` [s/m], or law: constant-restitution.",
             )
-        if _is_paper(raw) and "dissipation" in raw:
+        if _is_damped(raw) and "dissipation" in raw:
             yield (
                 ("dissipation",),
                 f"the law `{law}` has no `dissipation` [s/m]; give `damping` [N s/m], or law: continuous.",
@@ -90,11 +96,11 @@ class Contact(Node):
     @model_validator(mode="after")
     def _damping_from_restitution(self):
         e, speed, mass = self.restitution, self.impact_speed, self.impact_mass
-        key = "damping" if _is_paper({"law": self.law}) else "dissipation"
+        key = "damping" if _is_damped({"law": self.law}) else "dissipation"
         if e is None or getattr(self, key) is not None or (speed, mass)[key == "damping"] is None:
             return self  # reported by `faults`
         if mass is not None:
-            number = restitution.damping(e, self.stiffness, mass, self.law == "paper-adhesive")
+            number = restitution.damping(e, self.stiffness, mass, self.law)
         else:
             number = restitution.dissipation(e, speed or 0.0)
         object.__setattr__(self, key, number)
@@ -105,5 +111,5 @@ class Contact(Node):
         return self
 
 
-def _is_paper(raw) -> bool:
+def _is_damped(raw) -> bool:
     return LAWS.get(raw.get("law", "continuous")) == "damping"

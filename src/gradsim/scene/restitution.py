@@ -9,6 +9,11 @@ With the paper's law, f = max(0, k_e C + k_d Ċ) while C > 0, e is independent o
 
     e = exp(−2 ζ arccos ζ/√(1 − ζ²))            arccosh and √(ζ² − 1) where ζ > 1
     e = exp(−π ζ/√(1 − ζ²))                     as printed, where the ground may attract (ζ < 1)
+
+With the law of constant restitution, f = k_e C (1 + k_d Ċ/√((k_e C)² + (k_d Ċ)²)), in the phase plane ω C = r sin θ,
+Ċ = r cos θ with ω² = k_e/m,
+
+    e = exp(−∫₀^π 2 ζ sin θ cos²θ/(ρ + 2 ζ sin²θ cos θ) dθ)      ρ² = sin²θ + 4 ζ² cos²θ;  e ≈ exp(−π ζ) for small ζ
 """
 
 import math
@@ -54,23 +59,23 @@ def dissipation(e: float, speed: float) -> float:
     return _root(lambda s: _missing(-e * s) - _missing(s), min(0.5 * small, 0.5 / e), 1 / e) / speed
 
 
-def of_damping(damping: float, stiffness: float, mass: float, adhesive: bool = False) -> float:
-    """e of the paper's law.
+def of_damping(damping: float, stiffness: float, mass: float, law: str = "paper") -> float:
+    """e of a law with `damping`.
 
     Args:
         damping: k_d [N s/m].
         stiffness: k_e [N/m].
         mass: Bouncing mass [kg].
-        adhesive: True for the law as printed, which may attract; e is then 0 for ζ ≥ 1.
+        law: `paper`, `paper-adhesive`, whose e is 0 for ζ ≥ 1, or `constant-restitution`.
     """
     zeta = damping / (2 * math.sqrt(stiffness * mass))
-    if adhesive:
+    if law == "paper-adhesive":
         return math.exp(-math.pi * zeta / math.sqrt(1 - zeta**2)) if zeta < 1 else 0.0
-    return math.exp(-_exponent(zeta))
+    return math.exp(-(_decay(zeta) if law == "constant-restitution" else _exponent(zeta)))
 
 
-def damping(e: float, stiffness: float, mass: float, adhesive: bool = False) -> float:
-    """k_d [N s/m] of the paper's law with restitution e; arguments as for `of_damping`.
+def damping(e: float, stiffness: float, mass: float, law: str = "paper") -> float:
+    """k_d [N s/m] of a law with restitution e; arguments as for `of_damping`.
 
     Raises:
         InputError: If e is not above 0 and at most 1, or stiffness or mass are not above 0.
@@ -79,8 +84,10 @@ def damping(e: float, stiffness: float, mass: float, adhesive: bool = False) -> 
     if not (stiffness > 0 and mass > 0):
         raise InputError(f"got stiffness {stiffness} N/m and mass {mass} kg; both must be above 0.")
     decay = -math.log(e)
-    if adhesive:
+    if law == "paper-adhesive":
         zeta = decay / math.hypot(math.pi, decay)
+    elif law == "constant-restitution":
+        zeta = _root(lambda z: _decay(z) - decay, 0.0, 1 / e**2) if decay else 0.0
     else:
         zeta = _root(lambda z: _exponent(z) - decay, 0.0, 1 / math.sqrt(e)) if decay else 0.0  # e > 1/(4 ζ²) beyond 1
     return 2 * zeta * math.sqrt(stiffness * mass)
@@ -92,6 +99,20 @@ def _exponent(zeta: float) -> float:
     if abs(rest) < NEARLY:
         return 2 * zeta * (1 + rest / 6)
     return 2 * zeta * (math.acos(zeta) / math.sqrt(rest) if rest > 0 else math.acosh(zeta) / math.sqrt(-rest))
+
+
+def _decay(zeta: float) -> float:
+    """−ln e of the law of constant restitution."""
+    from scipy.integrate import quad
+
+    def integrand(theta: float) -> float:
+        sine, cosine = math.sin(theta), math.cos(theta)
+        size = math.hypot(sine, 2 * zeta * cosine)
+        return 2 * zeta * sine * cosine**2 / (size + 2 * zeta * sine**2 * cosine)
+
+    return (
+        quad(integrand, 0.0, math.pi, points=[math.pi / 2], epsabs=1e-16, epsrel=1e-12, limit=200)[0] if zeta else 0.0
+    )
 
 
 def _missing(x: float) -> float:

@@ -8,11 +8,11 @@ from rigid_cases import body, simulate, tumbling
 from torch import Tensor, linalg
 from torch.nn.functional import normalize
 
-from gradsim.physics.contact import hunt_crossley, kelvin_voigt, point_plane
+from gradsim.physics.contact import constant_restitution, hunt_crossley, kelvin_voigt, point_plane
 from gradsim.physics.contact.laws import LAWS
 from gradsim.physics.rigid.rollout import RigidRollout
 
-MODULES = {"continuous": hunt_crossley, "paper": kelvin_voigt}
+MODULES = {"continuous": hunt_crossley, "constant-restitution": constant_restitution, "paper": kelvin_voigt}
 SINGLES = ("stiffness", "damping", "friction_stiffness", "friction")
 STATES = 256
 
@@ -134,7 +134,9 @@ def test_friction_and_damping_never_add_energy(law):
     assert ((f_n - elastic) * rate < -1e-3).sum() > 30
 
 
-@pytest.mark.parametrize(("law", "pulls"), [("continuous", False), ("paper", False), ("paper-adhesive", True)])
+@pytest.mark.parametrize(("law", "pulls"), [
+    ("continuous", False), ("constant-restitution", False), ("paper", False), ("paper-adhesive", True)
+])  # fmt: skip
 def test_ground_pulls_only_where_the_law_says_so(law, pulls):
     given = random_contacts(law)
     f_n = (lane_force(given, law) * given["normal"]).sum(-1)
@@ -142,7 +144,9 @@ def test_ground_pulls_only_where_the_law_says_so(law, pulls):
     assert (f_n > 1).any()
 
 
-@pytest.mark.parametrize(("law", "jump"), [("continuous", 0.0), ("paper", 3.0 * 20)])
+@pytest.mark.parametrize(("law", "jump"), [
+    ("continuous", 0.0), ("constant-restitution", 0.0), ("paper", 3.0 * 20)
+])  # fmt: skip
 def test_force_at_touch_is_continuous_or_jumps_by_the_damping_of_the_paper(law, jump):
     given = random_contacts(law)
     n = given["normal"]

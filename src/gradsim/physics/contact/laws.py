@@ -1,6 +1,7 @@
 """The contact laws by name, and their functions for a lane type."""
 
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,9 @@ from gradsim.errors import InputError
 from gradsim.scene import contact
 
 if TYPE_CHECKING:
-    from gradsim.physics.contact import hunt_crossley, kelvin_voigt, point_plane, point_sdf
+    from gradsim.physics.contact import constant_restitution, hunt_crossley, kelvin_voigt, point_plane, point_sdf
 else:
+    constant_restitution = "gradsim.physics.contact.constant_restitution"
     hunt_crossley = "gradsim.physics.contact.hunt_crossley"
     kelvin_voigt = "gradsim.physics.contact.kelvin_voigt"
     point_plane = "gradsim.physics.contact.point_plane"
@@ -19,6 +21,7 @@ else:
 
 LAWS: dict[str, tuple[Any, dict]] = {  # file, and what its template leaves open
     "continuous": (hunt_crossley, {}),
+    "constant-restitution": (constant_restitution, {}),
     "paper": (kelvin_voigt, {}),
     "paper-adhesive": (kelvin_voigt, {"CLAMPED": False}),
 }
@@ -45,6 +48,11 @@ def register(name: str, path: str | Path) -> None:
         raise InputError(f"there is a contact law {name!r} already, of {LAWS[name][0]}; choose another name.")
     LAWS[name] = (template.__name__, {})
     contact.LAWS[name] = template.DAMPING
+
+
+def stiffening(law: str) -> float:
+    """Largest slope of the normal force with depth, over the stiffness, for the stability bound."""
+    return getattr(import_module(str(LAWS[law][0])), "STIFFENING", 1.0)
 
 
 @cache

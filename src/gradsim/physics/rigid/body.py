@@ -21,6 +21,7 @@ from gradsim.geometry.surface import Part
 from gradsim.numerics import rotation
 from gradsim.physics.appearance import look_of
 from gradsim.physics.contact.impact import DAMPED, clip_length, fall_speed, height_above
+from gradsim.physics.contact.laws import stiffening
 from gradsim.physics.contact.point_sdf import distance
 from gradsim.physics.rigid.contact_points import RigidContactPoints
 from gradsim.physics.rigid.rollout import CONTACT, INPUTS, RigidRollout
@@ -336,7 +337,7 @@ class RigidBody(System):
         count = self._touching
         worst = math.inf
         for surface in self.surfaces:
-            k = self._of(surface, "stiffness", values)
+            k = stiffening(self.law) * self._of(surface, "stiffness", values)
             drag = self._of(surface, "friction_stiffness", values)
             loss = self._of(surface, self.damping_name, values)
             if self.damping_name == "damping":

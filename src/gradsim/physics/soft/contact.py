@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
+from gradsim.physics.contact.laws import stiffening
 from gradsim.physics.contact.point_sdf import distance
 from gradsim.physics.contact.vertex_plane import touch
 from gradsim.physics.contact.vertex_sdf import touch_solid
@@ -59,7 +60,7 @@ class SoftContact:
         stiffness, drag = [], []
         for surface in self.surfaces:
             k_e, k_d, k_f, _ = (x.detach() for x in self.numbers(surface, values))
-            stiffness.append(k_e / least)
+            stiffness.append(stiffening(self.law) * k_e / least)
             drag.append((k_f if self.damping_name == "dissipation" else k_f + k_d) / least)
             if speed is not None and self.damping_name == "dissipation":
                 drag[-1] = drag[-1] + k_d * speed * torch.sqrt(k_e / least)
