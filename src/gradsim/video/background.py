@@ -23,6 +23,7 @@ QUANTIZED = LEVEL / 12**0.5  # quantization noise of 8 bits
 MAX_SHAKE = 0.25  # [px] apparent motion of a static camera
 MAX_COVERED = 0.4  # fraction of the frames in which a body may cover a pixel, for the median to be the background
 MIN_SOLIDITY = 0.6  # fraction of its convex hull that a body fills; the median cuts holes into one that hardly moves
+SAMPLED = 300_000  # pixels of the video that tell noise and shake: a quantile to some 0.2 %
 CORE = 2  # [px] inside the edge, where pixels have the body's color
 
 
@@ -60,7 +61,7 @@ def subtract_background(
             it covers a pixel in too many frames for the median.
     """
     median = background is None
-    B = np.median(frames, axis=0) / 255 if background is None else background
+    B = median_background(frames) if background is None else background
     if B.shape != frames.shape[1:]:
         raise InputError(
             f"the background is {B.shape[1]} × {B.shape[0]} px, the video {frames.shape[2]} × {frames.shape[1]}; give a "
@@ -76,33 +77,82 @@ def subtract_background(
     if median:
         _check_median(frames, B, bodies)
         # where a body passed, the median of all frames is biased towards its color
-        B = np.nanmedian(np.where(_near(bodies)[..., None], np.nan, frames), axis=0) / 255
+        B = _median_without(frames, B, _near(bodies))
         noise, bodies = _noise_and_bodies(frames, B)
-    difference = frames / 255 - B
-    F = _inner_colors(frames, bodies) if color is None else np.asarray(color, np.float64)
-    contrast = ((F - B) ** 2).sum(-1)  # squared
+    near = _near(bodies)
+    masks, contrast = (
+        _alpha_in_front(frames, B, bodies, near) if color is None else _alpha_of_color(frames, B, np.asarray(color))
+    )
     usable = contrast > (4 * noise) ** 2
-    if color is not None and not np.broadcast_to(usable, bodies.shape)[bodies].mean() > 0.5:
+    if color is not None and not usable[bodies].mean() > 0.5:
         raise InputError(
             f"more than half of the background behind the body has the body's colour {_rounded(color)}; give a mask "
             "video (--mask)."
         )
-    masks = np.where(usable, (difference * (F - B)).sum(-1) / np.where(usable, contrast, 1), 0.0)
-    near, core = _near(bodies), _core(bodies) & np.broadcast_to(usable, bodies.shape)
-    if color is not None and core.any() and abs(np.median(masks[core]) - 1) > 0.2:
+    masks[~usable] = 0.0
+    if color is not None and (core := _core(bodies) & usable).any() and abs(np.median(masks[core]) - 1) > 0.2:
         raise InputError(
             f"the moving body is not of the colour {_rounded(color)}: inside it the coverage is "
             f"{np.median(masks[core]):.2f}, not 1. Correct `colour` of the bodies, or remove it from the scene."
         )
-    median_contrast = float(
-        np.median(np.broadcast_to(contrast, masks.shape)[near & np.broadcast_to(usable, masks.shape)])
-    )
-    weight = np.broadcast_to(np.where(usable, contrast / median_contrast, 0.0), masks.shape).copy()
+    median_contrast = float(np.median(contrast[near & usable]))
+    weight = np.where(usable, contrast / median_contrast, 0.0)
     if color is None:
-        masks, weight = np.where(near, masks, 0.0), np.where(near, weight, 1.0)
+        weight[~near] = 1.0
     # the median of T frames has a variance of π/(2 T) of theirs
     median_factor = (1 + np.pi / (2 * len(frames))) ** 0.5 if median else 1.0
     return Subtraction(masks, noise * median_factor / median_contrast**0.5, weight, B, noise)
+
+
+def median_background(frames: np.ndarray) -> np.ndarray:
+    """Median over time of each pixel: (height, width, 3) in [0, 1] from frames (T, height, width, 3) uint8."""
+    middle = np.empty(frames.shape[1:])
+    half = (len(frames) - 1) // 2, len(frames) // 2
+    for row, one in enumerate(middle):  # a few rows fit into the cache
+        one[:] = np.sort(frames[:, row], axis=0)[half, :].mean(0)
+    return middle / 255
+
+
+def _median_without(frames: np.ndarray, B: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """Median over the frames in which a pixel is not near a body (T, height, width); B where it never is."""
+    B, passed = B.copy(), near.any(0)
+    values = np.where(near[:, passed, None], np.int16(256), frames[:, passed])  # behind all that count
+    count = (~near[:, passed]).sum(0)[:, None]
+    values = np.sort(values, axis=0)
+    at = lambda k: np.take_along_axis(values, np.maximum(k, 0)[None].repeat(3, -1), 0)[0]
+    middle = (at((count - 1) // 2) + at(count // 2)) / 2 / 255
+    B[passed] = np.where(count > 0, middle, np.nan)
+    return B
+
+
+def _alpha_of_color(frames: np.ndarray, B: np.ndarray, color: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Coverage by a body of one color, and its squared contrast (T, height, width)."""
+    across = color.astype(np.float64) - B
+    contrast = (across**2).sum(-1)
+    weight = across / np.where(contrast > 0, contrast, 1)[..., None]
+    alpha = np.stack([np.einsum("ijc,ijc->ij", frame / 255 - B, weight) for frame in frames])
+    return alpha, np.broadcast_to(contrast, alpha.shape)
+
+
+def _alpha_in_front(
+    frames: np.ndarray, B: np.ndarray, bodies: np.ndarray, near: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coverage near the bodies, of the color that is inside of them, and its squared contrast (T, height, width); else 0."""
+    alpha, contrast = np.zeros(bodies.shape), np.zeros(bodies.shape)
+    cores = _core(bodies)
+    median_color = np.median(frames[cores if cores.any() else bodies], axis=0) / 255
+    for frame, core, where, a, c in zip(frames, cores, near, alpha, contrast, strict=True):
+        if not where.any():
+            continue
+        box = _box(where)
+        image, behind = frame[box] / 255, B[box]
+        across = _inner_color(image, core[box], median_color) - behind
+        square = (across**2).sum(-1)
+        c[box] = np.where(where[box], square, 0.0)
+        a[box] = np.where(where[box] & (square > 0), ((image - behind) * across).sum(-1), 0.0) / np.where(
+            square > 0, square, 1
+        )
+    return alpha, contrast
 
 
 def read_background(path: str | Path) -> np.ndarray:
@@ -136,15 +186,20 @@ def _rounded(color: Sequence[float] | np.ndarray) -> list[float]:
 
 def _noise_and_bodies(frames: np.ndarray, B: np.ndarray) -> tuple[float, np.ndarray]:
     """Noise of a channel, and pixels (T, height, width) that differ from the background by more."""
-    difference = frames / 255 - B
+    size, behind = np.empty(frames.shape[:3], np.float32), (255 * B).astype(np.float32)
+    for frame, one in zip(frames, size, strict=True):
+        levels = frame - behind
+        one[:] = np.sqrt(np.einsum("ijc,ijc->ij", levels, levels) / 3) / 255
+    some = np.arange(0, size.size, max(1, size.size // SAMPLED))
+    difference = frames.reshape(-1, 3)[some] / 255 - B.reshape(-1, 3)[some % B[..., 0].size]
     noise = _scale(difference, 0.75)  # assumes that bodies cover less than a quarter of the video
     for _ in range(2):  # the second time without the bodies
-        size = np.sqrt((difference**2).mean(-1)) / noise  # 1 for noise
-        bodies = np.stack([_hysteresis(s) for s in size])
-        static = ~_near(bodies)
+        bodies = np.stack([_hysteresis(one / noise) for one in size])
+        static = ~_near(bodies).reshape(-1)[some]
+        relative = noise
         if static.any():
             noise = _scale(difference[static], 0.9)
-    _check_camera(B, difference, size)
+    _check_camera(frames, B, size, relative)
     return noise, bodies
 
 
@@ -163,56 +218,74 @@ def _hysteresis(size: np.ndarray) -> np.ndarray:
     labels, _ = ndimage.label(size > WEAK, square)
     strong = size > STRONG
     # a single strong pixel is a defect of the sensor
-    regions = np.flatnonzero(np.bincount(labels[strong], minlength=labels.max() + 1) >= 4)
-    return ndimage.binary_fill_holes(np.isin(labels, regions[regions > 0]))
+    often = np.bincount(labels[strong], minlength=labels.max() + 1) >= 4
+    often[0] = False
+    body = often[labels]
+    if body.any():
+        box = _box(body)
+        body[box] = ndimage.binary_fill_holes(body[box])
+    return body
 
 
-def _inner_colors(frames: np.ndarray, bodies: np.ndarray) -> np.ndarray:
-    """Color of the nearest pixel inside the body (T, height, width, 3), smoothed.
+def _box(region: np.ndarray, margin: int = 1) -> tuple[slice, slice]:
+    """Rows and columns of a region (height, width), and a margin."""
+    sides = []
+    for axis in (1, 0):
+        (at,) = np.nonzero(region.any(axis))
+        sides.append(slice(max(0, at[0] - margin), at[-1] + 1 + margin))
+    return sides[0], sides[1]
 
-    A frame without pixels deep enough inside takes the median color over all frames.
-    """
+
+def _inner_color(image: np.ndarray, core: np.ndarray, median_color: np.ndarray) -> np.ndarray:
+    """Color of the nearest pixel of the core (height, width, 3), smoothed; the median color where there is none."""
     from scipy import ndimage
 
-    cores = _core(bodies)
-    median_color = np.median(frames[cores if cores.any() else bodies], axis=0) / 255
-    colors = np.empty(frames.shape)
-    for image, core, color in zip(frames / 255, cores, colors, strict=True):
-        if not core.any():
-            color[:] = median_color
-            continue
-        fraction = np.maximum(ndimage.uniform_filter(core.astype(float), 3), 1e-9)
-        smooth = np.stack([ndimage.uniform_filter(image[..., c] * core, 3) / fraction for c in range(3)], -1)
-        row, column = ndimage.distance_transform_edt(~core, return_distances=False, return_indices=True)
-        color[:] = smooth[row, column]
-    return colors
+    if not core.any():
+        return np.broadcast_to(median_color, image.shape)
+    fraction = np.maximum(ndimage.uniform_filter(core.astype(float), 3), 1e-9)
+    smooth = np.stack([ndimage.uniform_filter(image[..., c] * core, 3) / fraction for c in range(3)], -1)
+    row, column = ndimage.distance_transform_edt(~core, return_distances=False, return_indices=True)
+    return smooth[row, column]
 
 
 def _core(bodies: np.ndarray) -> np.ndarray:
     """Pixels inside a body, away from its edge and from the border of the image."""
     from scipy import ndimage
 
-    return np.stack([ndimage.binary_erosion(b, np.ones((3, 3), bool), CORE) for b in bodies])
+    cores = np.zeros_like(bodies)
+    for body, core in zip(bodies, cores, strict=True):
+        if body.any():
+            box = _box(body, CORE)
+            core[box] = ndimage.binary_erosion(body[box], np.ones((3, 3), bool), CORE)
+    return cores
 
 
 def _near(bodies: np.ndarray) -> np.ndarray:
     """Bodies dilated by one pixel, which the edge may cover in part."""
-    from scipy import ndimage
+    tall = bodies.copy()
+    tall[:, 1:] |= bodies[:, :-1]
+    tall[:, :-1] |= bodies[:, 1:]
+    near = tall.copy()
+    near[..., 1:] |= tall[..., :-1]
+    near[..., :-1] |= tall[..., 1:]
+    return near
 
-    return ndimage.binary_dilation(bodies, np.ones((1, 3, 3), bool))
 
-
-def _check_camera(B: np.ndarray, difference: np.ndarray, size: np.ndarray) -> None:
+def _check_camera(frames: np.ndarray, B: np.ndarray, size: np.ndarray, noise: float) -> None:
     """Refuse a moving camera, which shifts the whole background: I − B = −d·∇B, one d [px] per frame."""
     slope = np.stack([np.gradient(B, axis=axis) for axis in (1, 0)], -1)  # (height, width, 3, 2)
     textured = (slope**2).sum((2, 3)) ** 0.5 > 4 * LEVEL
     if textured.mean() < 0.02:
         return  # a motion of the camera is invisible, and harmless, on a flat background
-    shifts = []
-    for d, s in zip(difference, size, strict=True):
-        weight = textured / (1 + (s / 3) ** 2)  # robust against bodies in front
-        A = np.einsum("ij,ijca,ijcb->ab", weight, slope, slope)
-        shifts.append(np.linalg.norm(np.linalg.lstsq(A, -np.einsum("ij,ijca,ijc->a", weight, slope, d))[0]))
+    rows, columns = np.nonzero(textured)
+    step = max(1, len(rows) * len(frames) // SAMPLED)
+    rows, columns = rows[::step], columns[::step]
+    slope, behind, shifts = slope[rows, columns].reshape(-1, 2), B[rows, columns], []
+    for frame, s in zip(frames, size, strict=True):
+        weight = 1 / (1 + (s[rows, columns] / (3 * noise)) ** 2)  # robust against bodies in front
+        weighted = slope * np.repeat(weight, 3)[:, None]
+        difference = (frame[rows, columns] / 255 - behind).reshape(-1)
+        shifts.append(np.linalg.norm(np.linalg.lstsq(weighted.T @ slope, -weighted.T @ difference)[0]))
     worst = int(np.argmax(shifts))
     # a body that covers much of a frame may look like a shift of that frame; a moving camera shifts many
     if np.mean(np.array(shifts) > MAX_SHAKE) > 0.2:
@@ -261,6 +334,8 @@ def _is_ghost(frame: np.ndarray, B: np.ndarray, body: np.ndarray) -> bool:
     """True if a region of the difference has its outline in the background rather than in the frame."""
     from scipy import ndimage
 
+    box = _box(body, 3)
+    frame, B, body = frame[box], B[box], body[box]
     labels, count = ndimage.label(body, np.ones((3, 3), bool))
     wide = ndimage.grey_dilation(labels, (3, 3))
     ring = np.where(ndimage.grey_erosion(labels, (3, 3)) != wide, wide, 0)
