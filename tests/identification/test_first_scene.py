@@ -5,7 +5,7 @@ import pytest
 from wavy_ball import ANGLES, DISTANCE, FOCAL, HEIGHT, RADIUS, START, WIDTH, centres, masks
 
 from gradsim.errors import InputError
-from gradsim.identification.first_scene import first_scene, regions
+from gradsim.identification.first_scene import Regions, bounce_unknowns, bounces, first_scene, regions
 
 TRUTH = (1.0, 3.2, -9.81)
 FRAMES = 16
@@ -41,6 +41,40 @@ def test_two_lengths_give_the_third(found, missing):
     )
     assert body.shape.sphere.radius == pytest.approx(RADIUS, rel=0.03)
     assert "half a pixel" in " ".join(first.sources.values()) and "GUESS" not in " ".join(first.sources.values())
+
+
+def path_of(height):
+    """Where a ball of heights (frames,) [m] is, in pixels of 1 cm."""
+    centre = np.stack([np.linspace(20, 80, len(height)), 200 - 100 * height], 1)
+    return Regions(np.arange(len(height)), centre, np.full(len(height), 300.0), centre[:, 1] + 10)
+
+
+def test_a_bounce_is_a_turn_that_gravity_does_not_explain():
+    """Constant restitution 0.8 at 30 frames a second; the throw turns the other way, the swing slowly."""
+    t = np.arange(30) / 30
+    touch = np.sqrt(2 * 0.8 / 9.81)
+    fallen = 0.9 - 9.81 / 2 * t**2
+    risen = 0.1 + 0.8 * 9.81 * touch * (t - touch) - 9.81 / 2 * (t - touch) ** 2
+    assert bounces(path_of(np.where(t < touch, fallen, risen)), 30.0, 0.01)
+    assert not bounces(path_of(0.2 + 4 * t - 9.81 / 2 * t**2), 30.0, 0.01)
+    assert not bounces(path_of(1 - 0.3 * np.sin(3 * t)), 30.0, 0.01)
+
+
+@pytest.mark.parametrize("named", ["ground", "grounds"])
+def test_a_ball_that_bounces_gets_a_ground_of_constant_restitution(found, named):
+    t = np.arange(30) / 30
+    touch = np.sqrt(2 * 0.8 / 9.81)
+    rising = 0.1 + 0.8 * 9.81 * touch * (t - touch) - 9.81 / 2 * (t - touch) ** 2
+    bouncing = path_of(np.where(t < touch, 0.9 - 9.81 / 2 * t**2, rising))
+    start = {"bodies": BALL["bodies"], named: BALL["ground"] if named == "ground" else {"ground": BALL["ground"]}}
+    first = first_scene(start, bouncing, (100, 220), 30.0, 30, body_size=0.2, focal=100.0, distance=1.0)
+    ground = first.scene.grounds["ground"]
+    hanging = first_scene(start, bouncing, (100, 220), 30.0, 30, body_size=0.2, focal=100.0, grounded=False)
+    assert not hanging.scene.grounds
+    assert (ground.law, ground.friction) == ("constant-restitution", 0.2) and "GUESS" in first.sources["bounce"]
+    low, high = (float(x) for x in bounce_unknowns(first.scene)[0].split(":")[1:])
+    assert low < ground.damping < high
+    assert bounce_unknowns(placed(found, body_size=0.2, focal=FOCAL, distance=DISTANCE).scene) == []
 
 
 def test_place_and_velocity_are_those_of_the_first_frame(found):

@@ -8,6 +8,7 @@ import torch
 from checks import central_difference, directions, dot_product_errors, error, gradients, weights
 from scipy.spatial.transform import Rotation
 
+from gradsim.errors import InputError
 from gradsim.geometry import mesh
 from gradsim.geometry.surface import Appearance, Part, Surface
 from gradsim.render.camera import Camera, look_at
@@ -239,3 +240,19 @@ def test_compiles_as_one_graph(camera, scene):
     for f, leaf in zip((loss, torch.compile(loss, fullgraph=True, backend="aot_eager")), leaves, strict=True):
         f(leaf).backward()
     assert error(leaves[1].grad, leaves[0].grad) < 1e-12
+
+
+def test_binned_silhouettes_are_means_of_pixels_also_of_their_derivatives(scene, camera, lenses):
+    fine = Silhouettes(camera)
+    coarse = fine.binned(2).binned(2)
+    mean = lambda image: image.unflatten(3, (-1, 4)).unflatten(5, (-1, 4)).mean((4, 6))
+    vertices, *changes = spread([scene.vertices, *lenses.values()], 0)
+    along = dict(zip(lenses, changes, strict=True))
+    (image, slope), (large, slope_large) = (s.masks_tangent(scene, vertices, lenses, along) for s in (fine, coarse))
+    assert coarse.binning == 4 and large.shape[3:] == (8, 10)
+    # rounding of areas of up to 16 pixels; a lens in the wrong pixels would shift the picture by some of these
+    assert error(large, mean(image)) < 1e-12 and error(slope_large, mean(slope)) < 1e-10
+    rigid = coarse.projection_camera(lenses, along)
+    assert torch.allclose(rigid.K[:, :2] * 4, fine.projection_camera(lenses, along).K[:, :2], rtol=1e-12)
+    with pytest.raises(InputError, match="no whole pixels of 3 × 3"):
+        fine.binned(3)

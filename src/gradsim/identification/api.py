@@ -23,6 +23,7 @@ from gradsim.identification.long_clip import (
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.observation.clip import Clip, Files
 from gradsim.identification.observation.observability import require_observable
+from gradsim.identification.outline_search import search_outlines
 from gradsim.identification.problem import Problem
 from gradsim.identification.sensitivity.lyapunov import growth
 from gradsim.identification.solvers.de_mcmc import Samples, sample
@@ -139,7 +140,10 @@ def solve(
             cut, shots = answer.cut, answer.segments
             fit = verdict(answer, steps, outcome, seed, noise_known)
         return replace(fit, shooting=jump_record(cut, shots, shooting, one_shot))
-    outcome = search(problem, plan, rng, report_values, checkpoint)
+    if getattr(problem.observation, "outline_noise", False):
+        problem, outcome = search_outlines(problem, plan, rng, report_values, checkpoint, search)
+    else:
+        outcome = search(problem, plan, rng, report_values, checkpoint)
     fit = make_fit(*refine(problem, outcome, rng, report_values), seed, noise_known, checkpoint)
     return replace(fit, estimator=name_of(estimator))
 

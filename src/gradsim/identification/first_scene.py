@@ -17,6 +17,8 @@ import numpy as np
 
 from gradsim.errors import InputError
 from gradsim.scene import Scene
+from gradsim.scene.contact import Contact
+from gradsim.scene.restitution import damping
 from gradsim.scene.shape import Shape
 
 PHONE = 0.75  # focal length of a phone's main camera over the longer side of its video: 67° wide
@@ -26,6 +28,10 @@ SHARE = 0.25  # of the median area, below which a body is partly hidden
 OPAQUE = 0.5  # coverage from which a pixel is of the body
 MARGIN = 0.5 * math.sqrt(math.pi)  # change of √area by half a pixel all round [px]
 ABOVE = 1e-3  # height at which a body that rests in the first frame starts [m]
+TURN = 2.0  # change of a fall to a rise within two frames, over that by gravity, above which it is a bounce
+BOUNCE = 0.7  # coefficient of restitution of a bounce that is seen, before it is fitted
+LIVELY = (0.95, 0.3)  # and its range
+LASTS = 3e-3  # of half a period of the contact [s]: a tenth of a frame
 LENGTHS = ("radius", "size", "height", "tube_radius", "scale")  # of shapes
 
 
@@ -172,9 +178,56 @@ def first_scene(
         },
     }
     if not grounded:
-        content.pop("ground", None)
+        content.pop("ground", None), content.pop("grounds", None)
+    elif bounces(found, fps, pixel):
+        mass = Scene.parse(content).bodies[name].mass
+        ground = content.pop("ground", None) or next(iter(content.pop("grounds", {}).values()), {})
+        content["ground"] = _bouncing(ground, float(mass or 1.0))
+        sources["bounce"] = (
+            f"keeps the same share of the speed at every impact, {BOUNCE:g} is A GUESS; it lasts {1e3 * LASTS:g} ms"
+        )
     content.pop("background", None)
     return FirstScene(Scene.parse(content), sources)
+
+
+def bounces(found: Regions, fps: float, pixel: float) -> bool:
+    """True if the body's centre turns from falling to rising within two frames, by far more than it moves otherwise.
+
+    Args:
+        found: Where the body is.
+        fps: Frames per second.
+        pixel: Of the image in the plane of the motion [m].
+    """
+    if len(found.frames) < 4:
+        return False
+    fall = np.diff(found.centre[:, 1]) / np.diff(found.frames)  # [px a frame]
+    turn = fall[:-2] - fall[2:]
+    by_gravity = 2 * GRAVITY / fps**2 / pixel  # that gravity alone changes in two frames, the other way
+    return bool(((fall[:-2] > 0) & (fall[2:] < 0) & (turn > TURN * by_gravity)).any())
+
+
+def _bouncing(ground: Mapping[str, Any], mass: float) -> dict[str, Any]:
+    """Content of a ground on which a body bounces as filmed bodies do."""
+    contact = Contact.model_validate({key: ground[key] for key in ("friction", "friction_stiffness") if key in ground})
+    stiffness = float(f"{mass * (math.pi / LASTS) ** 2:.2g}")
+    return {
+        "law": "constant-restitution",
+        "stiffness": stiffness,
+        "damping": float(f"{damping(BOUNCE, stiffness, mass, 'constant-restitution'):.3g}"),
+        "friction": contact.friction,
+        "friction_stiffness": contact.friction_stiffness,
+    } | ({"visible": ground["visible"]} if "visible" in ground else {})
+
+
+def bounce_unknowns(scene: Scene) -> list[str]:
+    """Unknowns of a ground that `first_scene` made for a bouncing body, with ranges; none of others."""
+    ground = scene.grounds.get("ground")
+    if ground is None or ground.law != "constant-restitution":
+        return []
+    (body,) = scene.bodies.values()
+    mass = float(getattr(body, "mass", None) or 1.0)
+    low, high = (damping(e, ground.stiffness, mass, ground.law) for e in LIVELY)
+    return [f"ground.damping:{low:.3g}:{high:.3g}", "ground.height:-0.1:0.1"]
 
 
 def _body(start: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

@@ -39,6 +39,7 @@ class Silhouettes:
 
     def __init__(self, camera: Camera, background: Sequence[float] = (1.0, 1.0, 1.0), lens: str = "camera"):
         self.camera, self.background, self.lens = camera, tuple(background), lens
+        self.binning = 1  # pixels of the camera of `lens` in a row of each pixel
 
     @classmethod
     def of(cls, scene, camera: str = "camera") -> "Silhouettes":
@@ -48,6 +49,22 @@ class Silhouettes:
             InputError: If the scene has no such camera.
         """
         return cls(from_scene(scene.view(camera)), tuple(scene.background), camera_prefix(camera))
+
+    def binned(self, factor: int) -> "Silhouettes":
+        """The same view in pixels `factor` times as wide and high; camera parameters are in pixels as before.
+
+        Raises:
+            InputError: If the image has no whole number of such pixels.
+        """
+        camera = self.camera
+        if camera.width % factor or camera.height % factor:
+            raise InputError(
+                f"an image of {camera.width} × {camera.height} px has no whole pixels of {factor} × {factor}."
+            )
+        coarse = camera.resized(camera.width // factor, camera.height // factor)
+        binned = Silhouettes(coarse, self.background, self.lens)
+        binned.binning = factor * self.binning
+        return binned
 
     def masks(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """Coverage by each part alone, (worlds, frames, parts, height, width) in [0, 1].
@@ -150,7 +167,7 @@ class Silhouettes:
         like = next(iter(values.values())) if values else self.camera.K
         parameters = self._camera_parameters(along or {})
         lens = {name: v for name, v in parameters.items() if name != "translation"}
-        K_tangent = _intrinsics(lens, like)[0] if lens else None
+        K_tangent = self._binned(_intrinsics(lens, like)[0]) if lens else None
         return ProjectionCamera(*self.matrices(like, values), K_tangent, parameters.get("translation"))
 
     def screen(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
@@ -178,7 +195,11 @@ class Silhouettes:
         K, R, t = (x.to(points) for x in (self.camera.K, self.camera.R, self.camera.t))
         parameters = self._camera_parameters(values)
         replaced, factor = _intrinsics({name: v[:, None] for name, v in parameters.items()}, points)
-        return K * factor + replaced[:, 0], R, parameters.get("translation", t[None]).to(points)
+        return K * factor + self._binned(replaced)[:, 0], R, parameters.get("translation", t[None]).to(points)
+
+    def _binned(self, K: Tensor) -> Tensor:
+        """Intrinsics (..., 3, 3), or their derivatives, in pixels of this image."""
+        return K * K.new_tensor([[1 / self.binning], [1 / self.binning], [1.0]])
 
     def _camera_parameters(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Parameters of this camera among all by name: focal, centre, translation."""
@@ -218,7 +239,7 @@ class Silhouettes:
             screen[:, None] * camera_change[..., 2:], (0, 1)
         )
         lens, _ = _intrinsics(parameters, camera_change)
-        return (pixels + camera_points @ lens[:, :, None].mT)[..., :2] / camera_points[..., 2:]
+        return (pixels + camera_points @ self._binned(lens)[:, :, None].mT)[..., :2] / camera_points[..., 2:]
 
 
 def whole(screen: Tensor) -> Tensor:

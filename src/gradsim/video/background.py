@@ -187,15 +187,15 @@ def _rounded(color: Sequence[float] | np.ndarray) -> list[float]:
 def _noise_and_bodies(frames: np.ndarray, B: np.ndarray) -> tuple[float, np.ndarray]:
     """Noise of a channel, and pixels (T, height, width) that differ from the background by more."""
     size, behind = np.empty(frames.shape[:3], np.float32), (255 * B).astype(np.float32)
-    for frame, one in zip(frames, size, strict=True):
+    for frame, rms in zip(frames, size, strict=True):
         levels = frame - behind
-        one[:] = np.sqrt(np.einsum("ijc,ijc->ij", levels, levels) / 3) / 255
-    some = np.arange(0, size.size, max(1, size.size // SAMPLED))
-    difference = frames.reshape(-1, 3)[some] / 255 - B.reshape(-1, 3)[some % B[..., 0].size]
+        rms[:] = np.sqrt(np.einsum("ijc,ijc->ij", levels, levels) / 3) / 255
+    sample = np.arange(0, size.size, max(1, size.size // SAMPLED))
+    difference = frames.reshape(-1, 3)[sample] / 255 - B.reshape(-1, 3)[sample % B[..., 0].size]
     noise = _scale(difference, 0.75)  # assumes that bodies cover less than a quarter of the video
     for _ in range(2):  # the second time without the bodies
-        bodies = np.stack([_hysteresis(one / noise) for one in size])
-        static = ~_near(bodies).reshape(-1)[some]
+        bodies = np.stack([_hysteresis(rms / noise) for rms in size])
+        static = ~_near(bodies).reshape(-1)[sample]
         relative = noise
         if static.any():
             noise = _scale(difference[static], 0.9)

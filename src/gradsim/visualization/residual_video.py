@@ -55,6 +55,9 @@ def write_residuals(folder: Path, observed: Masks | LabelledMasks, mask: np.ndar
         mask: Mask of the fit (frames, height, width).
         fps: Frames per second.
     """
+    if isinstance(observed, Masks) and (binning := observed.silhouettes.binning) > 1:
+        frames, height, width = observed.masks.shape
+        mask = mask.reshape(frames, height, binning, width, binning).mean((2, 4))
     r = (mask - observed.masks.numpy()) * np.sqrt(observed.weight.numpy()) / observed.sigma
     videos.write_preview(folder / "residuals.webm", residual_video(r, mask), fps)
 

@@ -14,6 +14,7 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
 from gradsim.numerics import rotation
 from gradsim.render import Silhouettes
+from gradsim.render.camera import look_at
 from gradsim.scene import Scene
 
 TOSS = ["ground.friction:0.1:0.9", "cube.velocity.x:0.5:2.5"]
@@ -145,3 +146,40 @@ def test_a_ball_and_its_rod_are_one_mask():
 def test_states_do_not_know_the_noise_of_what_is_left():
     problem, _ = measured()
     assert problem.observation.noise_floor(12) == (0.0, 72.0, math.inf)
+
+
+def disk(across, height=48, width=64):
+    """Masks of 3 frames of a disk, by 8 × 8 points a pixel."""
+    at = (torch.arange(8 * width).double() + 0.5) / 8, (torch.arange(8 * height).double() + 0.5) / 8
+    covered = [(at[0] - 20 - 5 * k).square() + (at[1][:, None] - 24).square() < across**2 / 4 for k in range(3)]
+    return torch.stack([c.double().unflatten(0, (-1, 8)).unflatten(2, (-1, 8)).mean((1, 3)) for c in covered])
+
+
+def test_binned_masks_are_means_of_pixels_that_are_not_excluded():
+    masks, weight = disk(16), torch.ones(3, 48, 64).double()
+    weight[0, 20, 20], weight[1, 20:22, 20:22] = 0, 0  # a sixteenth of one pixel, a quarter of another
+    weight[2, 20:24, 20:24] = 0.25
+    view = Silhouettes(look_at((0.0, -4.0, 0.0), (0.0, 0.0, 0.0), (0, 0, 1), 0.7, 64, 48))
+    observed = Masks(masks, 0.1, view, weight).binned(4)
+    assert observed.silhouettes.binning == 4 and observed.sigma == 0.1
+    mean = masks.unflatten(1, (-1, 4)).unflatten(3, (-1, 4)).mean((2, 4))
+    assert (observed.masks[2] - mean[2]).abs().max() < 1e-14 and observed.weight[2, 5, 5] == pytest.approx(0.25)
+    assert observed.weight[1, 5, 5] == 0 and observed.weight[0, 5, 5] == 1
+    rest = [masks[0, i, j].item() for i in range(20, 24) for j in range(20, 24) if (i, j) != (20, 20)]
+    assert observed.masks[0, 5, 5] == pytest.approx(sum(rest) / 15)
+
+
+@pytest.mark.parametrize(("across", "finest", "factor"), [(16, 8, 2), (17, 4, 4), (16, 20, 1), (30, 4, 4), (30, 5, 4)])
+def test_the_largest_bin_divides_the_image_and_leaves_the_body_its_pixels(across, finest, factor):
+    view = Silhouettes(look_at((0.0, -4.0, 0.0), (0.0, 0.0, 0.0), (0, 0, 1), 0.7, 64, 48))
+    assert Masks(disk(across), 0.1, view).largest_bin(finest) == factor
+
+
+def test_the_search_is_content_with_outlines_that_are_a_pixel_off():
+    """χ²/N of a disk against the same, a pixel to the right, is about that of the noise floor; half a pixel is far below."""
+    view = Silhouettes(look_at((0.0, -4.0, 0.0), (0.0, 0.0, 0.0), (0, 0, 1), 0.7, 64, 48))
+    masks = Masks(disk(16), 0.2, view)
+    masks.outline_noise = True
+    floor, informative, level = masks.noise_floor(3)
+    shifted = (disk(16)[:, :, 1:] - disk(16)[:, :, :-1]).square().sum().item() / 0.2**2
+    assert 0.3 < (shifted - floor) / (level * informative) < 3

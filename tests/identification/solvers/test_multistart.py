@@ -14,7 +14,7 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.solvers import multistart
 from gradsim.identification.solvers.de_mcmc import sample
 from gradsim.identification.solvers.levenberg_marquardt import Population
-from gradsim.identification.solvers.multistart import MultistartConfig, search
+from gradsim.identification.solvers.multistart import MultistartConfig, _stages, search
 
 PLAN = MultistartConfig(starts=4, first=4, grow=2)
 
@@ -154,3 +154,9 @@ def test_a_start_in_as_few_residuals_as_a_first_stage_has_is_solved_by_noise():
     observation = SimpleNamespace(noise_floor=lambda frames: NoiseFloor(0.0, 40, 1.0))
     drawn = np.random.default_rng(0).chisquare(40, 1000)
     assert drawn.max() < multistart.solved_cost(SimpleNamespace(observation=observation), 4)
+
+
+def test_stages_grow_by_frames_or_by_a_ratio():
+    plain, fast = MultistartConfig(first=4, grow=2), MultistartConfig(first=4, grow=2, ratio=1.5)
+    assert _stages(plain, 11) == [4, 6, 8, 10] and _stages(fast, 30) == [4, 6, 9, 14, 21]
+    assert _stages(plain, 3) == [] and _stages(MultistartConfig(curriculum=False), 30) == []

@@ -8,7 +8,7 @@ import numpy as np
 from gradsim import video as videos
 from gradsim.app.job import open_scene
 from gradsim.errors import InputError
-from gradsim.identification.first_scene import FirstScene, first_scene, regions
+from gradsim.identification.first_scene import FirstScene, bounce_unknowns, first_scene, regions
 from gradsim.runtime.atomic import atomic_path, atomic_write
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene, yaml_io
@@ -141,6 +141,7 @@ def _report(
         ),
         *(f"{name}.velocity.{axis}:{v - 2:.2f}:{v + 2:.2f}" for axis, v in _moving(first.scene.bodies[name].velocity)),
         "gravity.z:-15:-5",
+        *bounce_unknowns(first.scene),
     ]
     command += [*(part for unknown in unknowns for part in ("--unknown", unknown)), "--out", f"runs/{out.stem}"]
     if frames[0]:

@@ -117,6 +117,7 @@ def _projected(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tupl
 # type of image residuals: whitened pixels; CDFs of rows and columns, with a wide basin; or those of an image loss
 Residual = Literal["pixels", "cdf"] | ImageLoss
 CLEAR = 4.0  # [σ] distance from 0 and from 1 above which a pixel is on an outline
+OFF_BY_A_PIXEL = 0.3  # mean square of differences of coverage near an outline that is off by a pixel
 CHUNK = 2**25  # elements of one block of an image Jacobian: 256 MB
 
 
@@ -315,12 +316,38 @@ class Masks:
         # the median absolute deviation of pixels off the outline is 0.6745 σ for Gaussian noise
         level = (off[near].median() / 0.6745).square().item() if near.any() else 1.0
         clear = counted & (off < CLEAR * max(level, 1e-16) ** 0.5)
+        if self.outline_noise:  # σ is only a scale, and the search goes on where outlines are about a pixel off
+            level = max(level, OFF_BY_A_PIXEL / self.sigma**2)
         if self.loss.kind:
             # outliers and the body cannot be separated without a model: the cost of an empty image is an upper bound, so
             # starts are compared with the best of them only
             empty = self.loss.rho(masks * scale).sum().item()
             return NoiseFloor(self.loss.scale * empty, float((counted & ~clear).sum()), 1.0)
         return NoiseFloor(off[clear].square().sum().item(), float((counted & ~clear).sum()), level)
+
+    def binned(self, factor: int) -> "Masks":
+        """The same masks in pixels `factor` times as wide and high: the mean of the pixels that are not excluded.
+
+        Where a quarter of the pixels is excluded, the mean is, too. σ stays, so it is a scale.
+        """
+        blocks = lambda x: x.unflatten(1, (-1, factor)).unflatten(3, (-1, factor))
+        mean = lambda x: blocks(x).mean((2, 4))
+        used = mean(self._counts)
+        enough, share = used > 0.75, used.clamp(min=1e-300)
+        masks = torch.where(enough, mean(self.masks * self._counts) / share, 0.0)
+        spread = mean(torch.where(self.weight > 0, 1 / self.weight.clamp(min=1e-300), 0.0)) / share
+        weight = torch.where(enough, 1 / spread.clamp(min=1e-300), 0.0)
+        part = Masks(masks, self.sigma, self.silhouettes.binned(factor), weight, self.loss)
+        part.notes, part.outline_noise = self.notes, self.outline_noise
+        return part
+
+    def largest_bin(self, finest: float) -> int:
+        """Largest factor of `binned` that leaves bodies `finest` pixels across: the diameter of a disk of their area."""
+        area = (self.masks * self._counts).sum((1, 2))
+        visible = area[area > 0.25 * area.max()]
+        across = 2 * (visible.median() / math.pi).sqrt().item() if len(visible) else 0.0
+        common = math.gcd(*self.masks.shape[1:])
+        return max(f for f in range(1, max(1, int(across / finest)) + 1) if common % f == 0)
 
     def slice_frames(self, first: int, last: int) -> "Masks":
         part = Masks(self.masks[first:last], self.sigma, self.silhouettes, self.weight[first:last], self.loss)

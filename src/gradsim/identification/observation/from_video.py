@@ -8,7 +8,7 @@ import torch
 
 from gradsim import video as videos
 from gradsim.errors import InputError
-from gradsim.identification.observation.base import Masks
+from gradsim.identification.observation.base import OFF_BY_A_PIXEL, Masks
 from gradsim.identification.observation.labelled_masks import LabelledMasks, color_shares
 from gradsim.numerics.robust import robust_loss
 from gradsim.render.silhouettes import Silhouettes
@@ -18,10 +18,9 @@ from gradsim.video.timing import align_frames, centroids, suspicious_steps
 
 QUANTIZED = 1 / 255 / math.sqrt(12)  # standard deviation of rounding to 8 bits
 NOMINAL = 1 / 255  # default noise of a pixel
-AUTO, OUTLINE = (
-    "auto",
-    0.1,
-)  # noise that is estimated from outlines, and σ meanwhile: an outline half a pixel off, all told
+AUTO = "auto"  # noise that is estimated from outlines
+OUTLINE = math.sqrt(OFF_BY_A_PIXEL)  # and σ meanwhile
+FINEST = 20  # pixels across a body that are enough for its outline, which is off by as much in neighbouring ones
 FEWEST = 8  # frames from which the noise of outlines can be estimated
 OFF_COLOR = 0.1  # RMS distance of pixels from the line between body and background at which a video is refused
 
@@ -108,6 +107,9 @@ def from_video(
     )
     observation.outline_noise = outline_noise
     observation.notes |= alignment.notes() | notes
+    if outline_noise and (factor := observation.largest_bin(FINEST)) > 1:
+        observation = observation.binned(factor)
+        observation.notes["binning"] = factor
     return observation
 
 

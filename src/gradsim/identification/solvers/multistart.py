@@ -45,7 +45,9 @@ class MultistartConfig:
     Args:
         starts: Number drawn from the ranges.
         first: Frames of the first stage.
-        grow: Frames added at each stage.
+        grow: Frames added at each stage,
+        ratio: or frames of a stage over those of the one before, where these are more.
+        followers: Starts that follow the clip where enough are solved; None: all, and half of them from its middle on.
         rounds: Most rounds of resampling in one stage.
         rollouts: Number after which no further rounds are made; a count, not a time, so that results depend on the seed alone.
         curriculum: False goes to all frames at once.
@@ -57,6 +59,8 @@ class MultistartConfig:
     starts: int = 16
     first: int = 4
     grow: int = 2
+    ratio: float = 1.0
+    followers: int | None = None
     rounds: int = 12
     rollouts: int = 1_000_000
     curriculum: bool = True
@@ -161,8 +165,7 @@ def search(
         state |= {"exact": exact, "unmodelled": unmodelled}
         checkpoint.save("search", state | {"effort": problem.effort.state()})
 
-    stages = list(range(min(plan.first, problem.frames), problem.frames, plan.grow)) if plan.curriculum else []
-    stages = _with_news(problem, stages)
+    stages = _with_news(problem, _stages(plan, problem.frames))
     leapt = bool(history) and history[-1].get("leapt", False)
     for frames in [] if leapt else stages[done:]:
         informative = problem.observation.noise_floor(frames).informative
@@ -205,7 +208,9 @@ def search(
             n = _explore(problem, people, who, frames, rng)
             iterations += n
             solved = _solved(people, target_cost)
-        people, who = _replace_unsolved(problem, people, who, solved, frames, plan.starts, rng, exact)
+        halved = exact or frames > problem.frames // 2
+        keep = min(plan.starts, plan.followers or (max(2 * KEEP, plan.starts // 2) if halved else plan.starts))
+        people, who = _replace_unsolved(problem, people, who, solved, frames, keep, rng)
         note("curriculum", frames)
 
     if not history or history[-1]["stage"] == "curriculum":
@@ -226,6 +231,15 @@ def search(
     original = who >= 0
     final[who[original]], cost[who[original]] = people.u[original], people.cost[original]
     return Outcome(initial, final, cost, people.u[k], people.cost[k].item(), iterations, history)
+
+
+def _stages(plan: MultistartConfig, last: int) -> list[int]:
+    """Frames of each stage of the growing clip."""
+    stages, frames = [], min(plan.first, last)
+    while plan.curriculum and frames < last:
+        stages.append(frames)
+        frames = max(frames + plan.grow, math.ceil(plan.ratio * frames))
+    return stages
 
 
 def _with_news(problem: Problem, stages: list[int]) -> list[int]:
@@ -390,10 +404,9 @@ def _rounding(problem: Problem, u: Tensor, frames: int) -> float:
 
 
 def _replace_unsolved(
-    problem, people: Population, who: Tensor, solved: Tensor, frames: int, starts: int, rng, exact: bool
+    problem, people: Population, who: Tensor, solved: Tensor, frames: int, keep: int, rng: np.random.Generator
 ):
     """Unsolved starts give their places to neighbours of solved ones; places that are not needed go."""
-    keep = min(starts, max(2 * KEEP, starts // 2)) if exact or frames > problem.frames // 2 else starts
     sources = solved.nonzero()[:, 0]
     missing = max(0, keep - len(sources))
     if not len(sources) or not missing:

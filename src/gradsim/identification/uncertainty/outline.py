@@ -31,12 +31,13 @@ from gradsim.identification.observation.from_video import FEWEST
 from gradsim.identification.problem import Problem
 from gradsim.identification.uncertainty.residual_diagnostics import outline_slopes
 
+MARGIN = 3  # pixels about a body that filters reach
 ITERATIONS = 6  # Gauss–Newton steps of unknowns and offset
 HARMONICS = 6  # of an outline's displacement about its centre; the first is a shift
 COMPARED = 3  # harmonic up to which deformations are compared with shifts
 EXCESS = 4.0  # mean square of shifts over that of the second and third harmonics, above which they are too large
 MEMORY = 3.0  # standard score of the correlation of one frame's shift with the next, above which it is not chance
-WIDEST_OFFSET = 1.0  # offset of the whole outline beyond which the size is wrong, not the mask [px]
+WIDEST_OFFSET = 1.0  # offset of the whole outline beyond which the size is wrong, not the mask [fitted px]
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class OutlineErrors:
         excess: Its mean square over that of the second and third harmonics.
         memory: Standard score of the correlation of one frame's shift with the next.
         correlation: ρ of a harmonic in one frame with the next.
+        binning: Pixels of the video in a row of each fitted pixel.
     """
 
     covariance: Tensor
@@ -62,12 +64,13 @@ class OutlineErrors:
     excess: float
     memory: float
     correlation: float
+    binning: int = 1
 
     @property
     def explained(self) -> bool:
         """True if errors of outlines explain what is left."""
         moves = self.excess > EXCESS and self.memory > MEMORY
-        return not moves and abs(self.offset) < WIDEST_OFFSET
+        return not moves and abs(self.offset) < WIDEST_OFFSET * self.binning
 
     @property
     def words(self) -> str:
@@ -76,7 +79,7 @@ class OutlineErrors:
             f"Outlines are explained to {self.size:.2g} px; masks are "
             f"{abs(self.offset):.2g} ± {self.offset_std:.1g} px {'wide' if self.offset > 0 else 'narrow'} everywhere."
         )
-        if abs(self.offset) >= WIDEST_OFFSET:
+        if abs(self.offset) >= WIDEST_OFFSET * self.binning:
             return f"{text} That is more than masks are off: look at size, distance and focal length."
         if not self.explained:
             text += (
@@ -109,14 +112,17 @@ def fit_outline(problem: Problem, u: Tensor) -> tuple[Problem, Tensor, OutlineEr
     assert isinstance(data, Masks)
     offset, low, high = 0.0, problem.space.low, problem.space.high
     frames = _by_frame(problem, u)
+    share = 1.0
     for _ in range(ITERATIONS):
         step = -torch.linalg.pinv(frames.information.sum(0), hermitian=True) @ frames.gradient.sum(0)
-        trial = (u + step[:n]).clamp(low, high), offset + step[n].item()
+        trial = (u + share * step[:n]).clamp(low, high), offset + share * step[n].item()
         corrected = _without_offset(problem, data, *trial)
         after = _by_frame(corrected, trial[0])
-        if not after.squares < frames.squares:
-            break
-        problem, (u, offset), frames = corrected, trial, after
+        if after.squares < frames.squares:
+            problem, (u, offset), frames = corrected, trial, after
+            share = min(1.0, 2 * share)
+        else:
+            share /= 4
     modes = frames.modes[frames.visible]
     if len(modes) < FEWEST:
         raise InputError(
@@ -132,17 +138,41 @@ def fit_outline(problem: Problem, u: Tensor) -> tuple[Problem, Tensor, OutlineEr
     correlation = ((unit[1:] * unit[:-1]).mean() / unit.square().mean()).item()
     correlation = min(0.95, max(0.0, correlation + (1 + 3 * max(0.0, correlation)) / len(modes)))  # of a short series
     covariance = _covariance(frames, power, correlation)
+    px = data.silhouettes.binning
     errors = OutlineErrors(
         covariance[:n, :n],
-        offset,
-        math.sqrt(covariance[n, n].item()),
-        frames.size,
-        power[0].sqrt().item(),
+        px * offset,
+        px * math.sqrt(covariance[n, n].item()),
+        px * frames.size,
+        px * power[0].sqrt().item(),
         (power[0] / power[2 : 2 * COMPARED].mean()).item(),
         memory.item() * math.sqrt(shifts[1:].numel()),
         correlation,
+        px,
     )
     return problem, u, errors
+
+
+def with_outline_scale(problem: Problem, u: Tensor) -> Problem:
+    """The problem with a σ of pixels at which they tell as much of the unknowns as outlines do, on average.
+
+    Least squares then has error bars and differences of χ² of about the right size.
+
+    Args:
+        problem: Of one clip and camera with `Masks`, whose σ is only a scale.
+        u: Near the minimum (unknowns,).
+    """
+    data = problem.observation
+    assert isinstance(data, Masks)
+    errors = fit_outline(problem, u)[2]
+    _, information, _ = problem.linearize(u[None], problem.frames)
+    factor = torch.einsum("ij,ji->", errors.covariance, information[0]) / len(u)
+    scaled = copy.copy(problem)
+    scaled.observation = Masks(
+        data.masks, data.sigma * math.sqrt(factor.item()), data.silhouettes, data.weight, data.loss
+    )
+    scaled.observation.notes, scaled.observation.outline_noise = data.notes, True
+    return scaled
 
 
 def _without_offset(problem: Problem, data: Masks, u: Tensor, offset: float) -> Problem:
@@ -195,25 +225,19 @@ def _by_frame(problem: Problem, u: Tensor) -> _Frames:
     data, first, parts = problem.observation, 0, []
     assert isinstance(data, Masks)
     trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
-    pixels = math.prod(data.masks.shape[1:])
+    size = data.masks.shape[1:]
     for r, J in problem.jacobian(u[None], problem.frames):
-        last = first + r.shape[1] // pixels
+        last = first + r.shape[1] // math.prod(size)
         scale = data.weight[first:last].sqrt() / data.sigma
-        r, J = r[0].unflatten(0, (-1, pixels)), J[0].unflatten(0, (-1, pixels))
-        image = torch.where(scale > 0, r.view_as(scale) / scale.clamp(min=1e-300), 0.0) + data.masks[first:last]
         slopes = outline_slopes(trajectory.at(slice(first, last)), data.slice_frames(first, last))
-        slope = torch.cat([slope for _, slope in slopes])
-        r, J, slope = (_smooth(y, scale.shape[1:]) for y in (r[..., None], J, slope))
-        r, smooth = r[..., 0], _smooth(image.flatten(1)[..., None], scale.shape[1:])[..., 0]
-        length = (outline_length(smooth.view_as(image)) * scale).flatten(1)
-        angle = _angles(image).flatten(1)
-        waves = [length * wave(k * angle) for k in range(2, HARMONICS + 1) for wave in (torch.cos, torch.sin)]
-        X = torch.cat([slope, torch.stack([*waves, length], 2)], 2)
-        J = torch.cat([J, length[..., None]], 2)
-        parts.append([J.mT @ J, (J.mT @ r[..., None])[..., 0], J.mT @ X, X.mT @ X, (X.mT @ r[..., None])[..., 0],
-                      r.square().sum(1), length.square().sum(1), (J * length[..., None]).mT @ (J * length[..., None])])  # fmt: skip
+        block = r[0].unflatten(0, (-1, *size)), J[0].unflatten(0, (-1, *size))
+        slope = torch.cat([slope for _, slope in slopes]).unflatten(1, size)
+        image = torch.where(scale > 0, block[0] / scale.clamp(min=1e-300), 0.0) + data.masks[first:last]
+        for k in range(last - first):
+            box = _box((image[k] > 0) | (data.masks[first + k] > 0))
+            parts.append(_of_frame(*(y[k][box] for y in (*block, slope, image, scale))))
         first = last
-    JJ, Jr, JX, XX, Xr, rr, ll, JLLJ = (torch.cat(part) for part in zip(*parts, strict=True))
+    JJ, Jr, JX, XX, Xr, rr, ll, JLLJ = (torch.stack(part) for part in zip(*parts, strict=True))
     # parts of an outline that are out of view or hidden leave harmonics that cannot be separated
     visible = torch.linalg.eigvalsh(XX)[:, 0] > 1e-3 * XX.diagonal(dim1=1, dim2=2).amax()
     modes = -torch.linalg.solve(
@@ -233,6 +257,39 @@ def _by_frame(problem: Problem, u: Tensor) -> _Frames:
         rr.sum().item(),
         JLLJ.sum(0),
     )
+
+
+def _of_frame(r: Tensor, J: Tensor, slope: Tensor, image: Tensor, scale: Tensor) -> list[Tensor]:
+    """JᵀJ, Jᵀr, JᵀX, XᵀX, Xᵀr, Σ r², Σ b² and Jᵀb²J of one frame: r (h, w), J (h, w, n), slopes by shifts (h, w, 2)."""
+    size = tuple(r.shape)
+    flat = [y.reshape(1, r.numel(), -1) for y in (r, J, slope, image)]
+    r, J, slope, smooth = (_smooth(y, size)[0] for y in flat)
+    length = (outline_length(smooth.view(1, *size))[0] * scale).reshape(-1)
+    angle = _angles(image[None])[0].reshape(-1)
+    waves = [length * wave(k * angle) for k in range(2, HARMONICS + 1) for wave in (torch.cos, torch.sin)]
+    X = torch.cat([slope, torch.stack([*waves, length], 1)], 1)
+    J = torch.cat([J, length[:, None]], 1)
+    by_pixel = J * length[:, None]
+    return [
+        J.T @ J,
+        J.T @ r[:, 0],
+        J.T @ X,
+        X.T @ X,
+        X.T @ r[:, 0],
+        r.square().sum(),
+        length.square().sum(),
+        by_pixel.T @ by_pixel,
+    ]
+
+
+def _box(region: Tensor) -> tuple[slice, slice]:
+    """Rows and columns of a region (height, width), and two more on each side for filters."""
+    sides = []
+    for axis in (1, 0):
+        at = region.any(axis).nonzero()[:, 0]
+        low, high = (int(at[0]), int(at[-1])) if len(at) else (0, 0)
+        sides.append(slice(max(0, low - MARGIN), high + 1 + MARGIN))
+    return sides[0], sides[1]
 
 
 def _covariance(frames: _Frames, power: Tensor, correlation: float) -> Tensor:

@@ -1,0 +1,67 @@
+"""Search where the noise of masks is that of their outlines: on large pixels first.
+
+An outline that is off by a third of a pixel is off alike in its neighbours, so pixels of a fifth of the body lose little.
+After the search, σ of a pixel becomes that at which pixels tell as much as outlines do (`uncertainty.outline`): steps of time are
+judged by it.
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from gradsim.identification.estimators import Estimator
+from gradsim.identification.observation.base import Masks
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.levenberg_marquardt import Population, descend
+from gradsim.identification.solvers.multistart import MultistartConfig, Outcome, history_entry
+from gradsim.identification.uncertainty.outline import with_outline_scale
+from gradsim.runtime.progress import CheckpointStore
+
+RATIO = 1.25  # of the frames of two stages
+FOLLOWERS = 6  # starts that follow the clip
+COARSE = 8  # pixels across a body that are enough for the search
+POLISHED = 10  # linearizations on the pixels of the problem
+
+
+def search_outlines(
+    problem: Problem,
+    plan: MultistartConfig,
+    rng: np.random.Generator,
+    report: Callable[[dict], None],
+    checkpoint: CheckpointStore | None,
+    search: Estimator,
+) -> tuple[Problem, Outcome]:
+    """Search on large pixels, then on those of the problem.
+
+    Args:
+        problem: Of one clip and camera with `Masks`, whose σ is only a scale.
+        plan: Settings of the search.
+        rng: Random generator of starts and resampling.
+        report: Called after each stage with its entry of the history.
+        checkpoint: Store of the search.
+        search: The estimator.
+
+    Returns:
+        The problem with a σ that fits to the outlines, and the outcome in it.
+    """
+    observation, coarse = problem.observation, copy.copy(problem)
+    assert isinstance(observation, Masks)
+    coarse.observation = observation.binned(observation.largest_bin(COARSE))
+    coarse_outcome = search(coarse, replace(plan, ratio=RATIO, followers=FOLLOWERS), rng, report, checkpoint)
+    ended = coarse_outcome.cost.isfinite()
+    people = Population.at(torch.cat([coarse_outcome.best[None], coarse_outcome.final[ended]]))
+    people, n = descend(problem, people, problem.frames, "pixels", POLISHED)
+    k = int(people.cost.argmin())
+    problem = with_outline_scale(problem, people.u[k])
+    cost = problem.cost(people.u, problem.frames)
+    final, costs = coarse_outcome.final.clone(), coarse_outcome.cost.clone()
+    final[ended], costs[ended] = people.u[1:], cost[1:]
+    entry = history_entry(problem, "fine pixels", problem.frames, people.u, cost, coarse_outcome.iterations + n)
+    report(entry)
+    history = [*coarse_outcome.history, entry]
+    return problem, Outcome(
+        coarse_outcome.initial, final, costs, people.u[k], cost[k].item(), coarse_outcome.iterations + n, history
+    )
