@@ -30,7 +30,7 @@ MARGIN = 0.5 * math.sqrt(math.pi)  # change of √area by half a pixel all round
 ABOVE = 1e-3  # height at which a body that rests in the first frame starts [m]
 TURN = 2.0  # change of a fall to a rise within two frames, over that by gravity, above which it is a bounce
 BOUNCE = 0.7  # coefficient of restitution of a bounce that is seen, before it is fitted
-LIVELY = (0.95, 0.3)  # and its range
+LIVELY = (0.95, 0.5)  # and its range
 LASTS = 3e-3  # of half a period of the contact [s]: a tenth of a frame
 LENGTHS = ("radius", "size", "height", "tube_radius", "scale")  # of shapes
 
