@@ -14,6 +14,7 @@ from gradsim.identification.observation.base import Masks
 from gradsim.identification.problem import Problem
 from gradsim.identification.uncertainty.outline import HARMONICS, _by_frame, fit_outline, outline_length
 from gradsim.identification.unknowns import Space
+from gradsim.render.silhouettes import Silhouettes
 
 TRUTH = (1.0, 4.0, -9.81)
 WAVY, WIDE = 0.3, 0.3  # px
@@ -110,3 +111,18 @@ def test_error_bars_do_not_depend_on_the_sigma_of_the_masks():
             fit_outline(Problem(model, seen, space), space.inner(torch.tensor([TRUTH]).double())[0])[2].covariance
         )
     assert torch.allclose(covariances[0], covariances[1], rtol=1e-6)
+
+
+def test_bodies_that_are_apart_have_no_common_outline():
+    """Each lies within a few degrees of their common centre, in which harmonics cannot be told apart."""
+    one = scene(10).model_dump(exclude_unset=True)
+    ball = one["bodies"]["ball"] | {"shape": {"sphere": {"radius": 0.12}}}
+    places = {"ball": [-0.9, 0, 0.2], "other": [0.9, 0, 0.9]}
+    two = gs.Scene.parse(one | {"bodies": {name: ball | {"position": place} for name, place in places.items()}})
+    space = Space(two, NAMES[:2])
+    model, silhouettes = model_for(two, space), Silhouettes.of(two)
+    with torch.no_grad():
+        trajectory = model.rollout()
+        seen = Masks(silhouettes.union(trajectory.surface, trajectory.values)[0], 0.1, silhouettes)
+    with pytest.raises(InputError, match="Bodies that are apart"):
+        fit_outline(Problem(model, seen, space), space.inner(torch.tensor([[1.0, 4.0]]).double())[0])

@@ -106,7 +106,7 @@ def fit_outline(problem: Problem, u: Tensor) -> tuple[Problem, Tensor, OutlineEr
         The problem with masks without the offset, its minimum, and the errors.
 
     Raises:
-        InputError: If outlines are seen in fewer than 8 frames.
+        InputError: If one outline all round a body is seen in fewer than 8 frames.
     """
     data, n = problem.observation, len(u)
     assert isinstance(data, Masks)
@@ -126,8 +126,8 @@ def fit_outline(problem: Problem, u: Tensor) -> tuple[Problem, Tensor, OutlineEr
     modes = frames.modes[frames.visible]
     if len(modes) < FEWEST:
         raise InputError(
-            f"outlines are seen in {len(modes)} frames, too few to estimate their errors; expected at least {FEWEST}. State the "
-            "noise (--noise)."
+            f"one outline all round a body is seen in {len(modes)} frames, too few to estimate its errors; expected at least "
+            f"{FEWEST}. Bodies that are apart, hidden or partly out of view have none: state the noise (--noise)."
         )
     spare = max(0.1, 1 - (n + 1) / (2 * len(modes)))  # of the shifts, which the unknowns followed
     power, shifts = modes.square().mean(0), modes[:, :2]
