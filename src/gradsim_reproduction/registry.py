@@ -32,5 +32,6 @@ EXPERIMENTS = {  # name on the command line: module:function
     "coverage": "gradsim_reproduction.statistics.coverage:coverage",
     "verdicts": "gradsim_reproduction.statistics.verdicts:verdicts",
     "foreign": "gradsim_reproduction.foreign.foreign:foreign",
+    "clips": "gradsim_reproduction.clips.clips:clips",
     "pendula": "gradsim_reproduction.pendulums.pendulums:pendula",
 }

@@ -1,0 +1,1 @@
+"""Videos as a stranger would make them, fitted from their files alone."""

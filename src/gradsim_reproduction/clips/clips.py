@@ -1,0 +1,124 @@
+"""Videos as a stranger would make them, fitted from their files: how far do error bars and verdicts of `--noise auto` hold?
+
+80 recordings of eight kinds that are fixed before any is fitted (`scenes.py`), moved by closed forms and SciPy (`motion.py`),
+filmed with texture, shading, shadows, noise and h264 (`filming.py`). Each is fitted twice as `gradsim fit SCENE --video FILE
+--background median --noise auto` does: with the right model, and with one in which one thing is wrong. Where the median of the
+video is refused, the background is a video of the empty scene, as the message says. Masks are the product's; only an oracle
+(`oracle.py`), with which error bars are compared, knows true outlines.
+
+    silent failure   status "ok", and an unknown off by more than 5 standard deviations
+    flagged          a wrong model whose status is "mismatch"
+"""
+
+import time
+from pathlib import Path
+
+from gradsim.errors import InputError, Status
+from gradsim.identification.api import identify
+from gradsim.identification.fit import Fit
+from gradsim.identification.observation.base import Masks
+from gradsim.identification.observation.clip import Clip
+from gradsim_reproduction.clips import filming, plots
+from gradsim_reproduction.clips.figures import FAR, summary
+from gradsim_reproduction.clips.oracle import oracle
+from gradsim_reproduction.clips.scenes import KINDS, STARTS, Recording, recording, stream, wrong_model
+from gradsim_reproduction.runner import Outcome, Run, experiment
+from gradsim_reproduction.tables import write_table
+
+EMPTY = "empty"  # background of a video whose median is refused
+REFUSED, CRASHED = "refused", "crashed"  # statuses besides those of fits
+QUICK = ("toss",)  # kinds whose wrong models the quick form fits, too
+
+
+@experiment("clips", "Videos as a stranger would make them", parallel=True)
+def clips(run: Run) -> Outcome:
+    """Make and fit all videos; writes fits.jsonl, table.md, videos and plots. Quick: one of each kind."""
+    jobs = {
+        f"{kind} {number} {'wrong' if wrong else 'right'} seed {run.seed}": (
+            kind,
+            number,
+            wrong,
+            run.seed,
+            str(run.out),
+        )
+        for kind, number, wrong in plan(run)
+    }
+    records = run.records(run.ledger("fits.jsonl", experiment="clips"), jobs, fit_one)
+    figures = summary(records)
+    result: dict = {"records": records, "cpu_seconds": sum(r["cpu_seconds"] + r["made_in"] for r in records)}
+    result["pictures"] = plots.draw(run.out, records, run.seed)
+    rows = [{"name": key, "paper": None, "ours": one["value"]} for key, one in figures.items()]
+    result["table"] = write_table(run.out, "Videos as a stranger would make them", rows, "The paper has none of these.")
+    return result, figures
+
+
+def plan(run: Run) -> list[tuple[str, int, bool]]:
+    """Kind and number of every recording, and whether the model is wrong; with `scenes`, that many recordings."""
+    if run.quick and not run.scenes:
+        return [(kind, 0, wrong) for kind in KINDS for wrong in (False, True) if not wrong or kind in QUICK]
+    order = sorted(
+        ((number + 0.5) / kind.count, name, number) for name, kind in KINDS.items() for number in range(kind.count)
+    )
+    return [(name, number, wrong) for _, name, number in order[: run.scenes] for wrong in (False, True)]
+
+
+def fit_one(job: tuple[str, int, bool, int, str]) -> dict:
+    """Record of one fit, and the truth: kind, number, whether the model is wrong, seed, and the folder of the run."""
+    kind, number, wrong, seed, out = job
+    one, begun = recording(kind, number, seed), time.process_time()
+    scene, unknowns = wrong_model(one) if wrong else (one.scene, one.unknowns)
+    fault = one.fault if wrong else ""
+    record = {"kind": kind, "number": number, "fault": fault, "size": one.scene.camera.size, "silent": False}
+    record |= {"crf": filming.quality(one, seed), "unknowns": {}, "cpu_seconds": 0.0, "message": ""}
+    made = filming.write_clip(one, seed, Path(out) / "videos", fault)
+    record |= {"made_in": time.process_time() - begun}
+    starts = int(stream(kind, number, seed, STARTS).integers(2**31))
+    try:
+        clip, masks = observe(scene, *made)
+        fit = identify(scene, unknowns, observation=masks, seed=starts)
+    except InputError as error:
+        return record | {"status": REFUSED, "message": str(error)}
+    except (ArithmeticError, RuntimeError, ValueError, AssertionError) as error:
+        return record | {"status": CRASHED, "message": f"{type(error).__name__}: {error}"}
+    record |= {"background": "median" if clip.background == "median" else EMPTY}
+    return record | fit_record(fit, one) | ({} if wrong else oracle_record(one, fit, masks))
+
+
+def observe(scene, video: Path, empty: Path) -> tuple[Clip, Masks]:
+    """The clip with the median of the video as background, or with the empty scene where that is refused, and its masks."""
+    clip = Clip(video, background="median", noise="auto")
+    try:
+        masks = clip.observe(scene)
+    except InputError:
+        clip = Clip(video, background=empty, noise="auto")
+        masks = clip.observe(scene)
+    assert isinstance(masks, Masks)
+    return clip, masks
+
+
+def fit_record(fit: Fit, one: Recording) -> dict:
+    """Status, errors and effort of a fit."""
+    rows = {}
+    for name, e in fit.unknowns.items():
+        off = e.value - one.truth[name]
+        row = {"truth": one.truth[name], "value": e.value, "std": e.std, "z": off / e.std}
+        rows[name] = row | {"inside": bool(e.interval95[0] <= one.truth[name] <= e.interval95[1])}
+    outline = {key: fit.outline[key] for key in ("offset", "offset_std", "size", "shift", "excess", "memory", "words")}
+    return {
+        "status": fit.status,
+        "unknowns": rows,
+        "silent": bool(fit.status == Status.OK and any(not abs(u["z"]) <= FAR for u in rows.values())),
+        "outline": outline,
+        "notes": fit.notes,
+        "converged": fit.starts["converged"] / fit.starts["count"],
+        "rollouts": fit.rollouts,
+        "cpu_seconds": fit.cpu_seconds,
+    }
+
+
+def oracle_record(one: Recording, fit: Fit, masks: Masks) -> dict:
+    """Errors of the masks against exact coverage, and error bars over those of the oracle."""
+    exact = filming.coverage_of(one, one.truth)
+    std, error = oracle(one, masks.masks.numpy(), exact)
+    ratios = {name: fit.unknowns[name].std / number for name, number in std.items()}
+    return {"mask_error": error, "oracle": std, "sharpness": ratios}

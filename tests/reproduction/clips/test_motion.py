@@ -1,0 +1,62 @@
+import numpy as np
+import pytest
+import torch
+
+from gradsim.identification.api import parameter_values
+from gradsim.physics.model import Model
+from gradsim_reproduction.clips import motion
+from gradsim_reproduction.clips.scenes import KINDS, recording
+
+CLOSED = (
+    "ball",
+    "pair",
+    "toss",
+    "bounce",
+    "pendulum",
+    "arm",
+)  # to the error of the product's steps; soft beams are in `foreign`
+
+
+@pytest.mark.parametrize("kind", CLOSED)
+def test_motion_is_the_limit_of_the_products_own(kind):
+    one = recording(kind, 0, 0)
+    timing = one.scene.timing.model_copy(update={"integrator": "rk4"})
+    scene = one.scene.model_copy(update={"timing": timing})
+    with torch.no_grad():
+        trajectory = Model(scene, substeps=8 * Model(scene).substeps).rollout(parameter_values(scene, one.truth))
+    vertices, _ = motion.surface(one, one.truth)
+    ours = trajectory.surface.vertices[0].detach().numpy()
+    kinks = kind == "bounce"  # of the contact law, at which steps of fixed length are of first order
+    assert ours.shape == vertices.shape and np.abs(ours - vertices).max() < (1e-4 if kinks else 1e-5)
+
+
+def test_drag_slows_a_flight_down_as_its_differential_equation_says():
+    """v' = g − c v, by differences of second order."""
+    t, v, g, c, h = (
+        np.array([0.3, 0.3 - 1e-3, 0.3 + 1e-3]),
+        np.array([2.0, 0.0, 4.0]),
+        np.array([0, 0, -9.81]),
+        0.6,
+        1e-3,
+    )
+    at, before, after = motion.path(t, v, g, c)
+    assert (after - 2 * at + before) / h**2 == pytest.approx(g - c * (after - before) / (2 * h), abs=1e-4)
+    assert motion.path(t, v, g, 1e-4) == pytest.approx(motion.path(t, v, g, 0.0), abs=1e-4)
+
+
+def test_a_box_slides_with_coulombs_acceleration():
+    one = recording("incline", 0, 0)
+    tilt, mu = one.scene.bodies["box"].rotation_vector[1], 0.1
+    vertices, _ = motion.surface(one, {"ground.friction": mu})
+    way = np.linalg.norm(vertices.mean(1) - vertices[0].mean(0), axis=1)
+    assert way == pytest.approx(9.81 * (np.sin(tilt) - mu * np.cos(tilt)) * one.times**2 / 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bodies_are_closed_and_within_the_image(kind):
+    from gradsim_reproduction.clips.filming import coverage_of
+
+    one = recording(kind, 0, 0)
+    alpha = coverage_of(one, one.truth)
+    assert alpha.max() == pytest.approx(1) and alpha.min() > -1e-9
+    assert (alpha.sum((1, 2)) > 100).mean() > 0.8

@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+
+from gradsim.identification.unknowns import Space
+from gradsim_reproduction.clips import scenes
+from gradsim_reproduction.clips.scenes import (
+    DRAG,
+    FORCE,
+    KINDS,
+    LARGEST,
+    RATE,
+    SIZE,
+    SMALL,
+    recording,
+    size_of,
+    wrong_model,
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_truths_are_within_the_ranges_and_the_scene_does_not_depend_on_them(kind, monkeypatch):
+    one, again = recording(kind, 1, 0), recording(kind, 1, 0)
+    monkeypatch.setattr(scenes, "TRUTH", 99)
+    other = recording(kind, 1, 0)
+    assert one.truth == again.truth and not set(one.truth.values()) & set(other.truth.values())
+    assert one.scene == other.scene
+    space = Space(one.scene, one.unknowns)
+    for k, true in enumerate(one.truth.values()):
+        low, high = space.range(k)
+        assert low <= true <= high
+
+
+def test_at_least_eighty_recordings_of_eight_kinds_most_of_them_small():
+    sizes = [size_of(name, number) for name, kind in KINDS.items() for number in range(kind.count)]
+    assert len(KINDS) == 8 and len(sizes) >= 80
+    assert sizes.count(SMALL) > len(sizes) / 2 and sizes.count(LARGEST) == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wrong_model_differs_in_one_thing(kind):
+    one = {recording(kind, number, 0).fault: recording(kind, number, 0) for number in range(3)}
+    for fault, of in one.items():
+        scene, unknowns = wrong_model(of)
+        before, after = of.scene.model_dump(), scene.model_dump()
+        differs = {key for key in before if before[key] != after[key]}
+        assert (
+            differs
+            == {RATE: {"timing"}, DRAG: set(), SIZE: {"bodies"}, FORCE: differs & {"bodies", "joints", "gravity"}}[
+                fault
+            ]
+        )
+        assert (fault == DRAG) == (not differs)
+        assert set(unknowns) <= set(of.unknowns)
+
+
+def test_a_box_that_is_too_large_rests_on_its_incline():
+    one = recording("incline", 1, 0)
+    scene, _ = wrong_model(one)
+    box, up = scene.bodies["box"], np.array(scene.grounds["ground"].normal)
+    assert one.fault == SIZE and np.dot(box.position, up) == pytest.approx(box.shape.box.size[2] / 2)
