@@ -9,9 +9,10 @@ with the length b of the outline in the pixel, and the angle θ about the mask's
 is fat), is fitted with the unknowns. The harmonics are measured in every frame; k = 1 is a shift. They are noise, of a variance
 for each k and one correlation ρ from frame to frame, estimated from all frames, so the unknowns and φ have the covariance
 
-    H⁻¹ (Σₛₜ Cₛ D ρ^|s−t| Cₜᵀ + σ²_ε Σ Jᵀb²J) H⁻¹,      H = Σ JᵀJ, Cₜ = Jₜᵀ Xₜ      X: r by harmonic, D: their variances
+    H⁻¹ (Σₛₜ Cₛ (D ρ^|s−t| + D₀) Cₜᵀ + σ²_ε Σ Jᵀb²J) H⁻¹,      H = Σ JᵀJ, Cₜ = Jₜᵀ Xₜ      X: r by harmonic, D: their variances
 
-where σ_ε [px] is what harmonics leave of the displacement, independent in each pixel.
+where σ_ε [px] is what harmonics leave of the displacement, independent in each pixel. D₀ is the variance of a shift that all frames
+share: speeds absorb it, so nothing shows it. It is a constant, from videos whose truth is known (`reproduce clips`).
 
 A wrong model leaves something else: shifts of the whole outline that go on from frame to frame. Where shifts are larger
 than the next two harmonics, and each frame's is like the next, the motion is not explained.
@@ -37,6 +38,7 @@ HARMONICS = 6  # of an outline's displacement about its centre; the first is a s
 COMPARED = 3  # harmonic up to which deformations are compared with shifts
 EXCESS = 4.0  # mean square of shifts over that of the second and third harmonics, above which they are too large
 MEMORY = 3.0  # standard score of the correlation of one frame's shift with the next, above which it is not chance
+SHARED = 0.07  # RMS shift that all frames of a clip share, as by colors that a codec keeps beside their pixels [px]
 WIDEST_OFFSET = 1.0  # offset of the whole outline beyond which the size is wrong, not the mask [fitted px]
 
 
@@ -50,7 +52,7 @@ class OutlineErrors:
         offset_std: Its standard deviation [px].
         size: RMS displacement of an outline besides [px].
         shift: RMS shift of a frame's whole outline [px].
-        excess: Its mean square over that of the second and third harmonics.
+        excess: Its mean square, besides what all frames share, over that of the second and third harmonics.
         memory: Standard score of the correlation of one frame's shift with the next.
         correlation: ρ of a harmonic in one frame with the next.
         binning: Pixels of the video in a row of each fitted pixel.
@@ -137,15 +139,16 @@ def fit_outline(problem: Problem, u: Tensor) -> tuple[Problem, Tensor, OutlineEr
     unit = modes / power.sqrt().clamp(min=1e-300)
     correlation = ((unit[1:] * unit[:-1]).mean() / unit.square().mean()).item()
     correlation = min(0.95, max(0.0, correlation + (1 + 3 * max(0.0, correlation)) / len(modes)))  # of a short series
-    covariance = _covariance(frames, power, correlation)
     px = data.silhouettes.binning
+    covariance = _covariance(frames, power, correlation, SHARED / px)
+    shifted = (power[0] - (SHARED / px) ** 2).clamp(min=0.0)
     errors = OutlineErrors(
         covariance[:n, :n],
         px * offset,
         px * math.sqrt(covariance[n, n].item()),
         px * frames.size,
         px * power[0].sqrt().item(),
-        (power[0] / power[2 : 2 * COMPARED].mean()).item(),
+        (shifted / power[2 : 2 * COMPARED].mean()).item(),
         memory.item() * math.sqrt(shifts[1:].numel()),
         correlation,
         px,
@@ -292,12 +295,14 @@ def _box(region: Tensor) -> tuple[slice, slice]:
     return sides[0], sides[1]
 
 
-def _covariance(frames: _Frames, power: Tensor, correlation: float) -> Tensor:
-    """Covariance of unknowns and offset (n + 1, n + 1)."""
+def _covariance(frames: _Frames, power: Tensor, correlation: float, shared: float) -> Tensor:
+    """Covariance of unknowns and offset (n + 1, n + 1); `shared` is the shift of all frames alike [fitted px]."""
     count = len(frames.information)
     lag = (torch.arange(count)[:, None] - torch.arange(count)).abs().double()
     noisy = frames.by_mode * power.sqrt()
     meat = torch.einsum("sim,st,tjm->ij", noisy, correlation**lag, noisy)
+    alike = shared * frames.by_mode[:, :, :2].sum(0)
+    meat = meat + alike @ alike.T
     H = frames.information.sum(0)
     scale = H.diagonal().clamp(min=1e-300).rsqrt()
     inverse = torch.linalg.pinv(H * scale[:, None] * scale, hermitian=True, rtol=1e-12) * scale[:, None] * scale
