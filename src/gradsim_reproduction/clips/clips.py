@@ -119,6 +119,6 @@ def fit_record(fit: Fit, one: Recording) -> dict:
 def oracle_record(one: Recording, fit: Fit, masks: Masks) -> dict:
     """Errors of the masks against exact coverage, and error bars over those of the oracle."""
     exact = filming.coverage_of(one, one.truth)
-    std, error = oracle(one, masks.masks.numpy(), exact)
+    std, error = oracle(one, masks.masks.numpy(), exact, masks.silhouettes.binning)
     ratios = {name: fit.unknowns[name].std / number for name, number in std.items()}
     return {"mask_error": error, "oracle": std, "sharpness": ratios}

@@ -25,13 +25,16 @@ STEP = 1e-3  # of central differences, of an unknown's range
 FAINT = 1e-3  # smallest over largest eigenvalue of XᵀX in a frame in which harmonics can be measured
 
 
-def oracle(one: Recording, masks: np.ndarray, exact: np.ndarray) -> tuple[dict[str, float], dict[str, float]]:
+def oracle(
+    one: Recording, masks: np.ndarray, exact: np.ndarray, binning: int = 1
+) -> tuple[dict[str, float], dict[str, float]]:
     """Standard deviations of the unknowns, and the RMS error of the masks' outlines, their mean offset and mean shift [px].
 
     Args:
         one: The recording.
         masks: Masks of the fit (frames, height, width).
-        exact: Exact coverage at the truth.
+        exact: Exact coverage at the truth, in pixels of the video.
+        binning: Pixels of the video in a row of each pixel of the masks.
 
     Returns:
         Both empty where harmonics can be measured in fewer frames than there are unknowns and an offset.
@@ -41,15 +44,23 @@ def oracle(one: Recording, masks: np.ndarray, exact: np.ndarray) -> tuple[dict[s
         low, high = space.range(k)
         h = STEP * (high - low)
         after, before = (coverage_of(one, one.truth | {name: one.truth[name] + s * h}) for s in (1, -1))
-        slopes.append((after - before) / (2 * h))
+        slopes.append(binned((after - before) / (2 * h), binning))
+    exact = binned(exact, binning)
     shift, by_unknown = displacements(exact, [masks - exact, *slopes])
     if len(shift) <= len(space) + 1:
         return {}, {}
     std = np.sqrt(np.diag(np.linalg.pinv(information(shift, by_unknown))))[: len(space)]
     squares, means = (shift**2).mean(0), shift.mean(0)
-    error = {"rms": float(np.sqrt((squares[0] + squares.sum()) / 2)), "offset": float(means[0])}
-    error |= {"right": float(means[1]), "down": float(means[1 + HARMONICS])}
+    px = {"rms": np.sqrt((squares[0] + squares.sum()) / 2), "offset": means[0]}
+    px |= {"right": means[1], "down": means[1 + HARMONICS]}
+    error = {key: float(binning * length) for key, length in px.items()}
     return dict(zip(space.names, std.tolist(), strict=True)), error
+
+
+def binned(images: np.ndarray, factor: int) -> np.ndarray:
+    """Means (frames, height/factor, width/factor) of squares of pixels."""
+    frames, height, width = images.shape
+    return images.reshape(frames, height // factor, factor, width // factor, factor).mean((2, 4))
 
 
 def displacements(exact: np.ndarray, images: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gradsim_reproduction.clips.oracle import HARMONICS, displacements, information
+from gradsim_reproduction.clips.oracle import HARMONICS, binned, displacements, information
 
 
 def disc(x: float, y: float, radius: float, size: int = 48) -> np.ndarray:
@@ -37,3 +37,9 @@ def test_two_bodies_have_no_harmonics_about_a_common_centre():
     exact = np.array([disc(12, 24, 5) + disc(36, 20, 5)] * 3)
     shift, _ = displacements(exact, [0.1 * exact])
     assert len(shift) == 0
+
+
+def test_large_pixels_are_means_of_squares():
+    images = np.random.default_rng(3).random((2, 4, 6))
+    assert binned(images, 2)[1, 0, 2] == pytest.approx(images[1, :2, 4:].mean())
+    assert np.array_equal(binned(images, 1), images)
