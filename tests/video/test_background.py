@@ -80,6 +80,19 @@ def test_unknown_colour_is_learnt_from_inside_the_body(exact):
     np.testing.assert_allclose(area, true, rtol=0.02, atol=0.1)  # 0.1 px: a sliver of ten pixels, 3 σ of 0.01 each
 
 
+def test_coverage_from_luma_does_not_shift_with_the_chroma(exact):
+    """Chroma between the pixels, as a codec that states another siting leaves it: half a pixel to the right of luma."""
+    frames = render(exact, behind=texture() * 0.5).astype(np.float64)
+    luma = (frames @ [0.299, 0.587, 0.114])[..., None]
+    chroma = frames - luma
+    shifted = luma + (chroma + np.roll(chroma, 1, 2)) / 2
+    frames = np.rint(shifted).clip(0, 255).astype(np.uint8)
+    whole = [k for k, mask in enumerate(exact) if mask.any() and not mask[:, [0, -1]].any()]
+    centre = lambda masks: np.array([masks[k].sum(0) @ np.arange(SIZE) / masks[k].sum() for k in whole])
+    right = [(centre(subtract_background(frames, subsampled=s).masks) - centre(exact)).mean() for s in (False, True)]
+    assert right[0] > 0.1 and abs(right[1]) < 0.3 * right[0]
+
+
 def test_weights_fall_with_the_contrast_and_are_zero_without_contrast(exact):
     behind = texture()
     behind[:, 18:21] = BODY

@@ -24,6 +24,8 @@ MAX_SHAKE = 0.25  # [px] apparent motion of a static camera
 MAX_COVERED = 0.4  # fraction of the frames in which a body may cover a pixel, for the median to be the background
 MIN_SOLIDITY = 0.6  # fraction of its convex hull that a body fills; the median cuts holes into one that hardly moves
 SAMPLED = 300_000  # pixels of the video that tell noise and shake: a quantile to some 0.2 %
+LUMA = np.array([0.299, 0.587, 0.114]) / 0.6686  # direction of luma in RGB (ITU-R BT.601)
+SHARP = 0.05 * np.eye(3) + 0.95 * np.outer(LUMA, LUMA)  # chroma counts a twentieth
 CORE = 2  # [px] inside the edge, where pixels have the body's color
 
 
@@ -47,7 +49,10 @@ class Subtraction:
 
 
 def subtract_background(
-    frames: np.ndarray, background: np.ndarray | None = None, color: Sequence[float] | np.ndarray | None = None
+    frames: np.ndarray,
+    background: np.ndarray | None = None,
+    color: Sequence[float] | np.ndarray | None = None,
+    subsampled: bool = False,
 ) -> Subtraction:
     """Masks of moving bodies in front of a static background.
 
@@ -55,6 +60,8 @@ def subtract_background(
         frames: (T, height, width, 3) uint8.
         background: (height, width, 3) in [0, 1], of the empty scene; None: the median over time.
         color: RGB in [0, 1] of a flat body; None: everything that differs from the background.
+        subsampled: True for a codec with chroma at half the resolution: without `color`, coverage is mostly from luma then, which is
+            as sharp as the pixels and not shifted.
 
     Raises:
         InputError: If the camera moves, nothing differs from the background, the body has the background's color, or
@@ -81,7 +88,9 @@ def subtract_background(
         noise, bodies = _noise_and_bodies(frames, B)
     near = _near(bodies)
     masks, contrast = (
-        _alpha_in_front(frames, B, bodies, near) if color is None else _alpha_of_color(frames, B, np.asarray(color))
+        _alpha_in_front(frames, B, bodies, near, SHARP if subsampled else np.eye(3))
+        if color is None
+        else _alpha_of_color(frames, B, np.asarray(color))
     )
     usable = contrast > (4 * noise) ** 2
     if color is not None and not usable[bodies].mean() > 0.5:
@@ -135,9 +144,12 @@ def _alpha_of_color(frames: np.ndarray, B: np.ndarray, color: np.ndarray) -> tup
 
 
 def _alpha_in_front(
-    frames: np.ndarray, B: np.ndarray, bodies: np.ndarray, near: np.ndarray
+    frames: np.ndarray, B: np.ndarray, bodies: np.ndarray, near: np.ndarray, metric: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coverage near the bodies, of the color that is inside of them, and its squared contrast (T, height, width); else 0."""
+    """Coverage near the bodies, of the color that is inside of them, and its squared contrast (T, height, width); else 0.
+
+    `metric` (3, 3) weighs differences of color.
+    """
     alpha, contrast = np.zeros(bodies.shape), np.zeros(bodies.shape)
     cores = _core(bodies)
     median_color = np.median(frames[cores if cores.any() else bodies], axis=0) / 255
@@ -147,9 +159,10 @@ def _alpha_in_front(
         box = _box(where)
         image, behind = frame[box] / 255, B[box]
         across = _inner_color(image, core[box], median_color) - behind
-        square = (across**2).sum(-1)
+        weighted = across @ metric
+        square = (across * weighted).sum(-1)
         c[box] = np.where(where[box], square, 0.0)
-        a[box] = np.where(where[box] & (square > 0), ((image - behind) * across).sum(-1), 0.0) / np.where(
+        a[box] = np.where(where[box] & (square > 0), ((image - behind) * weighted).sum(-1), 0.0) / np.where(
             square > 0, square, 1
         )
     return alpha, contrast

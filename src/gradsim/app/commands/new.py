@@ -79,7 +79,8 @@ def new(
 
 def _masks(film: videos.Video, video: Path, mask: Path | None, background: str) -> np.ndarray:
     if mask is None:
-        return subtract_background(film.frames, None if background == "median" else read_background(background)).masks
+        empty = None if background == "median" else read_background(background)
+        return subtract_background(film.frames, empty, subsampled=True).masks
     other = videos.read(mask)
     if other.frames.shape != film.frames.shape:
         raise InputError(

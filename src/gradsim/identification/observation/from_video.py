@@ -81,7 +81,7 @@ def from_video(
         masks = segmentation.from_mask_video(_matching_frames(scene, mask, film, path, camera), grey=True)
     elif background is not None:
         empty = None if str(background) == "median" else read_background(background)
-        subtraction = subtract_background(film.frames, empty, _common_color(scene))
+        subtraction = subtract_background(film.frames, empty, _common_color(scene), subsampled=outline_noise)
         masks, weight = subtraction.masks, weight * subtraction.weight
         if not outline_noise:
             sigma = subtraction.sigma * (sigma / subtraction.noise if stated else 1.0)

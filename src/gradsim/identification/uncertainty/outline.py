@@ -38,7 +38,7 @@ HARMONICS = 6  # of an outline's displacement about its centre; the first is a s
 COMPARED = 3  # harmonic up to which deformations are compared with shifts
 EXCESS = 4.0  # mean square of shifts over that of the second and third harmonics, above which they are too large
 MEMORY = 3.0  # standard score of the correlation of one frame's shift with the next, above which it is not chance
-SHARED = 0.07  # RMS shift that all frames of a clip share, as by colors that a codec keeps beside their pixels [px]
+SHARED = 0.07  # RMS shift common to all frames of a clip, from chroma subsampling for example [px]
 WIDEST_OFFSET = 1.0  # offset of the whole outline beyond which the size is wrong, not the mask [fitted px]
 
 
