@@ -29,7 +29,7 @@ class Status(StrEnum):
     OK = (
         "ok",
         0,
-        "The data bound every unknown to better than 10 %, and the model explains them to within the stated noise.",
+        "The data bound every unknown to better than 10 %, and the model explains them to within the noise.",
     )
     UNIDENTIFIABLE = (
         "unidentifiable",
@@ -40,7 +40,7 @@ class Status(StrEnum):
     MISMATCH = (
         "mismatch",
         3,
-        "The residuals are far above the stated noise, or are not noise, so neither values nor error bars can be trusted.",
+        "The residuals are far above the noise, or are not noise, so neither values nor error bars can be trusted.",
     )
     MISSED = "missed", 3, "The controls found do not reach the goal."
     INTERRUPTED = (
@@ -49,3 +49,6 @@ class Status(StrEnum):
         "The values are those of the best start on the frames used so far; they are not final and have no error bars.",
     )
     FAILED = "failed", 1, "The search ended without a solution; the values below are those of its last iteration."
+
+
+UNTRUSTED = (Status.MISMATCH, Status.FAILED)  # values without error bars that hold

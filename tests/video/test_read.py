@@ -11,6 +11,7 @@ from PIL import Image
 
 from gradsim.errors import InputError
 from gradsim.video import Video, check_video, read, write
+from gradsim.video.read import is_lossy
 
 SUFFIXES = [".webm", ".mp4", ".gif"]
 
@@ -323,3 +324,22 @@ def test_check_finds_small_disagreements_of_the_clock():
     late[7] += 0.004
     with pytest.raises(InputError, match=r"frame 7 is \+0\.004 s off"):
         check_video(clip(times=late), 8, 6, 25, "a.mp4")
+
+
+@pytest.mark.parametrize(
+    ("name", "encoder", "pixels", "options", "lossy"),
+    [
+        ("a.mp4", "libx264", "yuv420p", {"crf": "23"}, True),
+        ("a.mov", "mpeg4", "yuv420p", {}, True),
+        ("a.mp4", "libx264", "yuv420p", {"crf": "0"}, False),
+    ],
+)
+def test_codecs_of_cameras_are_lossy(tmp_path, frames, name, encoder, pixels, options, lossy):
+    encode(tmp_path / name, frames, encoder, pixels, options=options)
+    assert is_lossy(tmp_path / name) == lossy
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_files_of_gradsim_are_not_lossy(tmp_path, frames, suffix):
+    write(tmp_path / f"a{suffix}", frames, fps=20)
+    assert not is_lossy(tmp_path / f"a{suffix}")

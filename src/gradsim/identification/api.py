@@ -182,7 +182,8 @@ def identify(
         raise InputError("give exactly one of `clip` and `observation`.")
     if observation is None:
         assert clip is not None
-        observation = Clip.of(clip).observe(scene)
+        priors = any(u.prior for u in Space(scene, unknowns).unknowns)
+        observation = Clip.of(clip).observe(scene, outlines_by_default=shooting is None and not priors)
     estimator_named(estimator)  # an unknown name is refused before the model is built
     problem = _problem(scene, observation, unknowns)
     plan = MultistartConfig(starts=starts)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from gradsim.errors import Status
+from gradsim.errors import UNTRUSTED, Status
 from gradsim.identification.problem import Effort
 from gradsim.identification.solvers.multistart import Outcome
 from gradsim.identification.uncertainty.discretization import Discretization
@@ -173,7 +173,7 @@ class Fit:
                 "unit": e.unit,
                 "low": e.low,
                 "high": e.high,
-                "identifiable": e.identifiable,
+                "identifiable": e.identifiable and self.status not in UNTRUSTED,
                 "truth": e.truth,
             }
             for name, e in self.unknowns.items()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 TICK = 6e-4  # [s] rounding error of a clock: webm counts milliseconds
 CONTAINERS = (".mp4", ".webm", ".mov", ".mkv")
+LOSSY = ("h264", "hevc", "mpeg4", "mpeg2video", "mpeg1video", "h263", "mjpeg", "vp8", "av1", "wmv2", "prores")  # codecs
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +89,18 @@ def read(path: str | Path, fps: float | None = None) -> Video:
         k = int(np.argmax(np.diff(times) <= 0))
         raise InputError(f"{path}: frame {k + 1} is not later than frame {k} ({times[k]:.6g} s); give fps.")
     return Video(np.stack(frames), times, rate)
+
+
+def is_lossy(path: str | Path) -> bool:
+    """True for a file whose codec is one of cameras and phones, which is not lossless; VP9, of which files of gradsim are, may be."""
+    import av
+
+    path = Path(path)
+    if not path.is_file() or path.suffix.lower() not in CONTAINERS:
+        return False
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0].codec_context
+        return stream.name in LOSSY and "4:4:4" not in (stream.profile or "")  # H.264 is lossless in that profile alone
 
 
 def check_video(video: Video, width: int, height: int, fps: float, path: str | Path) -> None:

@@ -158,3 +158,26 @@ def test_an_ignore_video_that_is_bright_everywhere_is_refused(tmp_path, frames):
         from_video(
             SCENE, written(tmp_path / "v.webm", frames), ignore=written(tmp_path / "i.webm", np.full_like(frames, 255))
         )
+
+
+def encoded(path, frames: np.ndarray, fps: int = 20):
+    """The video as a camera writes it."""
+    import av
+
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=fps, options={"crf": "20"})
+        stream.height, stream.width, stream.pix_fmt = *frames.shape[1:3], "yuv420p"
+        for image in frames:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+        container.mux(stream.encode(None))
+    return path
+
+
+def test_outlines_of_lossy_videos_are_off_unless_the_noise_is_stated(tmp_path, frames):
+    lossy, own = encoded(tmp_path / "v.mp4", frames), written(tmp_path / "v.webm", frames)
+    auto = lambda path, **given: from_video(SCENE, path, outlines_by_default=True, **given)
+    seen = auto(lossy)
+    assert seen.outline_noise and seen.notes["noise"] == "auto"
+    assert not auto(own).outline_noise and not auto(lossy, noise=0.02).outline_noise
+    assert not auto(lossy, frames="0:6").outline_noise  # too few
+    assert not from_video(SCENE, lossy).outline_noise

@@ -43,7 +43,8 @@ class Fit(Command):
     window: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: single shooting)")] = None
     """Multiple shooting with windows of N frames, for a long or chaotic clip."""
     noise: Annotated[
-        float | Literal["auto"] | None, arg(metavar="SIGMA|auto", help_behavior_hint="(default: 1/255)")
+        float | Literal["auto"] | None,
+        arg(metavar="SIGMA|auto", help_behavior_hint="(default: auto for videos of lossy codecs, else 1/255)"),
     ] = None
     """Standard deviation of a pixel's noise, for pixels in [0, 1]; auto: outlines are off, by what the fit leaves."""
     robust: Annotated[str, arg(metavar="LOSS")] = "gaussian"

@@ -52,7 +52,12 @@ class ClipFit(FitJob):
         estimator_named(arguments.estimator)  # raises on an unknown name
         self.space = Space(self.scene, [Unknown.parse(text) for text in arguments.unknowns])
         self.observation = from_video(
-            self.scene, arguments.video, arguments.mask, arguments.noise, **arguments.video_options
+            self.scene,
+            arguments.video,
+            arguments.mask,
+            arguments.noise,
+            **arguments.video_options,
+            outlines_by_default=not any(u.prior for u in self.space.unknowns),
         )
 
     def finished_result(self, directory):

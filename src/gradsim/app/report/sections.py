@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gradsim.errors import Status
+from gradsim.errors import UNTRUSTED, Status
 from gradsim.numerics.formatting import rounded
 
 
@@ -100,6 +100,8 @@ def sections(result: Mapping) -> list[Section]:
         title = f"Unknowns: {label}" if label else "Unknowns"
         status, chi2, starts = (result.get(name + suffix) for name in ("status", "chi2_per_n", "starts"))
         unknowns = result[key] if status != Status.INTERRUPTED else _without_errors(result[key])
+        if status in UNTRUSTED:
+            unknowns = {name: {**u, "value": _rough(u["value"])} for name, u in _without_errors(unknowns).items()}
         directions = result.get("null_directions" + suffix) or []
         diagnostics, steps = (result.get(name + suffix) for name in ("residual_diagnostics", "discretization"))
         profiles = result.get("profiles" + suffix) or ()
@@ -110,6 +112,11 @@ def sections(result: Mapping) -> list[Section]:
 def _without_errors(unknowns: Mapping[str, Mapping]) -> dict[str, dict]:
     """Unknowns with std NaN (not known yet) instead of None (infinite)."""
     return {name: {**u, "std": math.nan} for name, u in unknowns.items()}
+
+
+def _rough(value: float | None) -> float | None:
+    """A value to three digits: more of a model that does not explain the data would be false precision."""
+    return value if value is None or not math.isfinite(value) else float(f"{value:.3g}")
 
 
 def has_error(unknown: Mapping) -> bool:

@@ -19,8 +19,8 @@ class Clip:
     Args:
         video: Video file of `camera`; or of several cameras, by the camera's name.
         mask: Mask video, where the colors of the scene are not those of the video; or by the camera's name.
-        noise: Standard deviation of a pixel's noise in [0, 1], before rounding to 8 bits; None: 1/255. "auto": as `from_video`,
-            of one camera.
+        noise: Standard deviation of a pixel's noise in [0, 1], before rounding to 8 bits. "auto": as `from_video`, of one
+            camera. None: 1/255; in `identify`, "auto" for a video of a lossy codec.
         robust: Loss of the residuals: "gaussian", or "huber" or "cauchy" against outliers.
         ignore: Video of the same size and clock; its bright pixels do not count.
         frames: Frames to use, such as "0:30" or "!12"; see `gradsim.video.timing.align_frames`.
@@ -42,8 +42,8 @@ class Clip:
         """A clip; of files, the clip with defaults."""
         return clip if isinstance(clip, Clip) else cls(clip)
 
-    def observe(self, scene) -> Observation:
-        """Silhouettes of the scene's bodies in the videos.
+    def observe(self, scene, outlines_by_default: bool = False) -> Observation:
+        """Silhouettes of the scene's bodies in the videos; arguments as for `from_video`.
 
         Raises:
             InputError: As `from_video`, and if a camera is none of the scene's, or has a mask without a video.
@@ -64,6 +64,7 @@ class Clip:
                 ignore=self.ignore,
                 frames=self.frames,
                 background=self.background,
+                outlines_by_default=outlines_by_default and len(videos) == 1,
             )
             for camera, path in videos.items()
         }

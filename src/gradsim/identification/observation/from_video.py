@@ -14,6 +14,7 @@ from gradsim.numerics.robust import robust_loss
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.video import masks as segmentation
 from gradsim.video.background import read_background, subtract_background
+from gradsim.video.read import is_lossy
 from gradsim.video.timing import align_frames, centroids, suspicious_steps
 
 QUANTIZED = 1 / 255 / math.sqrt(12)  # standard deviation of rounding to 8 bits
@@ -35,6 +36,7 @@ def from_video(
     ignore: str | Path | None = None,
     frames: str = "",
     background: str | Path | None = None,
+    outlines_by_default: bool = False,
 ) -> Masks | LabelledMasks:
     """Masks of the scene's bodies in a video: one for all, or one per color if the bodies have two or three colors.
 
@@ -53,6 +55,7 @@ def from_video(
         background: Image or video of the empty scene, or "median" of this video, to subtract (static camera). Bodies are
             then detected by their common color, or, if the scene states none, by their difference from the background;
             the noise is estimated from the video unless `noise` is given.
+        outlines_by_default: Whether noise None is "auto" for a video of a lossy codec, where that is possible.
 
     Raises:
         InputError: If a file is missing or corrupt, its size or clock differs from the scene's, it has one frame only,
@@ -65,6 +68,10 @@ def from_video(
         raise InputError(f"{path} has one frame; a fit needs at least 2.")
     if mask is not None and background is not None:
         raise InputError("got a mask video (--mask) and a background (--background); give one of them.")
+    alignment, notes = align_frames(film, scene.timing.fps, frames), {"loss": robust_loss(robust).name}
+    single = mask is not None or background is not None or len(colors(scene)) == 1
+    if noise is None and outlines_by_default and single and alignment.used.sum() >= FEWEST and is_lossy(path):
+        noise = notes["noise"] = AUTO
     outline_noise = noise == AUTO
     stated, noise = noise is not None and not outline_noise, OUTLINE if outline_noise else noise
     noise = NOMINAL if noise is None else noise
@@ -73,7 +80,6 @@ def from_video(
             f"noise is {noise}; expected a standard deviation above 0, such as 1/255 = 0.0039, or `{AUTO}`."
         )
     sigma, loss = math.hypot(noise, QUANTIZED), robust_loss(robust)
-    alignment, notes = align_frames(film, scene.timing.fps, frames), {"loss": loss.name}
     weight = np.ones(film.frames.shape[:3])
     if ignore is not None:
         weight *= _included(scene, ignore, film, path, camera)
