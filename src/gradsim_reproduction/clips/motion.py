@@ -2,16 +2,19 @@
 
 flight      x = x₀ + v t + g t²/2;   with linear drag c: x = x₀ + v s + g (t − s)/c,  s = (1 − exp(−c t))/c
 incline     the same along the incline from rest, with the acceleration g (sin α − μ cos α)                     (Coulomb)
+rebound     flight from impact to impact, each of which leaves −e of the speed across the ground
 others      `rigid_trajectory`, `linkage_trajectory`, `soft_trajectory`
 """
 
 from collections.abc import Mapping
 
 import numpy as np
+from scipy.optimize import brentq
 
 from gradsim.geometry import mesh as meshes
 from gradsim.identification.api import model_for
 from gradsim.identification.unknowns import Space
+from gradsim.scene.restitution import of_damping
 from gradsim_reproduction.clips.scenes import GRAVITY, Recording
 from gradsim_reproduction.foreign import linkage_trajectory, rigid_trajectory, soft_trajectory
 from gradsim_reproduction.foreign.rigid_trajectory import NOWHERE, Body, Ground, cross, rotation_of
@@ -33,6 +36,7 @@ def surface(one: Recording, truth: Truth, drag: float = 0.0) -> Motion:
         "pendulum": _pendulum,
         "arm": _arm,
         "beam": _beam,
+        "rebound": _rebound,
     }[one.kind](one, truth, drag)
 
 
@@ -43,6 +47,12 @@ def path(times: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray, drag
         return velocity * t + acceleration * t**2 / 2
     s = (1 - np.exp(-drag * t)) / drag
     return velocity * s + acceleration * (t - s) / drag
+
+
+def speed(time: float, velocity: np.ndarray, acceleration: np.ndarray, drag: float) -> np.ndarray:
+    """Velocity (3,) [m/s] on such a path."""
+    fading = np.exp(-drag * time)
+    return velocity * fading + acceleration * ((1 - fading) / drag if drag else time)
 
 
 def _number(node, name: str, key: str, truth: Truth) -> float:
@@ -66,6 +76,24 @@ def _balls(one: Recording, truth: Truth, drag: float) -> Motion:
         faces.append(mesh.faces + first)
         first += len(mesh.vertices)
     return np.concatenate(vertices, 1), np.concatenate(faces)
+
+
+def _rebound(one: Recording, truth: Truth, drag: float) -> Motion:
+    node, ground = one.scene.bodies["ball"], one.scene.grounds["ground"]
+    left = of_damping(truth["ground.damping"], ground.stiffness, node.mass, ground.law)
+    g, radius, mesh = np.array([0.0, 0.0, truth["gravity.z"]]), node.shape.sphere.radius, node.shape.mesh()
+    begun, place, velocity = 0.0, np.array(node.position), _vector(node, "ball", "velocity", truth)
+    centre = np.empty((len(one.times), 3))
+    while begun < one.times[-1]:
+        after = lambda t, place=place, velocity=velocity: place + path(np.atleast_1d(t), velocity, g, drag)
+        rise = velocity[2] / -g[2]  # without drag, at which it ends a little earlier
+        fallen = rise + np.sqrt(rise**2 + 2 * max(0.0, place[2] - radius) / -g[2])
+        impact = brentq(lambda t: after(t)[0, 2] - radius, max(rise / 2, 1e-9), 2 * fallen, xtol=1e-14)  # noqa: B023
+        now = one.times >= begun
+        centre[now] = after(one.times[now] - begun)
+        place, velocity = after(impact)[0], speed(impact, velocity, g, drag) * [1.0, 1.0, -left]
+        begun += impact
+    return centre[:, None] + mesh.vertices, mesh.faces
 
 
 def _box(one: Recording, truth: Truth, ground: Ground) -> tuple[Body, np.ndarray, np.ndarray, np.ndarray]:

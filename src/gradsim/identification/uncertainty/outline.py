@@ -39,6 +39,7 @@ COMPARED = 3  # harmonic up to which deformations are compared with shifts
 EXCESS = 4.0  # mean square of shifts over that of the second and third harmonics, above which they are too large
 MEMORY = 3.0  # standard score of the correlation of one frame's shift with the next, above which it is not chance
 SHARED = 0.07  # RMS shift common to all frames of a clip, from chroma subsampling for example [px]
+FARTHEST = 1.5  # RMS displacement of outlines beyond which they are not those of the model [fitted px]
 WIDEST_OFFSET = 1.0  # offset of the whole outline beyond which the size is wrong, not the mask [fitted px]
 
 
@@ -72,7 +73,7 @@ class OutlineErrors:
     def explained(self) -> bool:
         """True if errors of outlines explain what is left."""
         moves = self.excess > EXCESS and self.memory > MEMORY
-        return not moves and abs(self.offset) < WIDEST_OFFSET * self.binning
+        return not moves and abs(self.offset) < WIDEST_OFFSET * self.binning and self.size < FARTHEST * self.binning
 
     @property
     def words(self) -> str:
@@ -83,6 +84,8 @@ class OutlineErrors:
         )
         if abs(self.offset) >= WIDEST_OFFSET * self.binning:
             return f"{text} That is more than masks are off: look at size, distance and focal length."
+        if self.size >= FARTHEST * self.binning:
+            return f"{text} That is more than outlines of masks are off: the model does not move like the video."
         if not self.explained:
             text += (
                 f" But whole outlines are off by {self.shift:.2g} px, {math.sqrt(self.excess):.2g} times as much as they are deformed,"
@@ -132,23 +135,24 @@ def fit_outline(problem: Problem, u: Tensor) -> tuple[Problem, Tensor, OutlineEr
             f"{FEWEST}. Bodies that are apart, hidden or partly out of view have none: state the noise (--noise)."
         )
     spare = max(0.1, 1 - (n + 1) / (2 * len(modes)))  # of the shifts, which the unknowns followed
-    power, shifts = modes.square().mean(0), modes[:, :2]
+    px = data.silhouettes.binning
+    shifts = _without_shared_shift(frames, SHARED / px)
+    modes = torch.cat([shifts, modes[:, 2:]], 1)
+    power = modes.square().mean(0)
     power[:-1] = power[:-1].unflatten(0, (-1, 2)).mean(1).repeat_interleave(2)
     power[:2] /= spare
     memory = (shifts[1:] * shifts[:-1]).sum() / shifts.square().sum().clamp(min=1e-300)
     unit = modes / power.sqrt().clamp(min=1e-300)
     correlation = ((unit[1:] * unit[:-1]).mean() / unit.square().mean()).item()
     correlation = min(0.95, max(0.0, correlation + (1 + 3 * max(0.0, correlation)) / len(modes)))  # of a short series
-    px = data.silhouettes.binning
     covariance = _covariance(frames, power, correlation, SHARED / px)
-    shifted = (power[0] - (SHARED / px) ** 2).clamp(min=0.0)
     errors = OutlineErrors(
         covariance[:n, :n],
         px * offset,
         px * math.sqrt(covariance[n, n].item()),
         px * frames.size,
         px * power[0].sqrt().item(),
-        (shifted / power[2 : 2 * COMPARED].mean()).item(),
+        (power[0] / power[2 : 2 * COMPARED].mean()).item(),
         memory.item() * math.sqrt(shifts[1:].numel()),
         correlation,
         px,
@@ -207,6 +211,7 @@ class _Frames(NamedTuple):
         by_mode: JᵀX (frames, n + 1, 2 harmonics + 1).
         modes: Harmonics of the displacement [px]: two of each from the first on, then a₀ (frames, 2 harmonics + 1).
         visible: Frames in which they can be measured.
+        followed: Harmonics of J by unknown and offset (frames, 2 harmonics + 1, n + 1).
         size: RMS displacement [px].
         rest: Mean square of displacements that are no harmonics [px²].
         squares: Σ r².
@@ -218,6 +223,7 @@ class _Frames(NamedTuple):
     by_mode: Tensor
     modes: Tensor
     visible: Tensor
+    followed: Tensor
     size: float
     rest: float
     squares: float
@@ -243,9 +249,9 @@ def _by_frame(problem: Problem, u: Tensor) -> _Frames:
     JJ, Jr, JX, XX, Xr, rr, ll, JLLJ = (torch.stack(part) for part in zip(*parts, strict=True))
     # parts of an outline that are out of view or hidden leave harmonics that cannot be separated
     visible = torch.linalg.eigvalsh(XX)[:, 0] > 1e-3 * XX.diagonal(dim1=1, dim2=2).amax()
-    modes = -torch.linalg.solve(
-        torch.where(visible[:, None, None], XX, torch.eye(XX.shape[1]).double()), Xr[..., None]
-    )[..., 0]
+    measurable = torch.where(visible[:, None, None], XX, torch.eye(XX.shape[1]).double())
+    followed = torch.linalg.solve(measurable, JX.mT)
+    modes = -torch.linalg.solve(measurable, Xr[..., None])[..., 0]
     modes = torch.where(visible[:, None], modes, 0.0)
     rest = rr + (modes * Xr).sum(1)
     weight = ll.sum().clamp(min=1e-300)
@@ -255,6 +261,7 @@ def _by_frame(problem: Problem, u: Tensor) -> _Frames:
         JX,
         modes,
         visible,
+        followed,
         (rr[visible].sum() / weight).sqrt().item(),
         (rest[visible].sum() / weight).item(),
         rr.sum().item(),
@@ -293,6 +300,21 @@ def _box(region: Tensor) -> tuple[slice, slice]:
         low, high = (int(at[0]), int(at[-1])) if len(at) else (0, 0)
         sides.append(slice(max(0, low - MARGIN), high + 1 + MARGIN))
     return sides[0], sides[1]
+
+
+def _without_shared_shift(frames: _Frames, shared: float) -> Tensor:
+    """Shifts of visible frames (n, 2) without what a shift of all frames leaves of itself, after the unknowns have followed it.
+
+    The shift is estimated from them, with a prior of this standard deviation.
+    """
+    followed = torch.linalg.pinv(frames.information.sum(0), hermitian=True) @ frames.by_mode[:, :, :2].sum(0)
+    left = (torch.eye(2).double() - frames.followed[:, :2] @ followed)[frames.visible].flatten(0, 1)
+    shifts = frames.modes[frames.visible, :2].flatten()
+    weight = shifts.square().mean().item() / shared**2 if shared else math.inf
+    if not math.isfinite(weight):
+        return shifts.unflatten(0, (-1, 2))
+    shift = torch.linalg.solve(left.T @ left + weight * torch.eye(2).double(), left.T @ shifts)
+    return (shifts - left @ shift).unflatten(0, (-1, 2))
 
 
 def _covariance(frames: _Frames, power: Tensor, correlation: float, shared: float) -> Tensor:
