@@ -12,7 +12,7 @@ from gradsim.errors import InputError, Status
 from gradsim.identification.api import model_for
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.problem import Problem
-from gradsim.identification.uncertainty.outline import HARMONICS, _by_frame, fit_outline, outline_length
+from gradsim.identification.uncertainty.outline import HARMONICS, OutlineErrors, _by_frame, fit_outline, outline_length
 from gradsim.identification.unknowns import Space
 from gradsim.render.silhouettes import Silhouettes
 
@@ -138,3 +138,10 @@ def test_bodies_that_are_apart_have_no_common_outline():
         seen = Masks(silhouettes.union(trajectory.surface, trajectory.values)[0], 0.1, silhouettes)
     with pytest.raises(InputError, match="Bodies that are apart"):
         fit_outline(Problem(model, seen, space), space.inner(torch.tensor([[1.0, 4.0]]).double())[0])
+
+
+@pytest.mark.parametrize(("size", "binning", "explained"), [(1.0, 1, True), (2.0, 1, False), (2.0, 2, True)])
+def test_outlines_that_are_far_off_are_those_of_another_motion(size, binning, explained):
+    """Far off, harmonics cannot be told apart, and no shift exceeds them. Pixels are those that were fitted."""
+    errors = OutlineErrors(torch.eye(1), 0.1, 0.01, size, 0.5 * size, 1.1, 5.0, 0.5, binning)
+    assert errors.explained == explained and ("does not move like the video" in errors.words) == (not explained)

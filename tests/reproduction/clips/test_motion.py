@@ -60,3 +60,23 @@ def test_bodies_are_closed_and_within_the_image(kind):
     alpha = coverage_of(one, one.truth)
     assert alpha.max() == pytest.approx(1) and alpha.min() > -1e-9
     assert (alpha.sum((1, 2)) > 100).mean() > 0.8
+
+
+def test_a_ball_keeps_its_share_of_the_speed_at_every_impact():
+    """Between impacts it flies freely: its height above the touch is v t − g t²/2 with v = e, e², … times that of the first impact."""
+    from gradsim.scene.restitution import of_damping
+
+    one = recording("rebound", 0, 0)
+    truth = one.truth | {"gravity.z": -9.81, "ball.velocity.z": 0.0, "ground.damping": 200.0}
+    centre = motion.surface(one, truth)[0].mean(1)
+    node = one.scene.bodies["ball"]
+    e, fallen = of_damping(200.0, 4e6, 1.0, "constant-restitution"), node.position[2] - node.shape.sphere.radius
+    touch = np.sqrt(2 * fallen / 9.81)
+    v = e * 9.81 * touch
+    first, second = one.times < touch, (one.times > touch) & (one.times < touch + 2 * v / 9.81)
+    t = one.times[second] - touch
+    assert centre[first, 2] == pytest.approx(node.position[2] - 9.81 * one.times[first] ** 2 / 2)
+    assert centre[second, 2] - node.shape.sphere.radius == pytest.approx(v * t - 9.81 * t**2 / 2, abs=1e-9)
+    assert np.diff(centre[:, 0]) == pytest.approx(truth["ball.velocity.x"] / 30)
+    slower = motion.surface(one, truth, drag=0.6)[0].mean(1)
+    assert slower[-1, 0] < centre[-1, 0] and slower[:, 2].min() >= node.shape.sphere.radius - 1e-9
