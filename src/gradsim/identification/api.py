@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from gradsim.identification.sensitivity.lyapunov import growth
 from gradsim.identification.solvers.de_mcmc import Samples, sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import EXACT, MultistartConfig, Outcome
+from gradsim.identification.uncertainty.causes import describe, likely_causes
 from gradsim.identification.uncertainty.discretization import Discretization, refine, with_steps
 from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyze, secant_fisher
 from gradsim.identification.uncertainty.outline import fit_outline
@@ -285,9 +286,11 @@ def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretizat
     _, _, chi2, informative = _evidence(problem, best)
     scale = max(chi2 / max(1.0, informative), 1e-300)
     left = residual_diagnostics(problem, best, outcome.history, MISMATCH)
+    causes = [] if outline.explained else likely_causes(problem, best, outline.size)
+    sentences = outline.words + describe(causes, problem.model.scene, outline.size)
     if left is not None:
         by_frame = [x / scale for x in left.chi2_per_n]
-        left = replace(left, chi2_per_n=by_frame, white=outline.explained, words=outline.words)
+        left = replace(left, chi2_per_n=by_frame, white=outline.explained, words=sentences)
     known = all(e.identifiable for e in estimates.values())
     status = Status.MISMATCH if not outline.explained else Status.OK if known else Status.UNIDENTIFIABLE
     for entry in outcome.history:
@@ -304,7 +307,7 @@ def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretizat
         seed=seed,
         residual_diagnostics=left,
         discretization=discretization,
-        outline=outline.result(),
+        outline=outline.result() | {"words": sentences, "causes": [asdict(cause) for cause in causes]},
         notes=_notes(problem, best),
         evidence=dict(getattr(problem.observation, "notes", {})) | _contact_law(problem),
     )

@@ -12,7 +12,13 @@ from gradsim.errors import InputError, Status
 from gradsim.identification.api import model_for
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.problem import Problem
-from gradsim.identification.uncertainty.outline import HARMONICS, OutlineErrors, _by_frame, fit_outline, outline_length
+from gradsim.identification.uncertainty.outline import (
+    HARMONICS,
+    OutlineErrors,
+    fit_outline,
+    outline_length,
+    sums_by_frame,
+)
 from gradsim.identification.unknowns import Space
 from gradsim.render.silhouettes import Silhouettes
 
@@ -33,7 +39,7 @@ def test_harmonics_of_the_displacement_are_measured():
     displacement = WAVY * waves(frames, 5.0, 0.5, rng)
     space = Space(scene(frames), NAMES)
     problem = Problem(model_for(scene(frames), space), masks(centres(frames, TRUTH), displacement), space)
-    measured = _by_frame(problem, space.inner(torch.tensor([TRUTH]).double())[0]).modes.numpy()
+    measured = sums_by_frame(problem, space.inner(torch.tensor([TRUTH]).double())[0]).modes.numpy()
     angle = 2 * np.pi * np.arange(ANGLES) / ANGLES
     for k in range(1, HARMONICS - 1):
         for column, wave, sign in ((2 * k - 2, np.cos, 1), (2 * k - 1, np.sin, -1)):  # up is negative in the image

@@ -36,9 +36,10 @@ MARGIN = 3  # pixels about a body that filters reach
 ITERATIONS = 6  # Gauss–Newton steps of unknowns and offset
 HARMONICS = 6  # of an outline's displacement about its centre; the first is a shift
 COMPARED = 3  # harmonic up to which deformations are compared with shifts
-EXCESS = 4.0  # mean square of shifts over that of the second and third harmonics, above which they are too large
+EXCESS = 2.5  # mean square of shifts over that of the second and third harmonics, above which they are too large
 MEMORY = 3.0  # standard score of the correlation of one frame's shift with the next, above which it is not chance
-SHARED = 0.07  # RMS shift common to all frames of a clip, from chroma subsampling for example [px]
+SHARED = 0.03  # RMS shift common to all frames of a clip, which unknowns follow, so that it is not seen [px]
+SHARED_PRIOR = 0.1  # prior of the rest, which is seen: also by a shadow [px]
 FARTHEST = 1.5  # RMS displacement of outlines beyond which they are not those of the model [fitted px]
 WIDEST_OFFSET = 1.0  # offset of the whole outline beyond which the size is wrong, not the mask [fitted px]
 
@@ -116,13 +117,13 @@ def fit_outline(problem: Problem, u: Tensor) -> tuple[Problem, Tensor, OutlineEr
     data, n = problem.observation, len(u)
     assert isinstance(data, Masks)
     offset, low, high = 0.0, problem.space.low, problem.space.high
-    frames = _by_frame(problem, u)
+    frames = sums_by_frame(problem, u)
     share = 1.0
     for _ in range(ITERATIONS):
         step = -torch.linalg.pinv(frames.information.sum(0), hermitian=True) @ frames.gradient.sum(0)
         trial = (u + share * step[:n]).clamp(low, high), offset + share * step[n].item()
         corrected = _without_offset(problem, data, *trial)
-        after = _by_frame(corrected, trial[0])
+        after = sums_by_frame(corrected, trial[0])
         if after.squares < frames.squares:
             problem, (u, offset), frames = corrected, trial, after
             share = min(1.0, 2 * share)
@@ -136,7 +137,7 @@ def fit_outline(problem: Problem, u: Tensor) -> tuple[Problem, Tensor, OutlineEr
         )
     spare = max(0.1, 1 - (n + 1) / (2 * len(modes)))  # of the shifts, which the unknowns followed
     px = data.silhouettes.binning
-    shifts = _without_shared_shift(frames, SHARED / px)
+    shifts, shared = _without_shared_shift(frames, SHARED_PRIOR / px)
     modes = torch.cat([shifts, modes[:, 2:]], 1)
     power = modes.square().mean(0)
     power[:-1] = power[:-1].unflatten(0, (-1, 2)).mean(1).repeat_interleave(2)
@@ -145,7 +146,7 @@ def fit_outline(problem: Problem, u: Tensor) -> tuple[Problem, Tensor, OutlineEr
     unit = modes / power.sqrt().clamp(min=1e-300)
     correlation = ((unit[1:] * unit[:-1]).mean() / unit.square().mean()).item()
     correlation = min(0.95, max(0.0, correlation + (1 + 3 * max(0.0, correlation)) / len(modes)))  # of a short series
-    covariance = _covariance(frames, power, correlation, SHARED / px)
+    covariance = _covariance(frames, power, correlation, torch.hypot(shared, torch.tensor(SHARED / px)))
     errors = OutlineErrors(
         covariance[:n, :n],
         px * offset,
@@ -230,7 +231,8 @@ class _Frames(NamedTuple):
     by_pixel: Tensor
 
 
-def _by_frame(problem: Problem, u: Tensor) -> _Frames:
+def sums_by_frame(problem: Problem, u: Tensor) -> _Frames:
+    """Sums over the pixels of each frame at u (unknowns,), of residuals and derivatives smoothed over 3 × 3 pixels."""
     data, first, parts = problem.observation, 0, []
     assert isinstance(data, Masks)
     trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
@@ -302,23 +304,21 @@ def _box(region: Tensor) -> tuple[slice, slice]:
     return sides[0], sides[1]
 
 
-def _without_shared_shift(frames: _Frames, shared: float) -> Tensor:
+def _without_shared_shift(frames: _Frames, prior: float) -> tuple[Tensor, Tensor]:
     """Shifts of visible frames (n, 2) without what a shift of all frames leaves of itself, after the unknowns have followed it.
 
-    The shift is estimated from them, with a prior of this standard deviation.
+    Returns them and that shift (2,), which is estimated from them with a prior of this standard deviation.
     """
     followed = torch.linalg.pinv(frames.information.sum(0), hermitian=True) @ frames.by_mode[:, :, :2].sum(0)
     left = (torch.eye(2).double() - frames.followed[:, :2] @ followed)[frames.visible].flatten(0, 1)
     shifts = frames.modes[frames.visible, :2].flatten()
-    weight = shifts.square().mean().item() / shared**2 if shared else math.inf
-    if not math.isfinite(weight):
-        return shifts.unflatten(0, (-1, 2))
+    weight = shifts.square().mean().item() / prior**2
     shift = torch.linalg.solve(left.T @ left + weight * torch.eye(2).double(), left.T @ shifts)
-    return (shifts - left @ shift).unflatten(0, (-1, 2))
+    return (shifts - left @ shift).unflatten(0, (-1, 2)), shift
 
 
-def _covariance(frames: _Frames, power: Tensor, correlation: float, shared: float) -> Tensor:
-    """Covariance of unknowns and offset (n + 1, n + 1); `shared` is the shift of all frames alike [fitted px]."""
+def _covariance(frames: _Frames, power: Tensor, correlation: float, shared: Tensor) -> Tensor:
+    """Covariance of unknowns and offset (n + 1, n + 1); `shared` (2,): standard deviation of the shift of all frames [fitted px]."""
     count = len(frames.information)
     lag = (torch.arange(count)[:, None] - torch.arange(count)).abs().double()
     noisy = frames.by_mode * power.sqrt()
