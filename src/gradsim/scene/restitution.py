@@ -111,7 +111,7 @@ def _decay(zeta: float) -> float:
         return 2 * zeta * sine * cosine**2 / (size + 2 * zeta * sine**2 * cosine)
 
     return (
-        quad(integrand, 0.0, math.pi, points=[math.pi / 2], epsabs=1e-16, epsrel=1e-12, limit=200)[0] if zeta else 0.0
+        quad(integrand, 0.0, math.pi, points=[math.pi / 2], epsabs=1e-15, epsrel=1e-12, limit=200)[0] if zeta else 0.0
     )
 
 

@@ -36,7 +36,6 @@ def fitted(edit, names=SPEEDS, drag=0.0) -> gs.Fit:
             "timing.rate",
             0.03,
         ),  # frames are taken to be closer than they are
-        (lambda c: c.update(gravity=9.0), 0.0, "gravity.z", -0.81),
         (lambda c: None, 0.8, "gravity.x", -0.6),  # drag of 0.8/s on 1 m/s that falls to a half
     ],
 )

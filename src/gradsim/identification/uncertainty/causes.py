@@ -52,16 +52,17 @@ def likely_causes(problem: Problem, u: Tensor, size: float) -> list[Cause]:
         u: The answer (unknowns,).
         size: RMS displacement of outlines there [px].
     """
-    scene, base, causes = problem.model.scene, list(problem.space.unknowns), []
-    for name, value, unit in _numbers(scene, {n for unknown in base for n in unknown.names}):
-        try:
-            wider = _with(problem, [*base, Unknown(name, *_around(value))])
-        except InputError:  # nothing reads it
-            continue
-        at = torch.cat([u, wider.space.inner(torch.tensor([*[1.0] * len(base), value]).double())[-1:]])
-        frames = sums_by_frame(wider, at)
-        A, g = frames.information.sum(0), frames.gradient.sum(0)
-        p, others = len(base), [*range(len(base)), len(base) + 1]
+    base, n, causes = list(problem.space.unknowns), len(u), []
+    tried = _tried(problem, base)
+    if not tried:
+        return []
+    wider = _with(problem, [*base, *(Unknown(name, *_around(value)) for name, value, _ in tried)])
+    at = wider.space.inner(torch.tensor([*[1.0] * n, *(value for _, value, _ in tried)]).double())
+    at[:n] = u
+    frames = sums_by_frame(wider, at)
+    A, g = frames.information.sum(0), frames.gradient.sum(0)
+    others = [*range(n), len(at)]
+    for p, (name, value, unit) in enumerate(tried, n):
         across = torch.linalg.pinv(A[others][:, others], hermitian=True) @ A[others, p]
         left = (A[p, p] - A[p, others] @ across).item()
         slope = (g[p] - g[others] @ across).item()
@@ -74,6 +75,18 @@ def likely_causes(problem: Problem, u: Tensor, size: float) -> list[Cause]:
             change = wider.space.numbers(changed)[p].item() - value
             causes.append(Cause(name, change, unit, size * math.sqrt(max(0.0, 1 - share))))
     return sorted(causes, key=lambda cause: cause.size)[:MOST]
+
+
+def _tried(problem: Problem, base: list[Unknown]) -> list[tuple[str, float, str]]:
+    """Numbers that the model reads and that are no unknowns: name, value, unit."""
+    rows = []
+    for name, value, unit in _numbers(problem.model.scene, {n for unknown in base for n in unknown.names}):
+        try:
+            _with(problem, [*base, Unknown(name, *_around(value))])
+        except InputError:  # nothing reads it
+            continue
+        rows.append((name, value, unit))
+    return rows
 
 
 def describe(causes: list[Cause], scene, size: float) -> str:
