@@ -65,6 +65,14 @@ def test_figures_are_left_in_the_folder(run_folder, answered):
     assert {p.name for p in folder.glob("*.png")} == {"intervals.png", "intervals_2.png", "loss.png", "starts.png"}
 
 
+def test_a_mismatch_states_values_to_three_digits_without_errors(undrawn, run_folder, answered):
+    words = text_of(write_report(run_folder(answered | {"status_8bit": "mismatch"})).read_text())
+    assert "5.31000 ± 0.00011 kg" in words  # float frames, ok
+    assert "5.30996" not in words and "5.31 kg" in words
+    assert "-0.40" not in words and "+1.20" not in words  # its z-scores
+    assert words.count(" 0.00 ") == len(answered["unknowns"])  # those of the float frames
+
+
 def test_open_directions_are_told_in_words(undrawn, run_folder, unanswered):
     words = text_of(write_report(run_folder(unanswered)).read_text())
     assert "Not all unknowns are identifiable" in words

@@ -13,7 +13,16 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from gradsim.app.report.sections import VERDICTS, Section, comparison, has_error, interval, sections, video_notes
+from gradsim.app.report.sections import (
+    VERDICTS,
+    Section,
+    comparison,
+    estimate,
+    has_error,
+    interval,
+    sections,
+    video_notes,
+)
 from gradsim.errors import Status
 from gradsim.numerics.formatting import with_error
 
@@ -127,9 +136,9 @@ def unknowns_table(section: Section) -> Table:
     for heading in ("truth", "rel. err", "z") if section.compared else ():
         table.add_column(heading, justify="right", no_wrap=True)
     for name, u in section.unknowns.items():
-        estimate = Text.assemble(with_error(u["value"], u["std"]), f" {u['unit']}\n", (interval(u), "dim"))
+        cell = Text.assemble(estimate(u), f" {u['unit']}\n", (interval(u), "dim"))
         identifiable = Text("yes", "green") if u["identifiable"] else Text("no" if has_error(u) else "–", "yellow")
-        table.add_row(name, estimate, identifiable, *(comparison(u) if section.compared else ()))
+        table.add_row(name, cell, identifiable, *(comparison(u) if section.compared else ()))
     return table
 
 

@@ -9,9 +9,8 @@ import jinja2
 from matplotlib.figure import Figure
 
 from gradsim.app.report import plots
-from gradsim.app.report.sections import VERDICTS, comparison, has_error, interval
+from gradsim.app.report.sections import VERDICTS, comparison, estimate, has_error, interval
 from gradsim.errors import Status
-from gradsim.numerics.formatting import with_error
 from gradsim.runtime.atomic import atomic_path
 
 _TYPES = {
@@ -61,8 +60,14 @@ def template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"interval": interval, "has_error": has_error, "comparison": comparison, "number": number}
-    environment.globals |= {"with_error": with_error, "verdicts": VERDICTS, "messages": {s: s.message for s in Status}}
+    environment.filters |= {
+        "interval": interval,
+        "has_error": has_error,
+        "comparison": comparison,
+        "estimate": estimate,
+        "number": number,
+    }
+    environment.globals |= {"verdicts": VERDICTS, "messages": {s: s.message for s in Status}}
     return environment.get_template(name)
 
 

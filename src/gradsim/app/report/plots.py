@@ -14,8 +14,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 
-from gradsim.app.report.sections import Section, has_error
-from gradsim.numerics.formatting import with_error
+from gradsim.app.report.sections import Section, estimate, has_error
 
 WIDTH = 8.6  # [in] of a column of the page
 Z95 = 1.96
@@ -65,7 +64,7 @@ def intervals(section: Section, initial: Mapping[str, Sequence[float | None]]) -
             _estimate(ranges, u, row)
         ranges.text(0, row - 0.27, f"{u['low']:g}", ha="left", va="bottom", fontsize=7.5, alpha=0.75)
         ranges.text(1, row - 0.27, f"{u['high']:g} {u['unit']}", ha="right", va="bottom", fontsize=7.5, alpha=0.75)
-        ranges.text(0.5, row - 0.27, f"{with_error(u['value'], u['std'])} {u['unit']}", ha="center", va="bottom")
+        ranges.text(0.5, row - 0.27, f"{estimate(u)} {u['unit']}", ha="center", va="bottom")
         if scores is not None and u["truth"] is not None and u["value"] is not None and u["std"]:
             low, high = u["interval95"]
             sides = [[(u["value"] - low) / u["std"]], [(high - u["value"]) / u["std"]]]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gradsim.errors import UNTRUSTED, Status
-from gradsim.numerics.formatting import rounded
+from gradsim.numerics.formatting import rounded, with_error
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def sections(result: Mapping) -> list[Section]:
         status, chi2, starts = (result.get(name + suffix) for name in ("status", "chi2_per_n", "starts"))
         unknowns = result[key] if status != Status.INTERRUPTED else _without_errors(result[key])
         if status in UNTRUSTED:
-            unknowns = {name: {**u, "value": _rough(u["value"])} for name, u in _without_errors(unknowns).items()}
+            unknowns = {name: {**u, "rough": True} for name, u in _without_errors(unknowns).items()}
         directions = result.get("null_directions" + suffix) or []
         diagnostics, steps = (result.get(name + suffix) for name in ("residual_diagnostics", "discretization"))
         profiles = result.get("profiles" + suffix) or ()
@@ -114,9 +114,12 @@ def _without_errors(unknowns: Mapping[str, Mapping]) -> dict[str, dict]:
     return {name: {**u, "std": math.nan} for name, u in unknowns.items()}
 
 
-def _rough(value: float | None) -> float | None:
-    """A value to three digits: more of a model that does not explain the data would be false precision."""
-    return value if value is None or not math.isfinite(value) else float(f"{value:.3g}")
+def estimate(unknown: Mapping) -> str:
+    """Value and standard deviation; three digits alone where the model does not explain the data."""
+    value = unknown["value"]
+    if unknown.get("rough") and value is not None and math.isfinite(value):
+        return f"{value:.3g}"
+    return with_error(value, unknown["std"])
 
 
 def has_error(unknown: Mapping) -> bool:
@@ -139,7 +142,7 @@ def comparison(unknown: Mapping) -> tuple[str, str, str]:
     if truth is None or value is None:
         return "–", "–", "–"
     relative = f"{(value - truth) / abs(truth):+.1e}" if truth else "–"
-    score = (value - truth) / std if std else None
+    score = (value - truth) / std if std and has_error(unknown) else None
     return f"{truth:.6g}", relative, "–" if score is None else f"{score:+.2f}" if abs(score) >= 0.005 else "0.00"
 
 
