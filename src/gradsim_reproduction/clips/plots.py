@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from gradsim import video
 from gradsim.errors import InputError, Status
+from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.clip import Clip
 from gradsim_reproduction.clips.scenes import KINDS, recording
 from gradsim_reproduction.plotting import SAFE, image_grid, new_figure, unit_normal, write_figures
@@ -36,8 +37,9 @@ def draw(out: Path, records: Sequence[Mapping], seed: int) -> list[dict[str, str
 
 
 def _scores(records: Sequence[Mapping]) -> Figure:
-    figure = new_figure(9.2, 4.4)
-    for ax, kind in zip(figure.subplots(2, 4, sharex=True).flat, KINDS, strict=True):
+    figure, columns = new_figure(9.2, 6.4), 3
+    axes = figure.subplots(-(-len(KINDS) // columns), columns, sharex=True, squeeze=False)
+    for ax, kind in zip(axes.flat, KINDS, strict=False):
         for statuses, color in (({Status.OK, Status.UNIDENTIFIABLE}, SAFE[0]), ({Status.MISMATCH}, SAFE[1])):
             part = [r for r in records if r["kind"] == kind and not r["fault"] and r["status"] in statuses]
             z = np.nan_to_num([u["z"] for r in part for u in r["unknowns"].values()], nan=5.0)
@@ -51,7 +53,7 @@ def _scores(records: Sequence[Mapping]) -> Figure:
 
 def _videos(out: Path, records: Sequence[Mapping], seed: int) -> Figure:
     figure, cells = image_grid(len(KINDS), 4, 9.2, 1.8)
-    for ax, kind in zip(cells, KINDS, strict=True):
+    for ax, kind in zip(cells, KINDS, strict=False):
         numbers = [r["number"] for r in records if r["kind"] == kind and not r["fault"] and r["unknowns"]]
         if not numbers:
             continue
@@ -71,4 +73,6 @@ def _frame(out: Path, kind: str, number: int, seed: int) -> tuple[np.ndarray, np
     except InputError:
         masks = Clip(path, background=empty, noise="auto").observe(one.scene)
     k = len(one.times) // 2
-    return video.read(path).frames[k], masks.masks[k].numpy()  # pyright: ignore[reportAttributeAccessIssue] -- Masks
+    assert isinstance(masks, Masks)
+    wide = masks.silhouettes.binning
+    return video.read(path).frames[k], masks.masks[k].numpy().repeat(wide, 0).repeat(wide, 1)

@@ -70,3 +70,12 @@ def test_the_quick_form_writes_figures_and_goes_on_where_it_ended(tmp_path):
     assert {"coverage", "z_rms", "silent_failures", "sharpness", "wrong_models_flagged"} <= set(result["figures"])
     assert all((tmp_path / picture["file"]).exists() for picture in result["pictures"])
     assert experiment.clips(tmp_path, quick=True)["records"] == result["records"]
+
+
+def test_every_kind_has_its_plot(tmp_path):
+    from gradsim_reproduction.clips import plots
+
+    record = lambda kind: {"kind": kind, "fault": "", "status": "ok", "unknowns": {"x": {"z": 0.5}}}
+    figure = plots._scores([record(kind) for kind in KINDS])
+    assert [ax.get_title() for ax in figure.axes] == list(KINDS)
+    assert plots._videos(tmp_path, [], 0).axes  # no records, no pictures
