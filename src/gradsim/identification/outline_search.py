@@ -1,6 +1,6 @@
 """Search where the noise of masks is that of their outlines: on large pixels first.
 
-An outline that is off by a third of a pixel is off alike in its neighbours, so pixels of a fifth of the body lose little.
+An outline that is off by a third of a pixel is off alike in its neighbours, so pixels of an eighth of the body lose little.
 After the search, σ of a pixel becomes that at which pixels tell as much as outlines do (`uncertainty.outline`): steps of time are
 judged by it.
 """

@@ -16,6 +16,7 @@ from statistics import NormalDist
 import numpy as np
 
 from gradsim.errors import InputError
+from gradsim.video.masks import median_background
 
 STRONG, WEAK = 8.0, 4.0  # [σ] upper and lower threshold of the hysteresis
 LEVEL = 1 / 255  # grey level
@@ -113,15 +114,6 @@ def subtract_background(
     return Subtraction(masks, noise * median_factor / median_contrast**0.5, weight, B, noise)
 
 
-def median_background(frames: np.ndarray) -> np.ndarray:
-    """Median over time of each pixel: (height, width, 3) in [0, 1] from frames (T, height, width, 3) uint8."""
-    middle = np.empty(frames.shape[1:])
-    half = (len(frames) - 1) // 2, len(frames) // 2
-    for row, one in enumerate(middle):  # a few rows fit into the cache
-        one[:] = np.sort(frames[:, row], axis=0)[half, :].mean(0)
-    return middle / 255
-
-
 def _median_without(frames: np.ndarray, B: np.ndarray, near: np.ndarray) -> np.ndarray:
     """Median over the frames in which a pixel is not near a body (T, height, width); B where it never is."""
     B, passed = B.copy(), near.any(0)
@@ -180,7 +172,7 @@ def read_background(path: str | Path) -> np.ndarray:
 
     path = Path(path)
     if path.suffix.lower() not in (".png", ".jpg", ".jpeg"):
-        return np.median(read(path, fps=1.0).frames, axis=0) / 255
+        return median_background(read(path, fps=1.0).frames)
     try:
         with Image.open(path) as image:
             return np.asarray(image.convert("RGB")) / 255

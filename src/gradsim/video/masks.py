@@ -100,7 +100,10 @@ def median_background(frames: np.ndarray) -> np.ndarray:
 
     Correct where bodies cover the pixel in fewer than half of the frames.
     """
-    return np.median(frames, axis=0) / 255
+    middle, half = np.empty(frames.shape[1:]), ((len(frames) - 1) // 2, len(frames) // 2)
+    for row, one in enumerate(middle):  # a row of all frames fits into the cache
+        one[:] = np.sort(frames[:, row], axis=0)[half, :].mean(0)
+    return middle / 255
 
 
 def difference_mask(frames: np.ndarray, background: Color | None = None, threshold: float = 0.1) -> np.ndarray:

@@ -11,6 +11,7 @@ states, other bodies by their surface.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple, Protocol
 
 import torch
@@ -24,7 +25,7 @@ from gradsim.numerics.robust import GAUSSIAN, RobustLoss, robust_loss
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage.coverage import coverage_tangent
-from gradsim.render.coverage.objective import objective, profiles, target
+from gradsim.render.coverage.objective import Target, objective, profiles, target
 from gradsim.render.coverage.rigid_projection import project_rigid
 from gradsim.render.silhouettes import NEAR, Silhouettes, whole
 
@@ -244,8 +245,14 @@ class Masks:
         self.notes: dict = {}  # for `result.json`: used, dropped and excluded frames
         self.outline_noise = False  # noise is estimated from the outlines, and σ is only a scale
         self._counts = (self.weight > 0).double()
-        self._cdf = cdf(self.masks * self._counts)
-        self._target = target(self.masks, self.weight / self.sigma**2, self.loss)
+
+    @cached_property
+    def _cdf(self) -> Tensor:
+        return cdf(self.masks * self._counts)
+
+    @cached_property
+    def _target(self) -> Target:
+        return target(self.masks, self.weight / self.sigma**2, self.loss)
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
         yield self.compared(self.silhouettes.union(trajectory.surface, trajectory.values), frames, residual)
