@@ -180,9 +180,9 @@ def first_scene(
     if not grounded:
         content.pop("ground", None), content.pop("grounds", None)
     elif bounces(found, fps, pixel):
-        mass = Scene.parse(content).bodies[name].mass
+        mass = _mass(Scene.parse(content))
         ground = content.pop("ground", None) or next(iter(content.pop("grounds", {}).values()), {})
-        content["ground"] = _bouncing(ground, float(mass or 1.0))
+        content["ground"] = _bouncing(ground, mass)
         sources["bounce"] = (
             f"keeps the same share of the speed at every impact, {BOUNCE:g} is A GUESS; it lasts {1e3 * LASTS:g} ms"
         )
@@ -224,10 +224,14 @@ def bounce_unknowns(scene: Scene) -> list[str]:
     ground = scene.grounds.get("ground")
     if ground is None or ground.law != "constant-restitution":
         return []
-    (body,) = scene.bodies.values()
-    mass = float(getattr(body, "mass", None) or 1.0)
-    low, high = (damping(e, ground.stiffness, mass, ground.law) for e in LIVELY)
+    low, high = (damping(e, ground.stiffness, _mass(scene), ground.law) for e in LIVELY)
     return [f"ground.damping:{low:.3g}:{high:.3g}", "ground.height:-0.1:0.1"]
+
+
+def _mass(scene: Scene) -> float:
+    """Mass of the one body [kg]; 1 where the scene gives its density."""
+    (body,) = scene.bodies.values()
+    return float(getattr(body, "mass", None) or 1.0)
 
 
 def _body(start: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
