@@ -16,6 +16,7 @@ from gradsim.physics.islands import groups_of
 from gradsim.physics.pendulum.double import DoublePendulumBody
 from gradsim.physics.pendulum.simple import PendulumBody
 from gradsim.physics.rigid.body import RigidBody
+from gradsim.physics.rigid.rollout import strides_of
 from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.soft.cloth import cloth_body
 from gradsim.physics.soft.rope import springs_body
@@ -33,6 +34,7 @@ KINDS: dict[str, Callable] = {
     "cloth": cloth_body,
     "springs": springs_body,
 }
+DIVIDED = 64  # substeps of a frame from which on `rigid.rollout.strides_of` has a say in their number
 CLOCK = ("timing.rate", "timing.offset")
 States = Mapping[str, Mapping[str, Tensor]]  # (worlds, ...) by body and name
 
@@ -224,7 +226,13 @@ class Model(nn.Module):
     def recommended_substeps(self, values: Values) -> int:
         """Steps per frame that resolve stiff forces, from `System.recommended_step`."""
         step = min((group.recommended_step(values) for group in self.groups), default=math.inf)
-        return max(1, math.ceil(self._longest(values) / step)) if math.isfinite(step) else 8
+        if not math.isfinite(step):
+            return 8
+        steps = max(1, math.ceil(self._longest(values) / step))
+        if any(isinstance(system, RigidBody) for system in self.systems):
+            while steps >= DIVIDED and strides_of(steps) == steps:  # a few more, that long steps of flight divide
+                steps += 1
+        return steps
 
     def check(self, values: Values) -> None:
         """Raise `InputError` if the step is unstable for these values, or a body starts inside a ground."""

@@ -22,10 +22,11 @@ from gradsim.engine.operation import operation
 from gradsim.physics.contact.laws import contact_functions, obstacle_functions
 
 if TYPE_CHECKING:
-    from gradsim.physics.rigid import kernels, rk4_kernels, semi_implicit_kernels, wrench_kernels
+    from gradsim.physics.rigid import kernels, rk4_kernels, semi_implicit_kernels, stride_kernels, wrench_kernels
 else:
     rk4_kernels = "gradsim.physics.rigid.rk4_kernels"
     semi_implicit_kernels = "gradsim.physics.rigid.semi_implicit_kernels"
+    stride_kernels = "gradsim.physics.rigid.stride_kernels"
     wrench_kernels = "gradsim.physics.rigid.wrench_kernels"
     kernels = "gradsim.physics.rigid.kernels"
 
@@ -57,6 +58,8 @@ INTEGRATORS = {"semi-implicit": semi_implicit_kernels, "rk4": rk4_kernels}
 WRENCH = ("Parameters", "wrench", "spin", "exponential", "normalized", "apply_impulses")
 WRENCH_ADJOINT = ("wrench_adjoint", "contact_adjoint", "impulses_adjoint", "spin_power", "all_wrench_powers")
 CONTACT = ("stiffness", "damping", "friction_stiffness", "friction")
+STRIDES = 8, 24  # fewest and most strides of a frame interval of at least `MERGED` steps
+MERGED = 32
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ class RigidRollout:
         integrator: "semi-implicit" or "rk4".
         segment: Frames between two checkpoints of the backward pass.
         width: Worlds in one register; None takes the widest of the CPU, 1 elsewhere.
+        strides: Whether rk4 takes steps together in free flight, see `rigid/stride_kernels.py`.
     """
 
     frames: int
@@ -89,6 +93,7 @@ class RigidRollout:
     integrator: str = "semi-implicit"
     segment: int = 1
     width: int | None = None
+    strides: bool = True
     run: Callable[..., list[Tensor]] = field(init=False, compare=False)
 
     def __post_init__(self):
@@ -165,7 +170,24 @@ class RigidRollout:
             arrays[name] = _reused(layout, name, PARAMETERS[name], layout.packs(len(x)), items, x.device)
             layout.fill(arrays[name], PARAMETERS[name], x, t)
         schedule = push_schedule(self, layout, inputs[0].device)
-        return _struct(code.Parameters, arrays | dict(zip(SCHEDULE, schedule, strict=True)))
+        stride = self._stride(inputs)
+        reach = torch.linalg.vector_norm(inputs[places.index("points")], dim=-1) + inputs[places.index("radius")]
+        arrays["reach"] = _reused(layout, "reach", "Real", layout.packs(len(reach)), (), reach.device)
+        layout.fill(
+            arrays["reach"], "Real", reach.detach().amax(1) if reach.shape[1] else reach.new_zeros(len(reach)), None
+        )
+        arrays["quiet"] = quiet_strides(self, layout, stride, inputs[0].device)
+        parameters = _struct(code.Parameters, arrays | dict(zip(SCHEDULE, schedule, strict=True)))
+        parameters.stride = stride
+        return parameters
+
+    def _stride(self, inputs: Sequence[Tensor]) -> int:
+        """Number of steps that are merged in free flight."""
+        stiffness, points = (inputs[list(INPUTS).index(name)] for name in ("stiffness", "points"))
+        touching = stiffness.shape[1] * points.shape[1] > 0
+        return (
+            self.substeps // strides_of(self.substeps) if self.strides and self.integrator == "rk4" and touching else 1
+        )
 
     def _check(self, inputs: Sequence[Tensor]) -> None:
         """The kernel reads by these counts, so they have to agree."""
@@ -198,6 +220,24 @@ class RigidRollout:
         dtype = str(like.dtype).removeprefix("torch.")
         width = self.width or (native_width(dtype) if like.device.type == "cpu" else 1)
         return _code(Lane(dtype, width, dual), self.law, self.integrator, _obstacles(inputs) > 0)
+
+
+def strides_of(substeps: int) -> int:
+    """Strides of a frame interval of `substeps` steps, see `rigid/stride_kernels.py`: as many as steps where none are merged."""
+    fewest, most = STRIDES
+    counts = [n for n in range(fewest, most + 1) if substeps % n == 0]
+    return counts[-1] if substeps >= MERGED and counts else substeps
+
+
+@lru_cache(maxsize=64)
+def quiet_strides(program: RigidRollout, layout: Layout, stride: int, device: torch.device):
+    """1 for each stride of the rollout into which no push falls, else 0 (strides,)."""
+    steps = max(1, (program.frames - 1) * program.substeps)
+    begin = torch.arange(0, steps, stride, dtype=torch.float64) * program.dt
+    quiet = torch.ones(len(begin), dtype=torch.int32)
+    for first, last in program.windows:
+        quiet[(begin + (stride + 1) * program.dt >= first) & (begin - program.dt <= last)] = 0
+    return layout.counts(quiet.to(device))
 
 
 @lru_cache(maxsize=64)
@@ -254,6 +294,15 @@ def wrench_code(lane: Lane, law: str, obstacles: bool) -> ModuleType:
 
 
 @cache
+def stride_code(lane: Lane, law: str, obstacles: bool) -> ModuleType:
+    """`rigid/stride_kernels.py`."""
+    functions = members(wrench_code(lane, law, obstacles), "Parameters")
+    if obstacles:
+        functions["obstacle_touch"] = obstacle_functions(law, lane)["obstacle_touch"]
+    return specialize(stride_kernels, lane, OBSTACLES=obstacles, **functions)
+
+
+@cache
 def integrator_code(lane: Lane, law: str, integrator: str, obstacles: bool) -> ModuleType:
     """Steps of one body."""
     wrench = wrench_code(lane, law, obstacles)
@@ -266,6 +315,7 @@ def integrator_code(lane: Lane, law: str, integrator: str, obstacles: bool) -> M
 def _code(lane: Lane, law: str, integrator: str, obstacles: bool):
     wrench, steps = wrench_code(lane, law, obstacles), integrator_code(lane, law, integrator, obstacles)
     bound = members(wrench, "Parameters", *(() if lane.dual else ("all_wrench_powers",)))
+    bound |= members(stride_code(lane, law, obstacles), "near_surfaces", "length")
     bound |= members(steps, "advance", *(() if lane.dual else ("advance_adjoint", "all_step_powers")))
     code = specialize(kernels, lane, **bound, KEY=steps.__name__)
     return code, Layout(lane)

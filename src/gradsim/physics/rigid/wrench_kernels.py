@@ -41,6 +41,9 @@ class Parameters:
     window_fraction: wp.array2d[Scalar]  # of each push that falls into each step (steps, pushes)
     impulse_step: wp.array[int]  # step before which each push acts at once, -1: it has a window
     step: wp.array2d[Real]  # h in each frame interval [s]
+    stride: int  # steps that are one where nothing can touch, see `rigid/stride_kernels.py`; 1: none are
+    reach: wp.array[Real]  # of the contact points from the centre of mass [m]
+    quiet: wp.array[int]  # 1 for each stride of the rollout into which no push falls
     if OBSTACLES:
         centre: wp.array2d[Vec3]  # of each obstacle [m]
         axis: wp.array3d[Vec3]  # its three axes, unit vectors
