@@ -31,7 +31,7 @@ ABOVE = 1e-3  # height at which a body that rests in the first frame starts [m]
 TURN = 2.0  # change of a fall to a rise within two frames, over that by gravity, above which it is a bounce
 BOUNCE = 0.7  # coefficient of restitution of a bounce that is seen, before it is fitted
 LIVELY = (0.95, 0.5)  # and its range
-LASTS = 3e-3  # of half a period of the contact [s]: a tenth of a frame
+LASTS = 1e-3  # of half a period of the contact [s]: in it a body at 3 m/s moves by 3 mm
 LENGTHS = ("radius", "size", "height", "tube_radius", "scale")  # of shapes
 
 

@@ -24,6 +24,8 @@ QUANTIZED = LEVEL / 12**0.5  # quantization noise of 8 bits
 MAX_SHAKE = 0.25  # [px] apparent motion of a static camera
 MAX_COVERED = 0.4  # fraction of the frames in which a body may cover a pixel, for the median to be the background
 MIN_SOLIDITY = 0.6  # fraction of its convex hull that a body fills; the median cuts holes into one that hardly moves
+SPECKLE = 0.1  # of a body's area: pixels that may differ without a body
+PART = 0.25  # of the largest region, from which one can be a ghost of the body
 SAMPLED = 300_000  # pixels of the video that tell noise and shake: a quantile to some 0.2 %
 LUMA = np.array([0.299, 0.587, 0.114]) / 0.6686  # direction of luma in RGB (ITU-R BT.601)
 SHARP = 0.05 * np.eye(3) + 0.95 * np.outer(LUMA, LUMA)  # chroma counts a twentieth
@@ -306,7 +308,11 @@ def _check_median(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> None
     While the body is there, only its edges differ; after it has left, its image in the median does, as a ghost, whose
     outline is in B and not in the frame.
     """
-    covered, solidity = bodies.mean(0).max(), _solidity(bodies)
+    shares, area = bodies.mean(0), np.median(bodies.sum((1, 2)))
+    covered = np.sort(shares, axis=None)[
+        -1 - int(SPECKLE * area)
+    ]  # a codec changes a few pixels of any texture again and again
+    solidity = _solidity(bodies)
     ghosts = np.mean([_is_ghost(frame, B, body) for frame, body in zip(frames, bodies, strict=True) if body.any()])
     if ghosts > 0.1:
         why = f"in {ghosts:.0%} of the frames the median shows a body that is not there"
@@ -323,12 +329,15 @@ def _check_median(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> None
 
 
 def _solidity(bodies: np.ndarray) -> float:
-    """Fraction of its convex hull that a body fills, the median over frames."""
+    """Fraction of its convex hull that the largest region of a body fills, the median over frames."""
+    from scipy import ndimage
     from scipy.spatial import ConvexHull
 
     fractions = []
     for body in bodies:
-        rows, columns = np.nonzero(body)
+        labels, _ = ndimage.label(body, np.ones((3, 3), bool))
+        size = np.bincount(labels.ravel(), minlength=2)[1:]
+        rows, columns = np.nonzero(labels == 1 + int(size.argmax()))
         if len(rows) >= 12:
             corners = np.concatenate([np.stack([rows + i, columns + j], 1) for i in (0, 1) for j in (0, 1)])
             fractions.append(len(rows) / ConvexHull(corners).volume)
@@ -336,7 +345,7 @@ def _solidity(bodies: np.ndarray) -> float:
 
 
 def _is_ghost(frame: np.ndarray, B: np.ndarray, body: np.ndarray) -> bool:
-    """True if a region of the difference has its outline in the background rather than in the frame."""
+    """True if a large region of the difference has its outline in the background rather than in the frame."""
     from scipy import ndimage
 
     box = _box(body, 3)
@@ -346,4 +355,6 @@ def _is_ghost(frame: np.ndarray, B: np.ndarray, body: np.ndarray) -> bool:
     ring = np.where(ndimage.grey_erosion(labels, (3, 3)) != wide, wide, 0)
     edges = [sum(g**2 for g in np.gradient(image, axis=(0, 1))).sum(-1) ** 0.5 for image in (frame / 255, B)]
     front, behind = (ndimage.mean(edge, ring, np.arange(1, count + 1)) for edge in edges)
-    return bool((np.asarray(behind) > np.asarray(front)).any())
+    size = np.bincount(labels.ravel())[1:]
+    large = size >= PART * size.max()  # a body as bright as the background behind it falls into pieces
+    return bool((np.asarray(behind) > np.asarray(front))[large].any())

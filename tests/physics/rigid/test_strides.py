@@ -31,7 +31,7 @@ CASES = [
 
 
 def near_worlds(rollout: RigidRollout, case: Case) -> Tensor:
-    """Frame intervals (worlds, frames - 1) that no long step can be in: the motion differs without strides."""
+    """Frame intervals (worlds, frames - 1) in which a body touches something, by the change of its velocity."""
     states = dict(zip("xqvl", rollout.forward(list(case.values())), strict=True))
     return (states["v"].diff(dim=1) - case["gravity"][:, None] / FPS).abs().amax(2) > 1e-9
 
@@ -51,8 +51,8 @@ def test_motion_and_gradient_are_those_of_short_steps(case, windows):
     adjoints = weights(expected, seed=2)
     off = max(map(error, values, expected))
     assert 0 < off < BOUND  # 0 would mean that no step was long
-    measured, expected_ = (tangential(gradients(r.run, inputs, adjoints), inputs) for r in (long, short))
-    pairs = zip(measured, expected_, strict=True)
+    actual, reference = (tangential(gradients(r.run, inputs, adjoints), inputs) for r in (long, short))
+    pairs = zip(actual, reference, strict=True)
     assert max(error(a, b) for a, b in pairs) < 100 * BOUND  # a gradient through bounces is as much more sensitive
 
 
