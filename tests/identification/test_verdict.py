@@ -143,3 +143,18 @@ def test_an_answer_that_scatters_by_a_seventh_of_its_range_is_not_identifiable(s
     assert {fit.status for fit in fits} == {status}
     assert {e.identifiable for fit in fits for e in fit.unknowns.values()} == {status == Status.OK}
     assert {fit.rank for fit in fits} == {3 if status == Status.OK else 0}
+
+
+@pytest.mark.parametrize("supporting", [0, 1])
+def test_a_note_tells_where_no_start_came_to_a_kinked_minimum(gaussian_posterior, monkeypatch, supporting):
+    bars = api.secant_fisher
+    monkeypatch.setattr(api, "secant_fisher", lambda *args, **options: (bars(*args, **options)[0], True))
+    clean, x = flight(SHORT, ground=True)
+    noise = 1e-3 * torch.tensor(np.random.default_rng(2).standard_normal(x.shape))
+    problem = Problem(clean.model, gs.States("ball", x + noise, None, 1e-3), clean.space)
+    best = Outcome.of(problem, LAUNCH[None], LAUNCH[None], 1)
+    ends = best.best_cost + 50 * torch.arange(1 - supporting, api.SUPPORTING + 1 - supporting).double()
+    starts = LAUNCH.expand(api.SUPPORTING, -1)
+    outcome = Outcome(starts, starts, ends, best.best, best.best_cost, 1, [])
+    notes = api.make_fit(problem, outcome, None, 2, noise_known=True).notes
+    assert any("None of the 8 starts" in note for note in notes) == (not supporting)

@@ -57,6 +57,11 @@ NOT_MINIMAL = (
     "The search stopped short of the minimum: one Gauss–Newton step lowers χ² by {:.2g}, so the answer is off by some {:.2g} "
     "standard deviations, which the error bars do not contain."
 )
+UNSUPPORTED = (
+    "None of the {} starts came to this minimum without a restart from another, and contact has kinked the likelihood: values "
+    "outside of the intervals may explain the video as well. Use more starts, or fit a part of the video first."
+)
+SUPPORTING = 8  # starts from which on it says something that none of them came to the answer
 NOISELESS = 1e-2  # χ²/N below which no noise is left that error bars could be sampled from
 CORNERS = 64  # corners of the ranges at which the time step is checked
 
@@ -229,6 +234,8 @@ def make_fit(
             coarse = problem.with_substeps(searched) if searched < problem.model.substeps else None
             samples, phi = posterior(problem, best, wide, rng, coarse)
             notes += [FROZEN_NOTE.format(phi)] * (phi < 1) + [DISAGREE_NOTE] * (not samples.agreed)
+            alone = nonsmooth and len(outcome.initial) >= SUPPORTING and not outcome.converged()
+            notes += [UNSUPPORTED.format(len(outcome.initial))] * alone
         else:
             samples = sample(problem, best, principal_axes(wide), rng, checkpoint=checkpoint)
         if samples.best_cost < cost:
