@@ -229,7 +229,8 @@ class Model(nn.Module):
         if not math.isfinite(step):
             return 8
         steps = max(1, math.ceil(self._longest(values) / step))
-        if any(isinstance(system, RigidBody) for system in self.systems):
+        rigid = [system.name for system in self.systems if isinstance(system, RigidBody)]
+        if any(self.scene.integrator_of(name) == "rk4" for name in rigid):
             while steps >= DIVIDED and strides_of(steps) == steps:  # a few more, that long steps of flight divide
                 steps += 1
         return steps

@@ -309,9 +309,8 @@ def _check_median(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> None
     outline is in B and not in the frame.
     """
     shares, area = bodies.mean(0), np.median(bodies.sum((1, 2)))
-    covered = np.sort(shares, axis=None)[
-        -1 - int(SPECKLE * area)
-    ]  # a codec changes a few pixels of any texture again and again
+    speckle = int(SPECKLE * area)  # a codec changes a few pixels of any texture again and again
+    covered = np.sort(shares, axis=None)[-1 - speckle]
     solidity = _solidity(bodies)
     ghosts = np.mean([_is_ghost(frame, B, body) for frame, body in zip(frames, bodies, strict=True) if body.any()])
     if ghosts > 0.1:

@@ -171,12 +171,11 @@ class RigidRollout:
             layout.fill(arrays[name], PARAMETERS[name], x, t)
         schedule = push_schedule(self, layout, inputs[0].device)
         stride = self._stride(inputs)
-        reach = torch.linalg.vector_norm(inputs[places.index("points")], dim=-1) + inputs[places.index("radius")]
-        arrays["reach"] = _reused(layout, "reach", "Real", layout.packs(len(reach)), (), reach.device)
-        layout.fill(
-            arrays["reach"], "Real", reach.detach().amax(1) if reach.shape[1] else reach.new_zeros(len(reach)), None
-        )
-        arrays["quiet"] = quiet_strides(self, layout, stride, inputs[0].device)
+        if stride > 1:
+            reach = torch.linalg.vector_norm(inputs[places.index("points")], dim=-1) + inputs[places.index("radius")]
+            arrays["reach"] = _reused(layout, "reach", "Real", layout.packs(len(reach)), (), reach.device)
+            layout.fill(arrays["reach"], "Real", reach.detach().amax(1), None)
+            arrays["quiet"] = quiet_strides(self, layout, stride, reach.device)
         parameters = _struct(code.Parameters, arrays | dict(zip(SCHEDULE, schedule, strict=True)))
         parameters.stride = stride
         return parameters
@@ -296,10 +295,11 @@ def wrench_code(lane: Lane, law: str, obstacles: bool) -> ModuleType:
 @cache
 def stride_code(lane: Lane, law: str, obstacles: bool) -> ModuleType:
     """`rigid/stride_kernels.py`."""
-    functions = members(wrench_code(lane, law, obstacles), "Parameters")
+    wrench = wrench_code(lane, law, obstacles)
+    functions = members(wrench, "Parameters")
     if obstacles:
         functions["obstacle_touch"] = obstacle_functions(law, lane)["obstacle_touch"]
-    return specialize(stride_kernels, lane, OBSTACLES=obstacles, **functions)
+    return specialize(stride_kernels, lane, OBSTACLES=obstacles, **functions, KEY=wrench.__name__)
 
 
 @cache
