@@ -21,10 +21,10 @@ class Costs:
         self.space = SimpleNamespace(low=-wide, high=wide, logarithmic=[False] * n)
 
     def cost(self, u, frames, residual="pixels"):
-        return self.first[frames - 1](u)
+        return self.first[frames - 1](u) if frames else 0 * u.sum(1)
 
     def stretch(self, first, last):
-        return (lambda u: self.cost(u, last) - self.cost(u, first)) if first else lambda u: self.cost(u, last)
+        return lambda u: self.cost(u, last) - self.cost(u, first)
 
     def costs(self, u, stretches):
         return [stretch(u) for stretch in stretches]

@@ -46,8 +46,8 @@ from gradsim.scene.parameters import parameters, resolve
 
 POLISHED = 10  # linearisations from a better point that samples met
 FROZEN_NOTE = (
-    "Contact cuts the likelihood into valleys too narrow to be explored, so the error bars use the last frames with the "
-    "power {:.2g} only: they are wider than those of the whole clip."
+    "Contact cuts the likelihood into valleys too narrow to be explored, so the error bars use the first {:.0%} of the frames "
+    "only: they are wider than those of the whole clip."
 )
 DISAGREE_NOTE = (
     "Contact cuts the likelihood into more valleys than a search finds: independent searches ended in different ones, and "
@@ -232,8 +232,8 @@ def make_fit(
         if type(problem) is Problem:
             searched = discretization.searched[0] if discretization else problem.model.substeps
             coarse = problem.with_substeps(searched) if searched < problem.model.substeps else None
-            samples, phi = posterior(problem, best, wide, rng, coarse)
-            notes += [FROZEN_NOTE.format(phi)] * (phi < 1) + [DISAGREE_NOTE] * (not samples.agreed)
+            samples, followed = posterior(problem, best, wide, rng, coarse)
+            notes += [FROZEN_NOTE.format(followed)] * (followed < 1) + [DISAGREE_NOTE] * (not samples.agreed)
             alone = nonsmooth and len(outcome.initial) >= SUPPORTING and not outcome.converged()
             notes += [UNSUPPORTED.format(len(outcome.initial))] * alone
         else:

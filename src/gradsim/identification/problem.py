@@ -49,11 +49,14 @@ class Effort:
 
 
 class Stretch(NamedTuple):
-    """Some consecutive frames of a clip: `first` up to, but not including, `last`, and what was observed in them."""
+    """Some consecutive frames of a clip: `first` up to, but not including, `last`, and what was observed in them.
+
+    There may be none: nothing was observed then, and the cost is 0.
+    """
 
     first: int
     last: int
-    observation: Observation
+    observation: Observation | None
 
 
 class Problem:
@@ -112,17 +115,17 @@ class Problem:
 
     def stretch(self, first: int, last: int) -> Stretch:
         """Frames `first` up to `last`, for `costs` and `linearizations`."""
-        return Stretch(first, last, self.observation.slice_frames(first, last))
+        return Stretch(first, last, self.observation.slice_frames(first, last) if last > first else None)
 
     def costs(self, u: Tensor, stretches: Sequence[Stretch]) -> list[Tensor]:
         """Costs (starts,) of stretches that begin with the first frame, from one rollout; the first has the prior, too."""
         self.effort.rollouts += len(u)
         with torch.no_grad():
             trajectory = self.model.unchecked(self.model.values(self.space.values(u)), stretches[-1].last)
-            parts = [
-                observation.cost(trajectory.at(slice(first, last)), last - first, "pixels")
-                for first, last, observation in stretches
-            ]
+            parts = []
+            for first, last, observation in stretches:
+                seen = trajectory.at(slice(first, last))
+                parts.append(observation.cost(seen, last - first, "pixels") if observation else _nothing(u)[0])
             parts[0] = parts[0] + self.prior_cost(u)
         return [torch.where(torch.isfinite(part), part, torch.inf) for part in parts]
 
@@ -133,7 +136,7 @@ class Problem:
             for first, last, observation in stretches:
                 frames = slice(first, last)
                 part = replace(s, trajectory=s.trajectory.at(frames), tangent=s.tangent.at(frames))
-                cost, g, A = observation.normal(part, last - first, "pixels")
+                cost, g, A = observation.normal(part, last - first, "pixels") if observation else _nothing(u)
                 parts.append((cost, A, g))
         cost, A, g = parts[0]
         shift = self.prior_precision * (u - self.prior_mean)
@@ -189,3 +192,9 @@ class Problem:
     def prior_cost(self, u: Tensor) -> Tensor:
         """Σ ((u − mean)/std)² of the priors (starts,)."""
         return ((u - self.prior_mean) ** 2 * self.prior_precision).sum(1)
+
+
+def _nothing(u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Cost (starts,), g (starts, n) and A (starts, n, n) of no frames, at u (starts, n)."""
+    starts, n = u.shape
+    return torch.zeros(starts).double(), torch.zeros(starts, n).double(), torch.zeros(starts, n, n).double()

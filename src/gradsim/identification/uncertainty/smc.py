@@ -3,16 +3,18 @@
     p(u) ∝ exp(−χ²(u)/2) within the ranges
 
 Contact cuts the likelihood of a long clip into valleys, some narrower than the error bars of its first frames, and two may
-explain the clip alike. So a cloud is first drawn on a part of the clip that is still smooth, by weights (importance
-sampling, Student's t about the answer), whose effective sample fraction shows whether they suffice.
-Then it is led to the whole clip (sequential Monte Carlo, Del Moral et al. 2006). The rest comes in by a power φ that grows
-from 0 to 1,
+explain the clip alike. So a cloud begins with the first frames, where valleys have not parted yet: it is drawn by weights
+(importance sampling, Student's t about the answer), or, where their effective sample fraction shows that these do not
+suffice, uniformly over the ranges. Then frames come in one after the other (iterated batch importance sampling, Chopin 2002),
+as many at once as leave half of the cloud counting. Where a single frame leaves fewer, it comes in by a power φ that grows from 0 to 1 (sequential Monte Carlo, Del
+Moral et al. 2006),
 
-    χ²_φ = χ²_part + φ (χ²_whole − χ²_part),
+    χ²_φ = χ²_first + φ χ²_frame,
 
-in steps that leave half of the cloud counting, each followed by moves (`Cloud`). A valley that no start
-met is found if it is within the error bars of the part: the cloud is a search, too. It ends early, with the wider error
-bars of the φ it came to, where no move is accepted any more: what cannot be explored is not believed.
+and each step is followed by moves (`Cloud`). A valley that no start met is found if it is within the error bars of the first
+frames: the cloud is a search, too. All later frames at once would not do: after a few contacts they vary by thousands where
+the next frame varies by ten, so a small φ of theirs already picks what the next frame would not. The cloud ends early, with
+the wider error bars of the frames it came to, where no move is accepted any more: what cannot be explored is not believed.
 
 A cloud of a hundred loses valleys on the way, one resampling after the other. So all that it came by are listed by least
 squares from its samples (`valleys`), and where draws from normal distributions about them resemble the posterior, the
@@ -20,9 +22,6 @@ samples begin anew from these, by weights; if not, they jump to them.
 
 Cloud and search are independent, so where they disagree on the best valley, neither can be believed alone: further clouds
 are drawn, and where each still finds better, what lies between them all counts as an error (`pool`).
-
-One of two valleys looks smooth, and its draws all count, while the truth may lie in the other. So the cloud does not begin
-with the longest part that looks smooth, but earlier, where valleys have not parted yet, and goes through that one.
 """
 
 import math
@@ -47,20 +46,20 @@ from gradsim.identification.uncertainty.importance import (
 )
 from gradsim.identification.uncertainty.valleys import find_valleys, principal_axes
 
-SHARES = (0.7, 0.55, 0.4, 0.25)  # of the clip that a cloud may begin with, where it is explained
-EARLIER = 2  # fractions before the longest that looks smooth
+BEGUN = 0.25  # share of the clip that a cloud begins with, where it is explained and draws on it count
 SURPRISE = 2.0  # standard deviations of χ² above its mean, from which on a part is not followed
 CLOUD = 16, 16  # samples, and more for each unknown
-HALVED = 0.5  # share of the cloud that a step of φ leaves counting
+HALVED = 0.5  # share of the cloud that new frames, or a step of φ, leave counting
 MOVES, LAST = 1, 5  # rounds of moves of the whole cloud after each step, and after the last
 LANGEVIN, SIZES = 2, (-0.75, 0.15)  # Langevin steps of a round, and the logarithms between which their size ε is drawn
 LEAST = 1e-60  # of what is left of φ, the smallest step
-STEPS = 40  # most steps; a model that is wrong needs them all
+STEPS = 40  # most steps of φ for a frame; a model that is wrong needs them all
 DESCENT = 10  # linearisations on the way from the answer to that of a part of the clip
 MIN_JOINED = 0.1  # least effective sample fraction of draws about valleys that moves begin from: 80 of 800
 WELL_JOINED = 0.5  # and of those that need no moves
 JOINED = 800  # draws about valleys: half of them tell the ends of a 95 % interval to 0.14 σ
 PASSED = 192  # samples on the way of a cloud, from which valleys are listed
+LATE = 0.75  # share of the clip from which on they are taken
 JUMPS = 2  # jumps between valleys of a round of the last moves
 AGREES = 9.0  # difference of χ², between the best of the search and of a cloud, that chance explains: 3 σ
 MORE = 3  # clouds more where they do not agree
@@ -71,7 +70,7 @@ FROZEN = 0.02  # share of moves accepted below which the cloud no longer follows
 def posterior(
     problem: Problem, u: Tensor, fisher: Tensor, rng: np.random.Generator, coarse: Problem | None = None
 ) -> tuple[Samples, float]:
-    """Samples of the posterior, and the power φ of the rest of the clip that they follow: 1, or less where they froze.
+    """Samples of the posterior, and the share of the frames that they follow: 1, or less where they froze.
 
     The search and the cloud explored the likelihood independently. Where the best that one met is clearly better than that
     of the other, no exploration of this likelihood is exhaustive, and its valley is partly chance. Then more clouds are
@@ -92,10 +91,10 @@ def posterior(
     start = descend(coarse, Population.at(u[None]), problem.frames, "pixels", DESCENT)[0].u[0]
     explored, minima = _explored(coarse, start, axes, rng)
     if not isinstance(explored, _Mapped):
-        samples, phi = _samples(explored, rng)
+        samples, followed = _samples(explored, rng)
         place = lambda v: (v + u - start).clamp(problem.space.low, problem.space.high)
         cost = problem.cost(u[None], problem.frames).item()
-        return replace(samples, u=place(samples.u), best=u, best_cost=cost), phi
+        return replace(samples, u=place(samples.u), best=u, best_cost=cost), followed
     fine = explored.cloud.on(problem, u - start)
     valleys = find_valleys(problem, torch.cat([u[None], minima]))
     fine.meet(valleys.u, valleys.cost)
@@ -103,9 +102,9 @@ def posterior(
 
 
 def _samples(explored: "_Mapped | Cloud | Samples", rng: np.random.Generator) -> tuple[Samples, float]:
-    """Samples of what an exploration found, and their φ."""
+    """Samples of what an exploration found, and the share of the frames that they follow."""
     if isinstance(explored, Cloud):
-        return explored.samples(), explored.phi
+        return explored.samples(), explored.followed
     return (explored.samples(rng) if isinstance(explored, _Mapped) else explored), 1.0
 
 
@@ -117,7 +116,7 @@ def _explored(
     minima, tried, confirmed = u[None], [], 0
     for _ in range(1 + MORE):
         cloud = _explore(problem, minima[0], axes, rng)
-        if cloud.phi < 1:
+        if cloud.followed < 1:
             return cloud, minima
         annealed = cloud.best_cost
         starts = torch.cat([minima, cloud.passed()])
@@ -152,19 +151,12 @@ class _Mapped(NamedTuple):
 
 def _explore(problem: Problem, u: Tensor, axes: Tensor, rng: np.random.Generator) -> "Cloud":
     """One cloud, led from its beginning to the whole clip."""
-    tried: list[_StartPart] = []
-    for share in SHARES:
-        frames = min(problem.frames, max(4, round(share * problem.frames)))
-        tried.append(_start_part(problem, u, frames, rng))
-        smooth = [k for k, part in enumerate(tried) if part.smooth]
-        if smooth and len(tried) - smooth[0] > EARLIER:
-            break
-    chosen = [tried[k] for k in smooth] or [
-        max(tried, key=lambda part: (part.explained, part.draws.effective_sample_fraction))
-    ]
-    cloud = chosen[-1].draws.resample(CLOUD[0] + CLOUD[1] * len(u), rng)
-    parts = tuple(dict.fromkeys((chosen[-1].frames, chosen[0].frames)))
-    return anneal(problem, cloud, axes, parts, rng)
+    count, frames = CLOUD[0] + CLOUD[1] * len(u), min(problem.frames, max(4, round(BEGUN * problem.frames)))
+    begun = _start_part(problem, u, frames, rng)
+    if begun.smooth:
+        return anneal(problem, begun.draws.resample(count, rng), axes, frames, rng)
+    low, high = problem.space.low, problem.space.high
+    return anneal(problem, low + (high - low) * torch.tensor(rng.random((count, len(u)))), axes, 0, rng)
 
 
 def pool(clouds: Sequence[Samples], u: Tensor, rng: np.random.Generator) -> Samples:
@@ -236,30 +228,28 @@ def central(samples: Tensor, best: Tensor) -> Tensor:
     return candidates[int(distance.argmin())]
 
 
-def anneal(problem: Problem, cloud: Tensor, axes: Tensor, parts: Sequence[int], rng: np.random.Generator) -> "Cloud":
+def anneal(problem: Problem, cloud: Tensor, axes: Tensor, frames: int, rng: np.random.Generator) -> "Cloud":
     """A cloud that follows the first frames, led to all of them, or as far as it can follow.
 
     Args:
         problem: The problem, with residuals whitened by the true noise.
-        cloud: Samples of exp(−χ²_part/2) (samples, unknowns).
+        cloud: Samples of exp(−χ²/2) of the first frames (samples, unknowns), or uniform ones.
         axes: Moved along, too (unknowns, unknowns): as columns, one σ long.
-        parts: Number of frames of that part, and of longer ones on the way.
+        frames: Number of these frames; 0: uniform samples.
         rng: Draws everything.
     """
-    goals = [*parts[1:], problem.frames]
-    sampler = Cloud(problem, cloud.clone(), axes, parts[0], goals[0], rng)
+    sampler = Cloud(problem, cloud.clone(), axes, frames, min(frames + 1, problem.frames), rng)
     sampler.move(MOVES)
-    for goal in goals:
-        if goal != sampler.goal:
-            sampler.turn_to(goal)
+    while True:
+        sampler.turn_to(sampler.next_goal())
         for _ in range(STEPS):
             sampler.step()
             sampler.move(MOVES)
             if sampler.power == 1 or sampler.accepted < FROZEN:
                 break
-        if sampler.power < 1:
-            break
-    return sampler
+        if sampler.power < 1 or sampler.goal == problem.frames:
+            return sampler
+        sampler.frames = sampler.goal
 
 
 class _Linearized(NamedTuple):
@@ -302,8 +292,15 @@ class _Gaussian(NamedTuple):
         return -off.square().sum(1) / 2 - self.std.log().sum(1)
 
 
+def _weights(cost: Tensor) -> Tensor:
+    """exp(−χ²/2), normalized, of costs (samples,)."""
+    return torch.softmax(-cost.nan_to_num(torch.inf) / 2, 0)
+
+
 class Cloud:
     """Samples of exp(−χ²_φ/2), with both parts of their cost, and the best point for the clip that any of them met.
+
+    They follow the first `frames` frames, and those up to `goal` with the power φ.
 
     A round of moves has three whose proposals are symmetric: by differences of two others, in all sizes, which may lead
     to another valley (ter Braak 2006), and along one principal axis, since a cloud that began thin along an open direction
@@ -322,12 +319,26 @@ class Cloud:
         self._aim(frames, goal)
 
     @property
-    def phi(self) -> float:
-        """Power φ of the rest of the clip; 0 where the cloud froze before it followed the longest of the parts."""
-        return self.power if self.goal == self.problem.frames else 0.0
+    def followed(self) -> float:
+        """Share of the frames that count; those that come in at present count by their power."""
+        return (self.frames + self.power * (self.goal - self.frames)) / self.problem.frames
+
+    def next_goal(self) -> int:
+        """As many frames more as leave enough of the cloud counting, at least one."""
+        ends = range(self.frames, self.problem.frames)
+        stretches = [self.problem.stretch(0, self.frames), *(self.problem.stretch(k, k + 1) for k in ends)]
+        first, *later = self.problem.costs(self.u, stretches)
+        self.meet(self.u, sum(later, first))
+        goal, more = self.frames, torch.zeros_like(first)
+        for cost in later:
+            more = more + cost
+            if 1 / _weights(more).square().sum() < HALVED * len(self.u):
+                break
+            goal += 1
+        return min(max(goal, self.frames + 1), self.problem.frames)
 
     def passed(self) -> Tensor:
-        """Some samples of all steps of φ towards the whole clip (samples, unknowns)."""
+        """Some samples of the steps through the last frames (samples, unknowns)."""
         passed = torch.cat(self._passed)
         return passed[torch.linspace(0, len(passed) - 1, min(len(passed), PASSED)).round().long()]
 
@@ -348,8 +359,8 @@ class Cloud:
         return Samples(torch.cat(self.move(LAST, valleys)), self.best, self.best_cost, self.accepted)
 
     def turn_to(self, goal: int) -> None:
-        """Take the current goal as the part, and follow the next goal."""
-        self._aim(self.goal, goal)
+        """Let the frames up to a goal come in."""
+        self._aim(self.frames, goal)
 
     def _aim(self, frames: int, goal: int) -> None:
         self.frames, self.goal, self.power = frames, goal, 0.0
@@ -358,18 +369,20 @@ class Cloud:
 
     def _costs(self, u: Tensor) -> tuple[Tensor, Tensor]:
         part, rest = self.problem.costs(u, self.stretches)
-        self.meet(u, part + rest)
+        if self.goal == self.problem.frames:
+            self.meet(u, part + rest)
         return part, rest
 
     def _linearized(self, u: Tensor) -> _Linearized:
         linearized = _Linearized(*self.problem.linearizations(u, self.stretches))
-        self.meet(u, linearized.first[0] + linearized.rest[0])
+        if self.goal == self.problem.frames:
+            self.meet(u, linearized.first[0] + linearized.rest[0])
         return linearized
 
     def meet(self, u: Tensor, whole: Tensor) -> None:
         """Remember the best of points (n, unknowns) with costs of the whole clip (n,)."""
         whole = whole.nan_to_num(torch.inf)
-        if self.goal == self.problem.frames and whole.min() < self.best_cost:
+        if whole.min() < self.best_cost:
             self.best, self.best_cost = u[whole.argmin()].clone(), whole.min().item()
 
     def _energy(self, part: Tensor, rest: Tensor) -> Tensor:
@@ -378,7 +391,7 @@ class Cloud:
     def step(self) -> None:
         """The largest step of φ that leaves enough of the cloud counting; then as many copies of each as its weight."""
         rest, n = self.rest.nan_to_num(torch.inf), len(self.u)
-        weights = lambda step: torch.softmax(-step * (rest - rest.min()) / 2, 0)
+        weights = lambda step: _weights(step * (rest - rest.min()))
         last = 1 - self.power
         enough = lambda step: 1 / weights(step).square().sum() >= HALVED * n
         low, high = last * LEAST, last
@@ -419,7 +432,7 @@ class Cloud:
                 won += better.double().mean().item()
                 draws.append(self.u.clone())
         self.accepted = won / len(draws)
-        if self.goal == self.problem.frames:
+        if self.goal > LATE * self.problem.frames:
             self._passed.append(self.u)
         return draws
 
