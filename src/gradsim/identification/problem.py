@@ -124,8 +124,8 @@ class Problem:
             trajectory = self.model.unchecked(self.model.values(self.space.values(u)), stretches[-1].last)
             parts = []
             for first, last, observation in stretches:
-                seen = trajectory.at(slice(first, last))
-                parts.append(observation.cost(seen, last - first, "pixels") if observation else _nothing(u)[0])
+                stretch = trajectory.at(slice(first, last))
+                parts.append(observation.cost(stretch, last - first, "pixels") if observation else _nothing(u)[0])
             parts[0] = parts[0] + self.prior_cost(u)
         return [torch.where(torch.isfinite(part), part, torch.inf) for part in parts]
 

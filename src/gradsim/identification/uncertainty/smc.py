@@ -3,10 +3,8 @@
     p(u) ∝ exp(−χ²(u)/2) within the ranges
 
 Contact cuts the likelihood of a long clip into valleys, some narrower than the error bars of its first frames, and two may
-explain the clip alike. So a cloud begins with the first frames, where valleys have not parted yet: it is drawn by weights
-(importance sampling, Student's t about the answer), or, where their effective sample fraction shows that these do not
-suffice, uniformly over the ranges. Then frames come in one after the other (iterated batch importance sampling, Chopin 2002),
-as many at once as leave half of the cloud counting. Where a single frame leaves fewer, it comes in by a power φ that grows from 0 to 1 (sequential Monte Carlo, Del
+explain the clip alike. So a cloud begins uniformly over the ranges, wherever the search ended, and frames come in one after
+the other (iterated batch importance sampling, Chopin 2002), as many at once as leave half of the cloud counting. Where a single frame leaves fewer, it comes in by a power φ that grows from 0 to 1 (sequential Monte Carlo, Del
 Moral et al. 2006),
 
     χ²_φ = χ²_first + φ χ²_frame,
@@ -36,18 +34,14 @@ from torch import Tensor
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
-from gradsim.identification.uncertainty.fisher import WIDEST, secant_fisher
+from gradsim.identification.uncertainty.fisher import WIDEST
 from gradsim.identification.uncertainty.importance import (
-    MIN_EFFECTIVE_FRACTION,
     StudentMixture,
-    WeightedDraws,
     importance_sample,
     systematic,
 )
 from gradsim.identification.uncertainty.valleys import find_valleys, principal_axes
 
-BEGUN = 0.25  # share of the clip that a cloud begins with, where it is explained and draws on it count
-SURPRISE = 2.0  # standard deviations of χ² above its mean, from which on a part is not followed
 CLOUD = 16, 16  # samples, and more for each unknown
 HALVED = 0.5  # share of the cloud that new frames, or a step of φ, leave counting
 MOVES, LAST = 1, 5  # rounds of moves of the whole cloud after each step, and after the last
@@ -115,7 +109,7 @@ def _explored(
     cost = problem.cost(u[None], problem.frames).item()
     minima, tried, confirmed = u[None], [], 0
     for _ in range(1 + MORE):
-        cloud = _explore(problem, minima[0], axes, rng)
+        cloud = _explore(problem, axes, rng)
         if cloud.followed < 1:
             return cloud, minima
         annealed = cloud.best_cost
@@ -149,14 +143,11 @@ class _Mapped(NamedTuple):
         return cloud.samples(draws.mixture)
 
 
-def _explore(problem: Problem, u: Tensor, axes: Tensor, rng: np.random.Generator) -> "Cloud":
-    """One cloud, led from its beginning to the whole clip."""
-    count, frames = CLOUD[0] + CLOUD[1] * len(u), min(problem.frames, max(4, round(BEGUN * problem.frames)))
-    begun = _start_part(problem, u, frames, rng)
-    if begun.smooth:
-        return anneal(problem, begun.draws.resample(count, rng), axes, frames, rng)
+def _explore(problem: Problem, axes: Tensor, rng: np.random.Generator) -> "Cloud":
+    """One cloud, led from the ranges to the whole clip."""
     low, high = problem.space.low, problem.space.high
-    return anneal(problem, low + (high - low) * torch.tensor(rng.random((count, len(u)))), axes, 0, rng)
+    count = CLOUD[0] + CLOUD[1] * len(low)
+    return anneal(problem, low + (high - low) * torch.tensor(rng.random((count, len(low)))), axes, 0, rng)
 
 
 def pool(clouds: Sequence[Samples], u: Tensor, rng: np.random.Generator) -> Samples:
@@ -177,37 +168,6 @@ def pool(clouds: Sequence[Samples], u: Tensor, rng: np.random.Generator) -> Samp
     stretch = torch.tensor(np.sqrt((1 + 1 / m) / rng.chisquare(m - 1, (n, 1))))  # t/√(m − 1)
     between = stretch * (normal @ (centres - centres.mean(0)))
     return Samples(centres.mean(0) + within + between, best.best, best.best_cost, best.accepted, agreed=False)
-
-
-class _StartPart(NamedTuple):
-    """Candidate start of the cloud: draws on the first frames, and whether the model explains these."""
-
-    frames: int
-    explained: bool
-    draws: WeightedDraws
-
-    @property
-    def smooth(self) -> bool:
-        return self.explained and self.draws.effective_sample_fraction > MIN_EFFECTIVE_FRACTION
-
-
-def _start_part(problem: Problem, u: Tensor, frames: int, rng: np.random.Generator) -> _StartPart:
-    short = Problem(problem.model, problem.observation.slice_frames(0, frames), problem.space)
-    centre = descend(problem, Population.at(u[None]), frames, "pixels", DESCENT)[0].u[0]
-    wide, _ = secant_fisher(short, centre, short.linearize(centre[None], frames)[1][0])
-    problem.effort.rollouts += short.effort.rollouts
-    draws = importance_sample(problem, StudentMixture.single(centre, principal_axes(wide)), frames, rng)
-    return _StartPart(frames, chi2_zscore(short, centre) < SURPRISE, draws)
-
-
-def chi2_zscore(problem: Problem, u: Tensor) -> float:
-    """Standard score of χ² over the residuals that depend on the unknowns."""
-    chi2 = count = 0.0
-    for r, J in problem.jacobian(u[None], problem.frames):
-        size = J[0].abs().amax(1)
-        informative = size > 1e-9 * size.max().clamp(min=1e-300)
-        chi2, count = chi2 + r[0][informative].square().sum().item(), count + informative.sum().item()
-    return (chi2 - count) / math.sqrt(2 * max(1.0, count))
 
 
 def central(samples: Tensor, best: Tensor) -> Tensor:

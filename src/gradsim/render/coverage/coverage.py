@@ -7,23 +7,25 @@ duplicated body, one counts and has the derivatives.
 from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import lane_of, specialize
-from gradsim.engine.launch import array, replay
+from gradsim.engine.lanes import lane_of, members, specialize
+from gradsim.engine.launch import array, field, replay, struct_of
 from gradsim.engine.operation import operation
 from gradsim.render.coverage.edges import functions, mesh_of, open_edge
 
 if TYPE_CHECKING:
-    from gradsim.render.coverage import kernels
+    from gradsim.render.coverage import kernels, outline_kernels
 else:
     kernels = "gradsim.render.coverage.kernels"
+    outline_kernels = "gradsim.render.coverage.outline_kernels"
 
-EDGES = ("Edge", "jump", "face_camera", "silhouette", "outline_edge", "cell", "in_row", "in_column")
+EDGES = ("Edge", "face_camera", "silhouette", "outline_edge", "cell", "in_row", "in_column")
+OUTLINES = ("Bins", "Outline", "arrange", "is_outer", "next_cut")
 
 
 def coverage(screen: Tensor, faces: Tensor, height: int, width: int, convex: bool = True) -> Tensor:
@@ -105,7 +107,7 @@ class _Coverage:
         image_tangent = screen.new_zeros(*image.shape, tangent.shape[1])
         moving = array(code.Point, points), array(code.Point, tangent.to(screen.dtype))
         outputs = [array(code.Scalar, y.flatten(0, 1)) for y in (image, image_tangent)]
-        args = [*moving, *mesh_of(faces), self.convex, *_scratch(points, faces), *outputs]
+        args = [*moving, *mesh_of(faces), self.convex, *_scratch(points, faces, self.convex), *outputs]
         replay(code.cover, len(points), args, str(screen.device))
         return image, image_tangent
 
@@ -116,7 +118,8 @@ class _Coverage:
         code, points = coverage_code(screen.dtype), screen.flatten(0, 1)
         adjoint = torch.zeros_like(points)
         image_adjoint = array(code.Scalar, adjoints[0].flatten(0, 1))
-        arguments = [array(code.Point, points), image_adjoint, *mesh_of(faces), self.convex, *_scratch(points, faces)]
+        scratch = _scratch(points, faces, self.convex)
+        arguments = [array(code.Point, points), image_adjoint, *mesh_of(faces), self.convex, *scratch]
         replay(code.cover_adjoint, len(points), [*arguments, array(code.Point, adjoint)], str(screen.device))
         return [adjoint.view_as(screen), None, None]
 
@@ -124,17 +127,38 @@ class _Coverage:
 _exact, _other = operation(_Coverage(convex=True)), operation(_Coverage(convex=False))
 
 
-def _scratch(points: Tensor, faces: Tensor) -> tuple[wp.array, wp.array]:
-    """Scratch for front faces and listed edges of each body."""
+def _scratch(points: Tensor, faces: Tensor, convex: bool) -> tuple[int, wp.array, Any]:
+    """Number of outlines that are kept (one on a CPU, where threads run in turn), front faces of each body, and outlines."""
+    sheets = 1 if points.device.type == "cpu" else len(points)
     front = points.new_empty(len(points), len(faces), dtype=torch.bool)
-    outline = points.new_empty(len(points), 3 * len(faces), dtype=torch.int32)
-    return array(wp.bool, front), array(wp.int32, outline)
+    return sheets, array(wp.bool, front), outline_scratch(points, faces, sheets, convex)
+
+
+def outline_scratch(points: Tensor, faces: Tensor, pages: int, convex: bool) -> Any:
+    """`Outline` of `outline_kernels.py`, with the device and dtype of `points`."""
+    most, code = max(1, 3 * len(faces)), outline_code(points.dtype)
+    sorted_edges = 1 if convex else most  # a convex body has no use for them
+    whole = lambda *shape: torch.empty(pages, *shape, dtype=torch.int32, device=points.device)
+    fields = {
+        "edges": (wp.int32, whole(most)),
+        "extent": (code.Extent, points.new_empty(pages, sorted_edges, 4)),
+        "about": (wp.vec4i, whole(sorted_edges, 4)),
+        "begin": (wp.int32, whole(sorted_edges)),
+    }
+    return struct_of(code.Outline, {name: field(dtype, x) for name, (dtype, x) in fields.items()})
+
+
+@cache
+def outline_code(dtype: torch.dtype) -> ModuleType:
+    """`outline_kernels.py`."""
+    return specialize(outline_kernels, lane_of(dtype), **functions(dtype, "Edge", "jump"))
 
 
 @cache
 def coverage_code(dtype: torch.dtype) -> ModuleType:
     """The kernels of coverage."""
-    return specialize(kernels, lane_of(dtype), **functions(dtype, *EDGES))
+    outlines = members(outline_code(dtype), *OUTLINES)
+    return specialize(kernels, lane_of(dtype), **functions(dtype, *EDGES), **outlines)
 
 
 def _check(screen: Tensor, faces: Tensor, convex: bool) -> None:

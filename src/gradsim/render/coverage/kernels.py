@@ -2,8 +2,7 @@
 """Area of every pixel that meshes cover, exactly, and its derivatives: a template for `engine.lanes`.
 
 The outline of a mesh is where its layers (`edge_kernels.py`) begin. Of a convex body that is every silhouette edge; of
-others, and of several bodies together, an edge is cut where other silhouette edges cross it, and of each part the outer
-side is looked at: the part is on the outline if there are no layers there (quantitative invisibility, Appel 1967).
+others, and of several bodies together, those parts of them that have nothing on their outer side (`outline_kernels.py`).
 
 Cut at the borders of the pixels, each piece of the outline adds what lies to the right of it in its pixel and, by its
 height with a sign, to all pixels further right, so a running sum along each row completes the areas.
@@ -29,20 +28,16 @@ if TYPE_CHECKING:  # bound by `specialize`
         face_camera,
         in_column,
         in_row,
-        jump,
         outline_edge,
         silhouette,
     )
+    from gradsim.render.coverage.outline_kernels import Bins, Outline, arrange, is_outer, next_cut
 
 Point = wp.types.vector(2, Scalar)  # x to the right, y down [px]
 Box = wp.types.vector(4, Scalar)  # left, top, right, bottom [px]
 Piece = wp.types.vector(4, Scalar)  # x, y of the left end, x, y of the right end [px]
 
 FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, products and whole numbers overflow
-ASIDE = wp.constant(
-    Scalar(1.0e-9)
-)  # [px] distance from an edge at which its outer side is sampled; in double precision
-SAME = wp.constant(Scalar(1.0e-8))  # [px] between outlines in one place
 OPEN = wp.constant(Scalar(1.0e-3))  # [px] that a row of the outline may stay open
 
 
@@ -107,70 +102,6 @@ def sum_rows(image: wp.array3d[Scalar], body: int, box: Box):
 
 
 @wp.func
-def layers(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], outline: wp.array2d[int], page: int, count: int, edge: Edge, number: int, p: Point, inner: Point):  # fmt: skip
-    """Number of faces adjacent to an edge at p: the sum over the silhouette edges to its left.
-
-    Of outlines that lie in one place, as of a body that is there twice, the first in the list is the outer one: those
-    before are looked at from the inner side. `number`: of the edge in the list.
-    """
-    total = Scalar(0.0)
-    for m in range(count):
-        k = outline[page, m]
-        a = screen[body, edges[k][0]]
-        b = screen[body, edges[k][1]]
-        if (a[1] <= p[1]) == (b[1] <= p[1]) or (a[0] > p[0] + SAME and b[0] > p[0] + SAME):
-            continue
-        # which side of the line, by the upper end first, as for the neighbour that shares it
-        down = wp.where(b[1] < a[1], Scalar(-1.0), Scalar(1.0))
-        along = (b - a) * down
-        right = along[0] * (p[1] - a[1]) - (p[0] - a[0]) * along[1]
-        if m < number and wp.abs(right) <= SAME * wp.length(along):  # noqa: SIM102 -- Warp works out both sides of `and`
-            if down * Scalar(jump(edges, front, body, k)) * edge.sign > Scalar(0.0):
-                right = along[0] * (inner[1] - a[1]) - (inner[0] - a[0]) * along[1]
-        if right < Scalar(0.0):
-            total += down * Scalar(jump(edges, front, body, k))
-    return total
-
-
-@wp.func
-def next_cut(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], outline: wp.array2d[int], page: int, count: int, edge: Edge, start: Scalar):  # fmt: skip
-    """Fraction of an edge, after `start`, at which another silhouette edge first crosses it; 1 if none does."""
-    cut = Scalar(1.0)
-    d = edge.bottom - edge.top
-    left = wp.min(edge.top[0], edge.bottom[0])
-    right = wp.max(edge.top[0], edge.bottom[0])
-    for m in range(count):
-        k = outline[page, m]
-        i = edges[k][0]
-        j = edges[k][1]
-        if i == edge.first or i == edge.second or j == edge.first or j == edge.second:
-            continue
-        a = screen[body, i] - edge.top
-        b = screen[body, j] - edge.top
-        if wp.max(a[1], b[1]) < Scalar(0.0) or wp.min(a[1], b[1]) > d[1]:
-            continue
-        if wp.max(a[0], b[0]) + edge.top[0] < left or wp.min(a[0], b[0]) + edge.top[0] > right:
-            continue
-        from_a = d[0] * a[1] - d[1] * a[0]
-        from_b = d[0] * b[1] - d[1] * b[0]
-        if (from_a < Scalar(0.0)) == (from_b < Scalar(0.0)):
-            continue
-        e = b - a
-        t = (a[0] * e[1] - a[1] * e[0]) / (d[0] * e[1] - d[1] * e[0])
-        if t > start and t < cut:
-            cut = t
-    return cut
-
-
-@wp.func
-def is_outer(screen: wp.array2d[Point], body: int, edges: wp.array[wp.vec4i], front: wp.array2d[wp.bool], outline: wp.array2d[int], page: int, count: int, edge: Edge, number: int, fraction: Scalar):  # fmt: skip
-    """True if nothing lies on the outer side of an edge with its number in the list."""
-    aside = edge.normal * (edge.sign * ASIDE / wp.length(edge.normal))
-    p = edge.top + (edge.bottom - edge.top) * fraction
-    return layers(screen, body, edges, front, outline, page, count, edge, number, p - aside, p + aside) < Scalar(0.5)
-
-
-@wp.func
 def at_fraction(edge: Edge, t: Scalar):
     if t <= Scalar(0.0):
         return edge.top
@@ -215,13 +146,14 @@ def draw(
     edges: wp.array[wp.vec4i],
     convex: bool,
     front: wp.array2d[wp.bool],
-    outline: wp.array2d[int],
+    outline: Outline,
+    sheet: int,
     body: int,
     page: int,
     image: wp.array3d[Scalar],
     image_tangent: wp.array4d[Scalar],
 ):
-    """Coverage of a body and its derivatives onto a page of the images, zero before.
+    """Coverage of a body and its derivatives onto a page of the images, zero before; `sheet` is its page of the outline.
 
     Returns the first row and the one after the last, and the same of columns, of what it may have filled.
     """
@@ -239,18 +171,21 @@ def draw(
         wp.min(cell(box[2], width - 1) + 2, width),
     )
     face_camera(screen, body, faces, front)
-    count = silhouette(edges, front, convex, body, page, outline)
+    count = silhouette(edges, front, convex, body, sheet, outline.edges)
+    bins = Bins()
+    if not convex:
+        bins = arrange(screen, edges, front, outline, body, sheet, count, box[1], box[3])
     whole = bool(convex)
     for _attempt in range(2):
         for m in range(count):
-            edge = outline_edge(screen, body, edges, outline[page, m], convex, front)
+            edge = outline_edge(screen, body, edges, outline.edges[sheet, m], convex, front)
             if whole:
                 draw_part(tangent, world, frame, page, edge, edge, image, image_tangent)
                 continue
             start = Scalar(0.0)
             while start < Scalar(1.0):
-                end = next_cut(screen, body, edges, outline, page, count, edge, start)
-                if is_outer(screen, body, edges, front, outline, page, count, edge, m, Scalar(0.5) * (start + end)):
+                end = next_cut(screen, body, outline, sheet, bins, edge, start)
+                if is_outer(screen, body, outline, sheet, bins, edge, m, Scalar(0.5) * (start + end)):
                     part = edge
                     part.top = at_fraction(edge, start)
                     part.bottom = at_fraction(edge, end)
@@ -276,15 +211,16 @@ def cover(
     faces: wp.array[wp.vec3i],
     edges: wp.array[wp.vec4i],  # from, to, face in which it runs so, face in which it runs back (-1: none)
     convex: bool,
+    sheets: int,
     # scratch
     front: wp.array2d[wp.bool],  # (bodies, faces)
-    outline: wp.array2d[int],  # (bodies, edges)
+    outline: Outline,  # (sheets)
     # out
     image: wp.array3d[Scalar],  # (bodies, rows, columns), zero before
     image_tangent: wp.array4d[Scalar],  # (bodies, rows, columns, unknowns), zero before
 ):
     body = wp.tid()
-    draw(screen, tangent, faces, edges, convex, front, outline, body, body, image, image_tangent)
+    draw(screen, tangent, faces, edges, convex, front, outline, body % sheets, body, body, image, image_tangent)
 
 
 @wp.kernel(enable_backward=False)
@@ -294,9 +230,10 @@ def cover_adjoint(
     faces: wp.array[wp.vec3i],
     edges: wp.array[wp.vec4i],
     convex: bool,
+    sheets: int,
     # scratch
     front: wp.array2d[wp.bool],
-    outline: wp.array2d[int],
+    outline: Outline,
     # out
     screen_adjoint: wp.array2d[Point],  # zero before
 ):
@@ -304,24 +241,27 @@ def cover_adjoint(
     body = wp.tid()
     height = image_adjoint.shape[1]
     width = image_adjoint.shape[2]
-    if not is_seen(bounds(screen, body), height, width):
+    sheet = body % sheets
+    box = bounds(screen, body)
+    if not is_seen(box, height, width):
         return
     face_camera(screen, body, faces, front)
-    count = silhouette(edges, front, convex, body, body, outline)
+    count = silhouette(edges, front, convex, body, sheet, outline.edges)
+    bins = Bins()
+    if not convex:
+        bins = arrange(screen, edges, front, outline, body, sheet, count, box[1], box[3])
     for m in range(count):
-        edge = outline_edge(screen, body, edges, outline[body, m], convex, front)
+        edge = outline_edge(screen, body, edges, outline.edges[sheet, m], convex, front)
         sums = Point()
         start = Scalar(0.0)
         while start < Scalar(1.0):
             end = Scalar(1.0)
             part = edge
             if not convex:
-                end = next_cut(screen, body, edges, outline, body, count, edge, start)
+                end = next_cut(screen, body, outline, sheet, bins, edge, start)
                 part.top = at_fraction(edge, start)
                 part.bottom = at_fraction(edge, end)
-            if convex or is_outer(
-                screen, body, edges, front, outline, body, count, edge, m, Scalar(0.5) * (start + end)
-            ):
+            if convex or is_outer(screen, body, outline, sheet, bins, edge, m, Scalar(0.5) * (start + end)):
                 for row in range(wp.max(cell(part.top[1], height), 0), cell(part.bottom[1], height - 1) + 1):
                     line = in_row(part, row)
                     for column in range(wp.max(cell(line[0], width), 0), cell(line[2], width - 1) + 1):

@@ -15,7 +15,7 @@ from torch import Tensor
 from gradsim.engine.lanes import lane_of, members, specialize
 from gradsim.engine.launch import array, replay
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss
-from gradsim.render.coverage.coverage import coverage_code
+from gradsim.render.coverage.coverage import coverage_code, outline_scratch
 from gradsim.render.coverage.edges import mesh_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
     objective_kernels = "gradsim.render.coverage.objective_kernels"
 
-SHARED = ("Point", "draw")
+SHARED = ("Point", "draw", "Outline")
 IMAGES = ("image", "weight", "before", "after", "above", "below")
 
 
@@ -123,10 +123,9 @@ def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, convex: boo
         convex,
     ]
     front = torch.empty(bodies, len(faces), dtype=torch.bool, device=screen.device)
-    outline = torch.empty(workers, 3 * len(faces), dtype=torch.int32, device=screen.device)
     scratch = [
         array(wp.bool, front),
-        array(wp.int32, outline),
+        outline_scratch(screen, faces, workers, convex),
         array(code.Scalar, screen.new_zeros(workers, height, width)),
         array(code.Scalar, screen.new_zeros(workers, height, width, unknowns)),
     ]

@@ -1,7 +1,7 @@
 # pyright: reportInvalidTypeForm=false
 """Least squares on coverage without keeping images: a template for `engine.lanes`.
 
-`Point` and `draw` are those of `coverage_kernels`, bound by the specialisation.
+`Point`, `draw` and `Outline` are those of `kernels.py` and `outline_kernels.py`, bound by the specialisation.
 
 Images and their derivatives live in the scratch of one worker, one body after another, and only their sums leave it:
 
@@ -21,6 +21,7 @@ from gradsim.engine.lanes import Scalar
 
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.render.coverage.kernels import Point, draw
+    from gradsim.render.coverage.outline_kernels import Outline
 
 
 @wp.func
@@ -64,7 +65,7 @@ def objective(
     workers: int,
     # scratch, zero before and after
     front: wp.array2d[wp.bool],  # (bodies, faces)
-    outline: wp.array2d[int],  # (workers, edges)
+    outline: Outline,  # (workers)
     image: wp.array3d[Scalar],  # (workers, rows, columns)
     slope: wp.array4d[Scalar],  # (workers, rows, columns, unknowns)
     # out, zero before
@@ -76,7 +77,7 @@ def objective(
     unknowns = tangent.shape[1]
     for body in range(worker, screen.shape[0], workers):
         frame = body % target.shape[0]
-        area = draw(screen, tangent, faces, edges, convex, front, outline, body, worker, image, slope)
+        area = draw(screen, tangent, faces, edges, convex, front, outline, worker, body, worker, image, slope)
         total = above[frame, area[0]] + below[frame, area[1]]
         for row in range(area[0], area[1]):
             total += before[frame, row, area[2]] + after[frame, row, area[3]]
@@ -115,7 +116,7 @@ def profiles(
     workers: int,
     # scratch, zero before and after
     front: wp.array2d[wp.bool],
-    outline: wp.array2d[int],
+    outline: Outline,
     image: wp.array3d[Scalar],
     slope: wp.array4d[Scalar],
     # out, zero before
@@ -127,7 +128,7 @@ def profiles(
     unknowns = tangent.shape[1]
     for body in range(worker, screen.shape[0], workers):
         frame = body % weight.shape[0]
-        area = draw(screen, tangent, faces, edges, convex, front, outline, body, worker, image, slope)
+        area = draw(screen, tangent, faces, edges, convex, front, outline, worker, body, worker, image, slope)
         for row in range(area[0], area[1]):
             for column in range(area[2], area[3]):
                 w = weight[frame, row, column]
