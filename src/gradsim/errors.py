@@ -36,6 +36,11 @@ class Status(StrEnum):
         3,
         "The data do not determine at least one direction; the values of the unknowns along it are arbitrary.",
     )
+    UNCONVERGED = (
+        "unconverged",
+        3,
+        "Independent searches ended in different minima, so values outside of the intervals may explain the data better.",
+    )
     PARTIAL = "partial", 3, "Some directions of a field are bounded no better than to 1 %."
     MISMATCH = (
         "mismatch",

@@ -260,6 +260,8 @@ def make_fit(
         status = Status.MISMATCH
     elif not all(e.identifiable for e in estimates.values()):
         status = Status.UNIDENTIFIABLE
+    elif not (samples is None or samples.agreed):
+        status = Status.UNCONVERGED
     else:
         status = Status.OK
     for entry in outcome.history:

@@ -11,7 +11,7 @@ from given_costs import CENTRE, COVARIANCE, Costs, gaussian, parabolas, problem
 
 from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.uncertainty import smc
-from gradsim.identification.uncertainty.importance import StudentMixture, WeightedDraws, systematic
+from gradsim.identification.uncertainty.importance import StudentMixture, systematic
 from gradsim.identification.uncertainty.smc import anneal
 
 u = torch.full((4, 1), 0.25).double()
@@ -74,19 +74,14 @@ def test_two_valleys_that_part_on_the_way_are_both_led_to_the_end():
     assert abs((found.u.abs() - 6).std().item() - 0.1) < 0.02
 
 
-@pytest.mark.parametrize("fraction, frames", [(0.5, 25), (0.1, 0)])
-def test_a_cloud_begins_with_draws_that_count_or_with_the_ranges(monkeypatch, fraction, frames):
-    draws = WeightedDraws(u, u[:, 0], torch.tensor([0.0, 1.0, 0.0, 0.0]), fraction, NO_MIXTURE)
-    monkeypatch.setattr(smc, "_start_part", lambda problem, u, frames, rng: smc._StartPart(frames, True, draws))
+def test_a_cloud_begins_with_all_of_the_ranges(monkeypatch):
     monkeypatch.setattr(smc, "anneal", lambda problem, cloud, axes, frames, rng: (cloud, frames))
-    space = SimpleNamespace(low=torch.tensor([2.0]).double(), high=torch.tensor([6.0]).double())
-    clip: Any = SimpleNamespace(frames=100, space=space)
-    begun, first = smc._explore(clip, u[0], torch.eye(1).double(), np.random.default_rng(0))
-    assert first == frames
-    if frames:
-        assert (begun == u[1]).all()
-    else:  # uniform in 2 … 6: the mean of 32 is known to 0.2
-        assert begun.min() > 2 and begun.max() < 6 and begun.mean().item() == pytest.approx(4, abs=0.6)
+    clip: Any = SimpleNamespace(
+        space=SimpleNamespace(low=torch.tensor([2.0]).double(), high=torch.tensor([6.0]).double())
+    )
+    begun, first = smc._explore(clip, torch.eye(1).double(), np.random.default_rng(0))
+    # uniform in 2 … 6: the mean of 32 is known to 0.2
+    assert first == 0 and begun.min() > 2 and begun.max() < 6 and begun.mean().item() == pytest.approx(4, abs=0.6)
 
 
 def test_a_cloud_over_the_ranges_comes_to_a_narrow_valley():
@@ -230,24 +225,27 @@ class GivenCloud:
         return Samples(self.u, self.best, self.best_cost, 0.5)
 
 
-@pytest.mark.parametrize("gain, lost, count, agreed", [
-    ((0.5,), False, 1, True),  # the cloud met what the search met
-    ((0.5, 0.5), True, 2, True),  # but most descents end in no valley that counts, so another has to
-    ((40, 41), False, 2, True),  # the cloud met better, and another nothing better than that
-    ((-40, -40, -40, -40), False, 4, False),  # no cloud meets what the search met
-    ((40, 80, 120, 160), False, 4, False),  # each finds better
+@pytest.mark.parametrize("depths, count, agreed", [
+    ((0.5,), 1, True),  # a minimum as deep as that of the search
+    ((40, 40.5), 2, True),  # the cloud met better, and another came to that
+    ((-40, 40, 39.5), 3, True),
+    ((-40, -0.5), 2, True),  # the first is stuck, the second comes where the search came
+    ((-40, -40, -40), 3, False),  # no cloud meets what the search met
+    ((40, 80, 120), 3, False),  # each finds better
+    ((5, 10, 15), 3, False),  # by little, but each finds better
 ])  # fmt: skip
-def test_more_clouds_are_drawn_until_one_finds_nothing_better(monkeypatch, gain, lost, count, agreed):
-    """The search's answer has χ² = 0; `gain` is how much better each cloud is."""
-    gains, made, listed = iter(gain), [], smc.find_valleys
+def test_more_clouds_are_drawn_until_one_comes_where_another_did(monkeypatch, depths, count, agreed):
+    """The search's answer has χ² = 0; `depths` is how far below it the minimum of each cloud is."""
+    made, listed = [], smc.find_valleys
 
-    def explore(clip, u, axes, rng):
-        made.append(GivenCloud(CENTRE, -next(gains), rng))
+    def explore(clip, axes, rng):
+        made.append(GivenCloud(CENTRE, -depths[len(made)], rng))
         return made[-1]
 
     def find(clip, starts):
         found = listed(clip, starts)
-        return replace(found, visits=found.visits // 2) if lost else found
+        own = len(starts) == 1 + len(made[-1].u)  # those of the cloud alone
+        return replace(found, cost=found.cost + made[-1].best_cost) if own else found
 
     monkeypatch.setattr(smc, "_explore", explore)
     monkeypatch.setattr(smc, "find_valleys", find)
@@ -263,7 +261,7 @@ def test_a_valley_that_the_cloud_loses_on_the_way_has_its_share(monkeypatch):
     clip = problem(lambda u: parabolas(u, (*left, 10 * np.log(2)), (*right, 0)), part, 5)
     rng, alone, joined = np.random.default_rng(12), [], []
 
-    def explore(clip, u, axes, rng):
+    def explore(clip, axes, rng):
         right = torch.arange(96)[:, None] < 2
         begun = torch.where(right, 0.6, -0.6) + torch.where(right, 0.05, 0.1) * torch.tensor(
             rng.standard_normal((96, 5))
@@ -328,7 +326,7 @@ def test_samples_of_fine_steps_come_from_the_valleys_of_coarse_ones(monkeypatch,
     coarse = problem(lambda u: parabolas(u, (-39, 0.02, 1e-9), (41, 0.01, 1e-9)), n=1)
     rng = np.random.default_rng(14)
 
-    def explore(clip, u, axes, rng):
+    def explore(clip, axes, rng):
         assert clip is coarse
         begun = torch.where(torch.arange(96) < 48, -39.0, 41.0)[:, None] + 0.01 * torch.tensor(
             rng.standard_normal((96, 1))

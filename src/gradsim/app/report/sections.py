@@ -38,6 +38,11 @@ VERDICTS = {
         "Fix one of the quantities named below, give it a prior, or record a motion in which their effects differ.",
         "open",
     ),
+    Status.UNCONVERGED: Verdict(
+        "Independent searches ended in different minima",
+        "Contact makes the likelihood rugged: fit the frames up to the first contacts, use more starts, or narrow the ranges.",
+        "open",
+    ),
     Status.MISMATCH: Verdict(
         "The model does not explain the data",
         "See in the video where model and recording differ. The usual causes: camera, scale, frame rate, a missing body "

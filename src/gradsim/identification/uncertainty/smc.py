@@ -18,8 +18,9 @@ A cloud of a hundred loses valleys on the way, one resampling after the other. S
 squares from its samples (`valleys`), and where draws from normal distributions about them resemble the posterior, the
 samples begin anew from these, by weights; if not, they jump to them.
 
-Cloud and search are independent, so where they disagree on the best valley, neither can be believed alone: further clouds
-are drawn, and where each still finds better, what lies between them all counts as an error (`pool`).
+Cloud and search are independent, so where they do not come to the same minimum, neither can be believed alone: further clouds
+are drawn until one ends where another did, and where none does, what lies between them all counts as an error (`pool`), and
+the fit is not `ok`.
 """
 
 import math
@@ -55,9 +56,8 @@ JOINED = 800  # draws about valleys: half of them tell the ends of a 95 % interv
 PASSED = 192  # samples on the way of a cloud, from which valleys are listed
 LATE = 0.75  # share of the clip from which on they are taken
 JUMPS = 2  # jumps between valleys of a round of the last moves
-AGREES = 9.0  # difference of χ², between the best of the search and of a cloud, that chance explains: 3 σ
-MORE = 3  # clouds more where they do not agree
-RUGGED = 0.6  # share of descents to a valley that counts, below which two clouds have to agree with the search
+AGREES = 1.0  # difference of χ² between the minima of two explorations that are as good as the same one
+MORE = 2  # clouds more where they do not agree
 FROZEN = 0.02  # share of moves accepted below which the cloud no longer follows
 
 
@@ -66,10 +66,9 @@ def posterior(
 ) -> tuple[Samples, float]:
     """Samples of the posterior, and the share of the frames that they follow: 1, or less where they froze.
 
-    The search and the cloud explored the likelihood independently. Where the best that one met is clearly better than that
-    of the other, no exploration of this likelihood is exhaustive, and its valley is partly chance. Then more clouds are
-    drawn, until one finds nothing better. Where none does, how far explorations lie apart becomes part of the samples
-    (`pool`).
+    The search and the cloud explored the likelihood independently. Where they end in minima of different costs, the likelihood
+    has more valleys than an exploration finds. Then more clouds are drawn, until one comes to the best minimum so far, and no
+    further. Where none does, how far explorations lie apart becomes part of the samples (`pool`).
 
     Args:
         problem: The problem, with residuals whitened by the true noise.
@@ -105,23 +104,20 @@ def _samples(explored: "_Mapped | Cloud | Samples", rng: np.random.Generator) ->
 def _explored(
     problem: Problem, u: Tensor, axes: Tensor, rng: np.random.Generator
 ) -> "tuple[_Mapped | Cloud | Samples, Tensor]":
-    """A cloud that agrees with the search, one that froze, or else samples of all; and all minima (valleys, unknowns)."""
-    cost = problem.cost(u[None], problem.frames).item()
-    minima, tried, confirmed = u[None], [], 0
+    """A cloud that came where another exploration did, one that froze, or samples of all; and all minima (valleys, unknowns)."""
+    minima, lowest, tried = u[None], problem.cost(u[None], problem.frames).item(), []
     for _ in range(1 + MORE):
         cloud = _explore(problem, axes, rng)
         if cloud.followed < 1:
             return cloud, minima
-        annealed = cloud.best_cost
-        starts = torch.cat([minima, cloud.passed()])
-        valleys = find_valleys(problem, starts)
+        own = find_valleys(problem, torch.cat([cloud.best[None], cloud.passed()]))
+        valleys = find_valleys(problem, torch.cat([minima, own.u]))
         cloud.meet(valleys.u, valleys.cost)
         tried.append(_Mapped(cloud, valleys.mixture()))
-        minima = torch.cat([cloud.best[None], valleys.u])
-        confirmed = confirmed + 1 if max(annealed, cost) - cloud.best_cost < AGREES else 0
-        if confirmed > (valleys.visits.sum() < RUGGED * len(starts)):
+        minima, best = valleys.u, own.cost.min().item()
+        if abs(best - lowest) < AGREES:
             return tried[-1], minima
-        cost = cloud.best_cost
+        lowest = min(lowest, best)
     return pool([one.samples(rng) for one in tried], u, rng), minima
 
 
