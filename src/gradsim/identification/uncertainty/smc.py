@@ -110,11 +110,11 @@ def _explored(
         cloud = _explore(problem, axes, rng)
         if cloud.followed < 1:
             return cloud, minima
-        own = find_valleys(problem, torch.cat([cloud.best[None], cloud.passed()]))
-        valleys = find_valleys(problem, torch.cat([minima, own.u]))
+        met = find_valleys(problem, torch.cat([cloud.best[None], cloud.passed()]))
+        valleys = find_valleys(problem, torch.cat([minima, met.u]))
         cloud.meet(valleys.u, valleys.cost)
         tried.append(_Mapped(cloud, valleys.mixture()))
-        minima, best = valleys.u, own.cost.min().item()
+        minima, best = valleys.u, met.cost.min().item()
         if abs(best - lowest) < AGREES:
             return tried[-1], minima
         lowest = min(lowest, best)
