@@ -145,7 +145,7 @@ SLOW = [pytest.mark.slow, pytest.mark.timeout(7200)]
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
-        *((kind, count // 10) for kind, count in MANY.items()),
+        *((kind, count // 30) for kind, count in MANY.items()),
         *(pytest.param(*many, marks=SLOW) for many in MANY.items()),
     ],
 )

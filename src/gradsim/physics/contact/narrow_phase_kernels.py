@@ -58,7 +58,8 @@ def nearest(g: PairShape, b: int, y: Vec3, within: Real):
     face, 0 for an edge or a corner, which has no direction. Beyond `within`, any face is returned."""
     one = spread(Scalar(1.0))
     none = zero(0)
-    far = spread(Scalar(FAR))  # before the branches: Warp gives a constant its value where it is cast first, for all uses
+    # Before the branches: Warp gives a constant its value where it is cast first, for all its uses.
+    far = spread(Scalar(FAR))
     top = spread(Scalar(-FAR))
     level = zero(0)
     n = zero3(0)
