@@ -12,8 +12,6 @@ from gradsim.engine.mapping import InElements, Threads, Worlds
 from gradsim.errors import InputError
 from gradsim.physics.model import Divergence, Model
 
-pytestmark = pytest.mark.usefixtures("unoptimized_kernels")
-
 name = lambda mapping: f"{mapping.name} {mapping.lane.name}"
 NARROW = Worlds(Lane("float64", 1))  # nothing chooses it by itself
 MAPPINGS = [
