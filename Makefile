@@ -31,11 +31,12 @@ $(DOCS_READY): $(READY)
 demo: $(READY)
 	$(BIN)/gradsim demo --out out/demo
 
+# Bytecode is kept even where PYTHONDONTWRITEBYTECODE is set: to make it anew takes each worker a quarter of a minute.
 test: $(READY)
-	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-all: $(READY)
-	$(BIN)/pytest -n 2 --dist loadfile
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 bench: $(READY)
 	$(BIN)/python benchmarks/run.py all --out out/bench

@@ -2,11 +2,15 @@
 
 import gc
 import os
+import pathlib
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when PyTorch is imported: two workers have a core each
 
 import pytest
 import warp as wp
+
+# Of objects that live until the tests end, such as modules and their syntax trees, the garbage collector finds none.
+gc.disable()
 
 wp.config.log_level = wp.LOG_WARNING  # otherwise one line for each module that Warp loads
 
@@ -14,10 +18,45 @@ wp.config.log_level = wp.LOG_WARNING  # otherwise one line for each module that 
 # the tests on a fresh clone is that of some two hundred modules.
 wp.config.cpu_compiler_flags = "-march=native"
 
+# Takes a quarter from the time of the compiler, and adds a hundredth to that of the tests: their kernels run for a fifth of it.
+wp.config.optimization_level = 1
+
+LONGEST = (  # tests that begin before all others, so that no worker is left with one of them at the end
+    "reproduction/differentiability/test_check.py",
+    "reproduction/real/test_beam.py",
+    "app/commands/test_control.py",
+    "physics/soft/test_body.py",
+    "physics/forces/test_actuation.py",
+    "physics/contact/test_impact.py",
+    "physics/soft/test_integrators.py",
+    "physics/rigid/test_pair_rollouts.py",
+    "reproduction/real/test_pendulum.py",
+    "identification/fields/test_answer.py",
+    "identification/gradients/test_api.py",
+    "identification/fields/test_problem.py",
+)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    place = {name: k for k, name in enumerate(LONGEST)}
+    here = pathlib.Path(__file__).parent
+    if gone := [name for name in LONGEST if not (here / name).is_file()]:
+        raise pytest.UsageError(f"tests/conftest.py: LONGEST names {', '.join(gone)}, which do not exist")
+    items.sort(key=lambda item: place.get(item.path.relative_to(here).as_posix(), len(place)))
+
 
 def pytest_collection_finish():
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 100)  # from 700, 10, 10
+    gc.enable()
+
+
+@pytest.fixture
+def unoptimized_kernels(monkeypatch):
+    """Kernels that a test is the first to need take half the time to compile; for files of tests that run them little."""
+    monkeypatch.setattr(wp.config, "optimization_level", 0)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,11 +1,14 @@
 """Motors of joints are controls over time, for policies that see and policies that do not."""
 
+import pytest
 import torch
 from checks import error
 from plant_cases import Table
 
 from gradsim import Model, Scene
 from gradsim.control.plant import Control, Plant
+
+pytestmark = pytest.mark.usefixtures("unoptimized_kernels")
 
 
 class Hand:

@@ -9,6 +9,8 @@ from gradsim.physics.contact_events import contact_forces, force_tangents, touch
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 
+pytestmark = pytest.mark.usefixtures("unoptimized_kernels")
+
 LAWS = {
     "continuous": {"dissipation": 0.4},
     "constant-restitution": {"damping": 40},

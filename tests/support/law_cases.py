@@ -94,7 +94,11 @@ def _code(force: Force, lane: Lane) -> ModuleType:
     law = specialize(force.module, lane, **(force.bind(lane) if force.bind else {}))
     given = {part: getattr(law, part) for part in ("forces", "power") if hasattr(law, part)}
     (Path(folder.name) / f"{name}.py").write_text(_source(force, "power" in given))
-    return specialize(name, lane, **given)
+    code = specialize(name, lane, **given)
+    wp.set_module_options(
+        {"optimization_level": 0}, module=code
+    )  # a third of the time to compile; rollouts are optimized
+    return code
 
 
 @cache

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import warp as wp
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -60,7 +61,11 @@ def _code(lane: Lane):
     given = {name: getattr(pair_code(lane), name) for name in ("PairShape", "PairNumbers", "add_pairs")}
     if not lane.dual:
         given |= {name: getattr(pair_code(lane), name) for name in ("add_pair_adjoints", "all_pair_powers")}
-    return specialize("pair_cases_kernels", lane, **given)
+    code = specialize("pair_cases_kernels", lane, **given)
+    wp.set_module_options(
+        {"optimization_level": 0}, module=code
+    )  # a third of the time to compile; rollouts are optimized
+    return code
 
 
 def lane_forces(pairs: Pairs, states, numbers, lane: Lane, tangents=None) -> list[list[Tensor]]:

@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -233,6 +233,12 @@ def box(size: Sequence[float]) -> Mesh:
 
 def sphere(radius: float, subdivisions: int = 3) -> Mesh:
     """A sphere as 20 · 4^subdivisions triangles: a subdivided icosahedron with its vertices at `radius` [m]."""
+    unit = _unit_sphere(subdivisions)
+    return Mesh(unit.vertices * _lengths(radius=radius), unit.faces, unit.uv, unit.uv_faces)
+
+
+@cache
+def _unit_sphere(subdivisions: int) -> Mesh:
     golden = (1 + math.sqrt(5)) / 2
     signs = [(s, t * golden) for s in (-1, 1) for t in (-1, 1)]
     vertices = np.array([np.roll((0, s, t), k) for k in range(3) for s, t in signs])
@@ -247,7 +253,7 @@ def sphere(radius: float, subdivisions: int = 3) -> Mesh:
         (a, b, c), (ab, bc, ca) = faces.T, middle.T
         faces = np.concatenate([np.stack(f, 1) for f in ((a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca))])
     vertices = vertices / np.linalg.norm(vertices, axis=1, keepdims=True)
-    return Mesh(vertices * _lengths(radius=radius), faces, *unwrap.sphere(vertices, faces))
+    return Mesh(vertices, faces, *unwrap.sphere(vertices, faces))
 
 
 def _hull_of_icosahedron(vertices: np.ndarray) -> np.ndarray:

@@ -174,7 +174,7 @@ def measure(video: PendulumVideo, quick: bool = False, seed: int = 0, progress: 
     progress = progress or NullProgress()
     rng = np.random.default_rng(seed)
     square = ProblemOptions(tilt=0).problem(video)
-    starts, followed = (256, 6) if quick else (2048, 16)
+    starts, followed = (96, 3) if quick else (2048, 16)
     progress.stage(f"fitting {len(square.space)} unknowns to {square.frames} frames from {starts} starts")
     outcome = search(square, starts, followed, rng, progress)
     near = values_by_name(square, outcome.best)

@@ -49,6 +49,7 @@ def test_a_planted_fault_is_among_the_causes_with_its_size(edit, drag, name, cha
     assert f"`{name}` by" in fit.residual_diagnostics.words and fit.residual_diagnostics.words == fit.outline["words"]
 
 
+@pytest.mark.slow  # `test_outline.py` asserts it of a right scene with three unknowns
 def test_a_right_scene_has_no_causes():
     fit = fitted(lambda content: None)
     assert fit.status == Status.OK and fit.outline["causes"] == []

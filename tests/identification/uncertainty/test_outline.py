@@ -68,6 +68,7 @@ def test_a_wavy_outline_gives_error_bars_that_hold_and_its_width():
         1, abs=0.1
     )
     assert outline["explained"] and f"{outline['size']:.2g} px" in outline["words"]
+    assert outline["causes"] == []
 
 
 def test_a_shift_that_all_frames_share_is_within_the_error_bars():

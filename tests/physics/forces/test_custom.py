@@ -8,6 +8,8 @@ from checks import central_difference, directions, gradients, weights
 from gradsim.errors import InputError
 from gradsim.physics import CustomForce, Force, Model
 
+pytestmark = pytest.mark.usefixtures("unoptimized_kernels")
+
 HEAD = "import warp as wp\nfrom gradsim.engine.lanes import *\n\n\n@wp.func(inline=True)\n"
 FALL = HEAD + "def forces(x0: Vec3, v0: Vec3, k: Real):\n"
 WIND = HEAD + "def forces(x0: Vec3, v0: Vec3, wind: Vec3, drag: Real):\n    return (wind - v0) * drag\n"

@@ -32,6 +32,8 @@ from gradsim.physics.forces import neo_hookean, neo_hookean_quadratic
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.rollout import Particles
 
+pytestmark = pytest.mark.usefixtures("unoptimized_kernels")
+
 FORCE, N = neo_hookean_quadratic.FORCE, 24
 NARROW = Worlds(Lane("float64"))  # one number at a time: full registers take 15 to 60 s to compile
 

@@ -55,10 +55,15 @@ def _values(kind: str):
 
 
 @pytest.fixture
-def narrow(monkeypatch):
-    """Called, makes rollouts work on one number at a time."""
+def narrow(monkeypatch, request):
+    """Called, makes rollouts work on one number at a time, by kernels that are not optimized."""
     one = lambda worlds, dtype, device, dual: Worlds(Lane("float64", 1, dual))
-    return lambda: monkeypatch.setattr(rollout, "mapping_for", one)
+
+    def choose():
+        monkeypatch.setattr(rollout, "mapping_for", one)
+        request.getfixturevalue("unoptimized_kernels")
+
+    return choose
 
 
 @pytest.mark.parametrize("kind, name", MOVING)

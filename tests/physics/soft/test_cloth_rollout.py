@@ -10,6 +10,8 @@ from gradsim.engine.lanes import Lane, native_width
 from gradsim.engine.mapping import InElements, Threads, Worlds
 from gradsim.physics.forces.assembly import assemble
 
+pytestmark = pytest.mark.usefixtures("unoptimized_kernels")
+
 WIDE = {dtype: native_width(dtype) for dtype in ("float64", "float32")}
 name = lambda mapping: f"{mapping.name} {mapping.lane.name}"
 slow = lambda mapping: pytest.param(mapping, marks=pytest.mark.slow, id=name(mapping))  # each has modules to build

@@ -58,6 +58,8 @@ def nearest(g: PairShape, b: int, y: Vec3, within: Real):
     face, 0 for an edge or a corner, which has no direction. Beyond `within`, any face is returned."""
     one = spread(Scalar(1.0))
     none = zero(0)
+    # Before the branches: Warp gives a constant its value where it is cast first, for all its uses.
+    far = spread(Scalar(FAR))
     top = spread(Scalar(-FAR))
     level = zero(0)
     n = zero3(0)
@@ -74,14 +76,14 @@ def nearest(g: PairShape, b: int, y: Vec3, within: Real):
     if any_lane(less(top, within)):
         beyond = spread(Scalar(-FAR))
         if g.first_face[b] == g.first_face[b + 1]:
-            beyond = spread(Scalar(FAR))
+            beyond = far
         foot = y - n * top
         for k in range(g.first_face[b], g.first_face[b + 1]):
             beyond = max(beyond, dot(spread(g.normal[k]), foot) - spread(g.level[k]))
         inside = less(beyond, spread(g.slack))
         flat = where(inside, one, none)
         if any_lane(less(flat, one)):
-            best = spread(Scalar(FAR))
+            best = far
             place = zero3(0)
             for k in range(g.first_edge[b], g.first_edge[b + 1]):
                 begin = spread(g.begin[k])
