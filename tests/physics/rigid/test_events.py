@@ -103,7 +103,6 @@ def test_a_box_that_hits_with_several_corners_converges_in_fourth_order():
         x = [rollout.tangent(list(case.values()), t)[0] for t in tangents]
         errors = [np.abs(y[0, -1].numpy() - slopes[name]).max() for (_, y), name in zip(x, slopes, strict=True)]
         off.append([np.abs(x[0][0][0, -1].numpy() - exact()).max(), *errors])
-    print(np.array(off), [-slope(counts, each) for each in zip(*off, strict=True)])
     assert min(-slope(counts, each) for each in zip(*off, strict=True)) > 3
     assert max(off[2]) < 1e-4  # 0.4 by the height where steps end at no event
 

@@ -8,11 +8,11 @@ gap where it is held. Where the least margin m of all contacts is negative after
     m(τ) = 0,   the margins of the discrete map Φ_τ itself, so that the derivatives of τ are those of the map:
     dτ = -(∂gap/∂y · dΦ + ∂gap/∂parameters) / (∂gap/∂y · ∂Φ/∂τ)
 
-found by Newton's method inside a bracket. The first guess is the root of the parabola through both ends, with the rate at
-the far one: in free flight it is nearly exact. Newton's slope is the rate of the gap in the motion, and in the end a secant
+found by Newton's method inside a bracket. The first guess is the root of the cubic through both ends with the rates there: in
+free flight it is nearly exact. Newton's slope is the rate of the gap in the motion, and in the end a secant
 of the map: with dual lanes the same iteration gives dτ. Each world has its own τ, and what it is does not depend on others.
 
-Left open: what `rigid/wrench_kernels.py` has, and `advance` of an integrator.
+Left open: what `rigid/wrench_kernels.py` has.
 """
 
 from typing import TYPE_CHECKING
@@ -23,20 +23,17 @@ from gradsim.engine.lanes import *
 
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.contact.point_sdf import obstacle_touch
-    from gradsim.physics.rigid.rk4_kernels import advance
     from gradsim.physics.rigid.wrench_kernels import Parameters, spin, surface_gap
 
 OBSTACLES = globals().get("OBSTACLES", False)
 ROUNDING = wp.constant(1e-15)  # of a gap, over the size of positions
 NEXT = wp.constant(1e-7)  # part of a step that a contact has to be away to be inside or outside whatever its rate
-EXACT = wp.constant(1e-13)  # error of τ over the length of the step, besides rounding
-ITERATIONS = wp.constant(24)  # enough for bisections to come to the reach of Newton's method
-GRAZING = wp.constant(0.01)  # least speed at a root, as depth over the step, as a share of the depth without one
+EXACT = wp.constant(1e-11)  # last change of τ over the length of the step, besides rounding: its error is far less
 SECANT = wp.constant(1e-3)  # changes of τ over the step below which the slope is a secant
 FAR = wp.constant(1e30)  # margin of a contact without one [m]
 
 
-@wp.func
+@wp.func(inline=True)
 def gap_rate(p: Parameters, i: int, g: int, j: int, x: Vec3, q: Quat, v: Vec3, w: Vec3):
     """Rate of the gap of point j and surface g [m/s]."""
     at = rotate(q, p.points[i, j])
@@ -57,16 +54,19 @@ def rounding(p: Parameters, i: int, x: Vec3):
     return (sqrt(dot(x, x)) + p.reach[i]) * spread(Scalar(ROUNDING))
 
 
-@wp.func
+@wp.func(inline=True)
 def set_modes(p: Parameters, h: Real, i: int, x: Vec3, q: Quat, v: Vec3, l: Vec3, plain: Mask):
     """Modes of a step of length h: held inside, off outside; plain in those worlds. A touching one goes by its rate."""
-    w = spin(q, l, p.inertia_inverse[i])
-    band = (sqrt(dot(v, v)) + sqrt(dot(w, w)) * p.reach[i]) * h * spread(Scalar(NEXT)) + rounding(p, i, x)
+    inverse = p.inertia_inverse[i]
+    reach = p.reach[i] * p.reach[i]
+    way = (dot(v, v) + dot(l, l) * ddot(inverse, inverse) * reach) * (h * h)  # half its square, or more
+    band = way * spread(Scalar(2.0 * NEXT * NEXT)) + (dot(x, x) + reach) * spread(Scalar(2.0 * ROUNDING * ROUNDING))
     for g in range(p.stiffness.shape[1]):
         for j in range(p.points.shape[1]):
             gap = surface_gap(p, i, g, j, x, q)
-            touching = less(abs(gap), band)
+            touching = less(gap * gap, band)
             if any_lane(touching):
+                w = spin(q, l, inverse)
                 gap = where(touching, gap_rate(p, i, g, j, x, q, v, w), gap)
             mode = where(less(gap, zero(0)), spread(Scalar(1.0)), zero(0))
             p.mode[i, g * p.points.shape[1] + j] = where(plain, spread(Scalar(2.0)), mode)
@@ -78,7 +78,7 @@ def margin_of(mode: Real, gap: Real):
     return where(less(half, mode), where(less(mode, half * 3.0), neg(gap), spread(Scalar(FAR))), gap)
 
 
-@wp.func
+@wp.func(inline=True)
 def least_margin(p: Parameters, i: int, x: Vec3, q: Quat):
     """The least margin [m], and its contact: surface times number of points plus point."""
     least = spread(Scalar(FAR))
@@ -97,7 +97,7 @@ def is_contact(contact: Real, c: int):
     return less(abs(contact - spread(Scalar(c))), spread(Scalar(0.5)))
 
 
-@wp.func
+@wp.func(inline=True)
 def margin_rate(p: Parameters, i: int, contact: Real, x: Vec3, q: Quat, v: Vec3, l: Vec3):
     """Rate of the margin of a contact of each world [m/s]."""
     w = spin(q, l, p.inertia_inverse[i])
@@ -112,7 +112,7 @@ def margin_rate(p: Parameters, i: int, contact: Real, x: Vec3, q: Quat, v: Vec3,
     return rate
 
 
-@wp.func
+@wp.func(inline=True)
 def margin_at(p: Parameters, i: int, contact: Real, x: Vec3, q: Quat):
     """Margin of a contact of each world [m]."""
     margin = zero(0)
@@ -126,59 +126,45 @@ def margin_at(p: Parameters, i: int, contact: Real, x: Vec3, q: Quat):
 
 
 @wp.func(inline=True)
-def parabola_root(m0: Real, m1: Real, rate: Real, h: Real):
-    """First root of the parabola with m0 > 0 at 0, m1 < 0 and slope `rate` at h."""
+def cubic_root(m0: Real, r0: Real, m1: Real, r1: Real, h: Real):
+    """Root of the cubic of values m0 > 0 and m1 < 0 and slopes r0 and r1 at 0 and h, by Newton's method from its parabola."""
     one = spread(Scalar(1.0))
-    bend = (m0 - m1 + rate * h) / (h * h)
-    root = sqrt(max(rate * rate - bend * m1 * 4.0, one * 1e-30))
-    back = where(less(rate, root), m1 * 2.0 / where(less(rate, root), rate - root, one), h)
-    return h - back
+    bend = (m0 - m1 + r1 * h) / (h * h)
+    root = sqrt(max(r1 * r1 - bend * m1 * 4.0, one * 1e-30))
+    back = where(less(r1, root), m1 * 2.0 / where(less(r1, root), r1 - root, one), h)
+    t = one - back / h
+    a = (r0 + r1) * h + (m0 - m1) * 2.0
+    b = (m1 - m0) * 3.0 - (r0 * 2.0 + r1) * h
+    for _n in range(3):
+        slope = (a * t * 3.0 + b * 2.0) * t + r0 * h
+        downhill = less(slope, zero(0))
+        t = t - where(downhill, (((a * t + b) * t + r0 * h) * t + m0) / where(downhill, slope, one), zero(0))
+    inside = less(abs(t - 0.5), one * 0.5)
+    return where(inside, t, one * 0.5) * h
 
 
-@wp.func
-def locate(
-    p: Parameters, row: int, i: int, x: Vec3, q: Quat, v: Vec3, l: Vec3, h: Real, crossed: Mask, depth: Real,
-    contact_after: Real, x_after: Vec3, q_after: Quat, v_after: Vec3, l_after: Vec3,
+@wp.func(inline=True)
+def newton_step(
+    p: Parameters, i: int, noise: Real, size: Real, tau: Real, margin: Real, contact: Real, rate: Real,
+    low: Real, high: Real, tau_before: Real, margin_before: Real, contact_before: Real, slope_before: Real,
 ):  # fmt: skip
-    """First root τ in (0, h) of the least margin, its contact, and where it is one; `depth` is the margin at h."""
+    """Next τ, its slope, the bracket, and where τ is a root to rounding, from the least margin at τ.
+
+    `size` is the length of the step without an event, and `rate` that of the margin; the rest is of this iteration and the
+    one before.
+    """
     one = spread(Scalar(1.0))
-    size = where(crossed, h, one)
-    contact = contact_after
-    slope = margin_rate(p, i, contact, x_after, q_after, v_after, l_after)
-    low = zero(0)
-    high = size
-    before = size  # τ of the iteration before, and its margin
-    margin = depth
-    tau = parabola_root(margin_at(p, i, contact, x, q), depth, slope, size)
-    tau = where(less(zero(0), tau), where(less(tau, size), tau, size * 0.5), size * 0.5)
-    open = where(crossed, one, zero(0))
-    noise = rounding(p, i, x)
-    for _n in range(ITERATIONS):
-        if any_lane(less(zero(0), open)):
-            x1, q1, v1, l1 = advance(p, row, tau, i, x, q, v, l)
-            m, c = least_margin(p, i, x1, q1)
-            rate = margin_rate(p, i, c, x1, q1, v1, l1)
-            change = tau - before
-            move = abs(change)
-            apart = less(noise * 1e6, move * abs(rate))
-            secant = (m - margin) / where(apart, change, one)
-            local = where(less(move, size * spread(Scalar(SECANT))), where(apart, secant, slope), rate)
-            same = less(abs(c - contact), spread(Scalar(0.5)))
-            slope = where(less(zero(0), open), where(same, local, rate), slope)
-            downhill = less(slope, zero(0))
-            low = where(less(zero(0), m), tau, low)
-            high = where(less(m, zero(0)), tau, high)
-            next = tau - m / where(downhill, slope, one)
-            close = less(abs(next - tau) * abs(slope), size * abs(slope) * spread(Scalar(EXACT)) + noise)
-            middle = (low + high) * 0.5
-            inside = where(less(low, next), where(less(next, high), next, middle), middle)
-            next = where(downhill, where(close, next, inside), middle)
-            margin = m
-            contact = where(less(zero(0), open), c, contact)
-            before = tau
-            tau = where(less(zero(0), open), next, tau)
-            done = where(downhill, where(close, spread(Scalar(0.5)), zero(0)), zero(0))
-            open = open - done  # once more after it is found: dτ is one iteration behind
-    steep = less(neg(depth) * spread(Scalar(GRAZING)), neg(slope) * size)
-    simple = less(open, spread(Scalar(0.25)))
-    return tau, contact, where(steep, where(simple, where(crossed, one, zero(0)), zero(0)), zero(0))
+    change = tau - tau_before
+    apart = less(noise * 1e6, abs(change) * abs(rate))
+    secant = where(apart, (margin - margin_before) / where(apart, change, one), slope_before)
+    slope = where(less(abs(change), size * spread(Scalar(SECANT))), secant, rate)
+    slope = where(less(abs(contact - contact_before), spread(Scalar(0.5))), slope, rate)
+    downhill = less(slope, zero(0))
+    lower = where(less(zero(0), margin), tau, low)
+    upper = where(less(margin, zero(0)), tau, high)
+    newton = tau - margin / where(downhill, slope, one)
+    precise = less(abs(newton - tau) * abs(slope), size * abs(slope) * spread(Scalar(EXACT)) + noise)
+    middle = (lower + upper) * 0.5
+    inside = where(less(lower, newton), where(less(newton, upper), newton, middle), middle)
+    exact = where(downhill, where(precise, one, zero(0)), zero(0))
+    return where(downhill, where(precise, newton, inside), middle), slope, lower, upper, exact

@@ -28,13 +28,24 @@ from gradsim.engine.rollout_kernels import forward_sweep, reverse_sweep
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.contact.point_plane import contact_gap
     from gradsim.physics.contact.point_sdf import obstacle_gap
-    from gradsim.physics.rigid.event_kernels import is_contact, least_margin, locate, rounding, set_modes
+    from gradsim.physics.rigid.event_kernels import (
+        cubic_root,
+        is_contact,
+        least_margin,
+        margin_at,
+        margin_rate,
+        newton_step,
+        rounding,
+        set_modes,
+    )
     from gradsim.physics.rigid.rk4_kernels import advance, advance_adjoint, all_step_powers
     from gradsim.physics.rigid.stride_kernels import is_far
     from gradsim.physics.rigid.wrench_kernels import Parameters, all_wrench_powers
 
 OBSTACLES = globals().get("OBSTACLES", False)
 TO_END = wp.constant(-1.0)  # `event` of a step to the end of its stride
+ITERATIONS = wp.constant(26)  # of Newton's method and bisections
+GRAZING = wp.constant(0.01)  # least speed at a root, as depth over the step, as a share of the depth without one
 STEP = wp.constant(-2.0)  # `event` of a step h; of one that ends at an event it is the contact
 
 
@@ -61,7 +72,7 @@ class Adjoint:
     unused: Parameters  # where adjoints of the parameters go that do not count
 
 
-@wp.func
+@wp.func(inline=True)
 def goes(p: Parameters, stride: int, k: int, rest: Real):
     """Worlds that take a step in row k of a stride. The first counts without length, too: it has derivatives by h."""
     time = rest
@@ -74,7 +85,7 @@ def goes(p: Parameters, stride: int, k: int, rest: Real):
     return less(zero(0), time)
 
 
-@wp.func
+@wp.func(inline=True)
 def row_step(
     p: Parameters, stride: int, k: int, h: Real, i: int, x: Vec3, q: Quat, v: Vec3, l: Vec3, rest: Real, budget: Real,
     going: Mask,
@@ -89,31 +100,79 @@ def row_step(
     plain = where(less(budget, half), one, zero(0))
     quiet = p.quiet[stride] != 0
     if quiet:
-        if p.flight != 0:
+        if p.flight != 0 and k % 4 == 0:  # the test costs a tenth of a step
             event = where(is_far(p, rest, i, x, v, l), spread(Scalar(TO_END)), event)
     else:
         event = spread(Scalar(STEP))
         plain = one
-    length = where(less(event, spread(Scalar(-1.5))), h, rest)
+    size = where(less(event, spread(Scalar(-1.5))), h, rest)  # of the step without an event
+    noise = rounding(p, i, x)
     set_modes(p, h, i, x, q, v, l, less(half, plain))
-    x1, q1, v1, l1 = advance(p, row, length, i, x, q, v, l)
+    x1 = x
+    q1 = q
+    v1 = v
+    l1 = l
+    length = size
+    pending = where(going, one, zero(0))  # worlds whose step of this length is not known yet
+    open = zero(0)  # worlds that search a root
+    depth = zero(0)
+    contact = zero(0)
+    slope = zero(0)
+    low = zero(0)
+    high = size
+    before = size
+    margin = zero(0)
     left = budget
-    if quiet:
-        depth, contact = least_margin(p, i, x1, q1)
-        crossed = less(where(going, depth, zero(0)), neg(rounding(p, i, x)))
-        if any_lane(crossed):
-            tau, contact, root = locate(p, row, i, x, q, v, l, length, crossed, depth, contact, x1, q1, v1, l1)
-            located = less(half, root)
-            event = where(crossed, where(located, contact, short), event)
-            plain = where(crossed, one - root, plain)
-            length = where(crossed, where(located, tau, where(more, h, rest)), length)
-            left = budget - where(crossed, one, zero(0))
-            set_modes(p, h, i, x, q, v, l, less(half, plain))
-            x2, q2, v2, l2 = advance(p, row, length, i, x, q, v, l)
-            x1 = where(crossed, x2, x1)
-            q1 = where(crossed, q2, q1)
-            v1 = where(crossed, v2, v1)
-            l1 = where(crossed, l2, l1)
+    for n in range(ITERATIONS):
+        if not any_lane(less(zero(0), pending)):
+            break
+        x2, q2, v2, l2 = advance(p, row, length, i, x, q, v, l)  # one call: it is compiled into its place
+        now = less(zero(0), pending)
+        x1 = where(now, x2, x1)
+        q1 = where(now, q2, q1)
+        v1 = where(now, v2, v1)
+        l1 = where(now, l2, l1)
+        pending = zero(0)
+        if quiet:
+            m, c = least_margin(p, i, x1, q1)
+            if n == 0:
+                open = where(less(m, neg(noise)), where(going, one, zero(0)), zero(0))
+                left = budget - open
+                depth = m
+            searching = less(zero(0), open)
+            if any_lane(searching):
+                rate = margin_rate(p, i, c, x1, q1, v1, l1)
+                if n == 0:
+                    slope = rate
+                    start = margin_rate(p, i, c, x, q, v, l)
+                    tau = cubic_root(margin_at(p, i, c, x, q), start, m, rate, where(searching, size, one))
+                else:
+                    tau, slope, low, high, exact = newton_step(
+                        p, i, noise, size, length, m, c, rate, low, high, before, margin, contact, slope
+                    )
+                    done = exact
+                    if DUAL:
+                        done = exact * 0.5  # once more: dτ is one iteration behind
+                    open = where(searching, open - done, open)
+                contact = where(searching, c, contact)
+                margin = m
+                before = length
+                steep = less(neg(depth) * spread(Scalar(GRAZING)), neg(slope) * size)
+                lost = where(less(open, spread(Scalar(0.75))), where(steep, zero(0), one), zero(0))
+                if n == ITERATIONS - 2:
+                    lost = where(less(open, spread(Scalar(0.25))), lost, one)
+                lost = where(searching, lost, zero(0))
+                event = where(searching, where(less(half, lost), short, contact), event)
+                pending = where(searching, one, zero(0))
+                if not DUAL:
+                    pending = where(less(zero(0), open), pending, zero(0))  # the step to this τ is known
+                length = where(less(zero(0), pending), tau, length)
+                pending = max(pending, lost)
+                length = where(less(half, lost), where(more, h, rest), length)
+                open = where(less(half, lost), zero(0), open)
+                if any_lane(less(half, lost)):
+                    plain = max(plain, lost)
+                    set_modes(p, h, i, x, q, v, l, less(half, plain))
     after = where(
         less(event, spread(Scalar(-1.5))), rest - length, where(less(event, neg(half)), zero(0), rest - length)
     )
@@ -167,10 +226,11 @@ def frame_steps(p: Parameters, t: Trajectory, frame: int, substeps: int, i: int)
         budget = spread(Scalar(p.events))
         for k in range(rows):
             going = goes(p, frame * strides + b, k, rest)
-            if any_lane(going):
-                x, q, v, l, rest, budget, _length, _event, _plain = row_step(
-                    p, frame * strides + b, k, h, i, x, q, v, l, rest, budget, going
-                )
+            if not any_lane(going):
+                break
+            x, q, v, l, rest, budget, _length, _event, _plain = row_step(
+                p, frame * strides + b, k, h, i, x, q, v, l, rest, budget, going
+            )
     t.x[i, frame + 1] = x
     t.q[i, frame + 1] = q
     t.v[i, frame + 1] = v

@@ -127,7 +127,11 @@ if MODES:
 
     @wp.func(inline=True)
     def touches(p: Parameters, i: int, g: int, j: int, x: Vec3, q: Quat) -> bool:
-        return any_lane(less(zero(0), mode_of(p, i, g, j)))
+        mode = mode_of(p, i, g, j)
+        if not any_lane(less(zero(0), mode)):
+            return False
+        plain = less(spread(Scalar(1.5)), mode)
+        return any_lane(less(zero(0), where(plain, neg(surface_gap(p, i, g, j, x, q)), mode)))
 
 else:
 
