@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # bound by `specialize`
         set_modes,
     )
     from gradsim.physics.rigid.rk4_kernels import advance, advance_adjoint, all_step_powers
-    from gradsim.physics.rigid.stride_kernels import is_far
+    from gradsim.physics.rigid.stride_kernels import may_touch
     from gradsim.physics.rigid.wrench_kernels import Parameters, all_wrench_powers
 
 OBSTACLES = globals().get("OBSTACLES", False)
@@ -101,7 +101,7 @@ def row_step(
     quiet = p.quiet[stride] != 0
     if quiet:
         if p.flight != 0 and k % 4 == 0:  # the test costs a tenth of a step
-            event = where(is_far(p, rest, i, x, v, l), spread(Scalar(TO_END)), event)
+            event = where(may_touch(p, rest, i, x, v, l), event, spread(Scalar(TO_END)))
     else:
         event = spread(Scalar(STEP))
         plain = one

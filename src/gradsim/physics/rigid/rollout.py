@@ -360,7 +360,7 @@ def event_code(lane: Lane, law: str, obstacles: bool) -> dict:
     strides = specialize(stride_kernels, lane, OBSTACLES=obstacles, **far, KEY=wrench.__name__)
     gaps = {"contact_gap": contact_functions(law, lane)["contact_gap"]}
     gaps |= {"obstacle_gap": touch["obstacle_gap"]} if obstacles else {}
-    return members(events, *names) | members(strides, "is_far") | gaps
+    return members(events, *names) | members(strides, "may_touch") | gaps
 
 
 @cache

@@ -21,8 +21,8 @@ TURN = wp.constant(0.03)  # largest angle of a long step [rad]: off by 6e-12 rad
 
 
 @wp.func
-def is_far(p: Parameters, time: Real, i: int, x: Vec3, v: Vec3, l: Vec3):
-    """Worlds that can meet nothing within a time [s]."""
+def may_touch(p: Parameters, time: Real, i: int, x: Vec3, v: Vec3, l: Vec3):
+    """Worlds that may meet something within a time [s], or turn by too much."""
     inverse = p.inertia_inverse[i]
     turn = dot(l, l) * ddot(inverse, inverse) * time * time  # |I⁻¹|² of Frobenius is the larger one
     g = p.gravity[i]
@@ -38,4 +38,4 @@ def is_far(p: Parameters, time: Real, i: int, x: Vec3, v: Vec3, l: Vec3):
             )  # fmt: skip
             room = min(room, gap)
     limit = spread(Scalar(TURN * TURN))
-    return less(way * 1.001, where(less(turn, limit), room, spread(Scalar(-1.0))))
+    return less(where(less(turn, limit), room, spread(Scalar(-1.0))), way * 1.001)
