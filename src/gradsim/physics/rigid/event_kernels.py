@@ -145,7 +145,7 @@ def cubic_root(m0: Real, r0: Real, m1: Real, r1: Real, h: Real):
 
 @wp.func(inline=True)
 def newton_step(
-    p: Parameters, i: int, noise: Real, size: Real, tau: Real, margin: Real, contact: Real, rate: Real,
+    noise: Real, size: Real, tau: Real, margin: Real, contact: Real, rate: Real,
     low: Real, high: Real, tau_before: Real, margin_before: Real, contact_before: Real, slope_before: Real,
 ):  # fmt: skip
     """Next τ, its slope, the bracket, and where τ is a root to rounding, from the least margin at τ.

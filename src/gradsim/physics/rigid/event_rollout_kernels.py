@@ -85,6 +85,43 @@ def goes(p: Parameters, stride: int, k: int, rest: Real):
     return less(zero(0), time)
 
 
+@wp.func
+def search(
+    p: Parameters, i: int, n: int, noise: Real, size: Real, depth: Real, tau: Real, margin: Real, contact: Real,
+    low: Real, high: Real, tau_before: Real, margin_before: Real, contact_before: Real, slope_before: Real, open: Real,
+    x: Vec3, q: Quat, v: Vec3, l: Vec3, x1: Vec3, q1: Quat, v1: Vec3, l1: Vec3,
+):  # fmt: skip
+    """Iteration n of a search of the first root: next τ, slope, bracket, `open` and where the search ends without a root.
+
+    The state before the step is x, that after a step of length τ is x1, with its least margin; the step of length `size`
+    ends `depth` beyond.
+    """
+    one = spread(Scalar(1.0))
+    searching = less(zero(0), open)
+    rate = margin_rate(p, i, contact, x1, q1, v1, l1)
+    after = tau
+    slope = rate
+    lower = low
+    upper = high
+    still = open
+    if n == 0:
+        start = margin_rate(p, i, contact, x, q, v, l)
+        after = cubic_root(margin_at(p, i, contact, x, q), start, margin, rate, where(searching, size, one))
+    else:
+        after, slope, lower, upper, exact = newton_step(
+            noise, size, tau, margin, contact, rate, low, high, tau_before, margin_before, contact_before, slope_before
+        )
+        if DUAL:
+            exact = exact * 0.5  # once more: dτ is one iteration behind
+        still = where(searching, open - exact, open)
+    steep = less(neg(depth) * spread(Scalar(GRAZING)), neg(slope) * size)
+    lost = where(less(still, spread(Scalar(0.75))), where(steep, zero(0), one), zero(0))
+    if n == ITERATIONS - 2:
+        lost = where(less(still, spread(Scalar(0.25))), lost, one)
+    lost = where(searching, lost, zero(0))
+    return after, slope, lower, upper, where(less(zero(0), lost), zero(0), still), lost
+
+
 @wp.func(inline=True)
 def row_step(
     p: Parameters, stride: int, k: int, h: Real, i: int, x: Vec3, q: Quat, v: Vec3, l: Vec3, rest: Real, budget: Real,
@@ -141,35 +178,19 @@ def row_step(
                 depth = m
             searching = less(zero(0), open)
             if any_lane(searching):
-                rate = margin_rate(p, i, c, x1, q1, v1, l1)
-                if n == 0:
-                    slope = rate
-                    start = margin_rate(p, i, c, x, q, v, l)
-                    tau = cubic_root(margin_at(p, i, c, x, q), start, m, rate, where(searching, size, one))
-                else:
-                    tau, slope, low, high, exact = newton_step(
-                        p, i, noise, size, length, m, c, rate, low, high, before, margin, contact, slope
-                    )
-                    done = exact
-                    if DUAL:
-                        done = exact * 0.5  # once more: dτ is one iteration behind
-                    open = where(searching, open - done, open)
+                tau, slope, low, high, open, lost = search(
+                    p, i, n, noise, size, depth, length, m, c, low, high, before, margin, contact, slope, open,
+                    x, q, v, l, x1, q1, v1, l1,
+                )  # fmt: skip
+                event = where(searching, where(less(half, lost), short, c), event)
                 contact = where(searching, c, contact)
                 margin = m
                 before = length
-                steep = less(neg(depth) * spread(Scalar(GRAZING)), neg(slope) * size)
-                lost = where(less(open, spread(Scalar(0.75))), where(steep, zero(0), one), zero(0))
-                if n == ITERATIONS - 2:
-                    lost = where(less(open, spread(Scalar(0.25))), lost, one)
-                lost = where(searching, lost, zero(0))
-                event = where(searching, where(less(half, lost), short, contact), event)
                 pending = where(searching, one, zero(0))
                 if not DUAL:
-                    pending = where(less(zero(0), open), pending, zero(0))  # the step to this τ is known
+                    pending = where(less(zero(0), open), pending, lost)  # the step to a root is known
                 length = where(less(zero(0), pending), tau, length)
-                pending = max(pending, lost)
                 length = where(less(half, lost), where(more, h, rest), length)
-                open = where(less(half, lost), zero(0), open)
                 if any_lane(less(half, lost)):
                     plain = max(plain, lost)
                     set_modes(p, h, i, x, q, v, l, less(half, plain))

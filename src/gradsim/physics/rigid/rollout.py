@@ -355,7 +355,16 @@ def event_code(lane: Lane, law: str, obstacles: bool) -> dict:
     touch = {name: shapes[name] for name in ("obstacle_gap", "obstacle_touch") if obstacles}
     parts = members(wrench, "Parameters", "spin", "surface_gap") | touch
     events = specialize(event_kernels, lane, OBSTACLES=obstacles, **parts, KEY=steps.__name__)
-    names = ("cubic_root", "is_contact", "least_margin", "margin_at", "margin_rate", "newton_step", "rounding", "set_modes")
+    names = (
+        "cubic_root",
+        "is_contact",
+        "least_margin",
+        "margin_at",
+        "margin_rate",
+        "newton_step",
+        "rounding",
+        "set_modes",
+    )
     far = {name: parts[name] for name in ("Parameters", "obstacle_gap") if name in parts}
     strides = specialize(stride_kernels, lane, OBSTACLES=obstacles, **far, KEY=wrench.__name__)
     gaps = {"contact_gap": contact_functions(law, lane)["contact_gap"]}
