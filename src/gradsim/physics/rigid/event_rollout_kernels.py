@@ -85,7 +85,7 @@ def goes(p: Parameters, stride: int, k: int, rest: Real):
     return less(zero(0), time)
 
 
-@wp.func
+@wp.func(inline=True)
 def search(
     p: Parameters, i: int, n: int, noise: Real, size: Real, depth: Real, tau: Real, margin: Real, contact: Real,
     low: Real, high: Real, tau_before: Real, margin_before: Real, contact_before: Real, slope_before: Real, open: Real,
