@@ -231,7 +231,7 @@ class Model(nn.Module):
         steps = max(1, math.ceil(self._longest(values) / step))
         rigid = [system.name for system in self.systems if isinstance(system, RigidBody)]
         if any(self.scene.integrator_of(name) == "rk4" for name in rigid):
-            while steps >= DIVIDED and strides_of(steps) == steps:  # a few more, that long steps of flight divide
+            while steps >= DIVIDED and strides_of(steps) < 8:  # a few more, that long steps of flight divide
                 steps += 1
         return steps
 

@@ -5,7 +5,7 @@ import torch
 
 from gradsim.errors import InputError
 from gradsim.physics import Model
-from gradsim.physics.contact import laws
+from gradsim.physics.contact import constant_restitution, hunt_crossley, laws
 from gradsim.scene import Scene, contact
 
 SPRING = '''"""Undamped spring: f_n = k_e C."""
@@ -14,6 +14,7 @@ import warp as wp
 from gradsim.engine.lanes import *
 
 DAMPING = "dissipation"
+ODD = True
 
 
 @wp.func(inline=True)
@@ -49,6 +50,19 @@ def test_a_registered_law_moves_bodies_by_its_formula(spring):
     """Without damping, Hunt–Crossley is a spring; float64 rounding alone is between them."""
     mine, builtin = (Model(scene(law)).rollout()["ball"]["x"] for law in ("spring", "continuous"))
     torch.testing.assert_close(mine, builtin, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("rate", [-2.0, -0.3, 0.3, 2.0])
+@pytest.mark.parametrize("law", ["continuous", "constant-restitution"])
+def test_force_of_an_odd_law_has_odd_powers_of_the_depth_only(law, rate):
+    """f(2C) - 2 f(C) is then of third order in C, or nothing; a square would leave one of second order."""
+    depth = torch.tensor([2e-5, 1e-5, 4e-6], dtype=torch.float64)
+    number = lambda x: torch.tensor(x, dtype=torch.float64)
+    module, damping = {"continuous": (hunt_crossley, 0.2), "constant-restitution": (constant_restitution, 50.0)}[law]
+    force = lambda c: module.reference(-c, number(rate), number(1e5), number(damping))
+    assert laws.odd(law) and not laws.odd("paper")
+    off = (force(2 * depth) - 2 * force(depth)).abs() / depth.pow(3)
+    assert off.max() < 1.2 * off.min() or off.max() * depth.max() ** 2 < 1e-9 * 1e5
 
 
 def test_a_registered_law_has_gradients(spring):

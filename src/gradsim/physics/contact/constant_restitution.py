@@ -15,6 +15,7 @@ from gradsim.engine.lanes import *
 
 DAMPING = "damping"  # k_d [N s/m]
 STIFFENING = 2.0  # largest ∂f_n/∂C over k_e, at touch
+ODD = True  # -f_n(-gap) continues it past touch, see `point_plane.py`
 
 
 @wp.func(inline=True)
@@ -46,4 +47,4 @@ def damping_rate(damping: Tensor, stiffness: Tensor, depth: Tensor) -> Tensor:
     return damping + 0 * stiffness * depth
 
 
-__all__ = ["DAMPING", "STIFFENING", "damping_rate", "energy", "normal_force", "reference"]
+__all__ = ["DAMPING", "ODD", "STIFFENING", "damping_rate", "energy", "normal_force", "reference"]

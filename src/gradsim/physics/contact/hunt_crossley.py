@@ -12,6 +12,7 @@ from torch import Tensor
 from gradsim.engine.lanes import *
 
 DAMPING = "dissipation"  # a [s/m]
+ODD = True  # -f_n(-gap) continues it past touch, see `point_plane.py`
 
 
 @wp.func(inline=True)
@@ -36,4 +37,4 @@ def damping_rate(dissipation: Tensor, stiffness: Tensor, depth: Tensor) -> Tenso
     return dissipation * stiffness * depth
 
 
-__all__ = ["DAMPING", "damping_rate", "energy", "normal_force", "reference"]
+__all__ = ["DAMPING", "ODD", "damping_rate", "energy", "normal_force", "reference"]

@@ -55,19 +55,24 @@ def stiffening(law: str) -> float:
     return getattr(import_module(str(LAWS[law][0])), "STIFFENING", 1.0)
 
 
+def odd(law: str) -> bool:
+    """True if -f_n(-gap) continues its force smoothly past touch, as steps that end at touch and release need."""
+    return getattr(import_module(str(LAWS[law][0])), "ODD", False)
+
+
 @cache
 def contact_functions(law: str, lane: Lane) -> dict:
     """The functions of `point_plane.py` with the normal force of a law, a key of `LAWS`."""
     file, options = LAWS[law]
     normal = specialize(file, lane, **options)
     point = specialize(point_plane, lane, normal_force=normal.normal_force)
-    return members(point, "contact_gap", "contact_arm", "contact_force", "contact_power")
+    return members(point, "contact_gap", "contact_arm", "contact_force", "moded_force", "contact_power")
 
 
 @cache
 def obstacle_functions(law: str, lane: Lane) -> dict:
     """The functions of `point_sdf.py` with a law."""
     point = contact_functions(law, lane)
-    forces = {name: point[name] for name in ("contact_arm", "contact_force")}
+    forces = {name: point[name] for name in ("contact_arm", "moded_force")}
     touch = specialize(point_sdf, lane, **forces)
-    return members(touch, "solid_touch", "obstacle_touch", "obstacle_power")
+    return members(touch, "solid_touch", "obstacle_touch", "obstacle_gap", "obstacle_power")

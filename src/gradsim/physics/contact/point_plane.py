@@ -7,6 +7,13 @@
 
 The friction is clamped as a vector, so it is isotropic, and it is linear, hence smooth, through u_t = 0 (the paper's
 formula read per axis is up to √2 too strong). f_n is the law in `hunt_crossley.py` or `kelvin_voigt.py`.
+
+Where steps end at touch and release (`rigid/event_kernels.py`), each contact has a mode for the whole of a step:
+
+    off 0: no force     held 1: f, and -f(-gap) where gap > 0     plain 2: f
+
+A law with `ODD = True` has f_n(-gap, rate) = -f_n(gap, rate) for its continuation past touch. Then the force of a step with
+modes 0 and 1 is smooth, also where a stage of the step lies a little beyond a touch or release.
 """
 
 from typing import TYPE_CHECKING
@@ -52,26 +59,25 @@ def contact_force(
 
 
 @wp.func(inline=True)
-def contact_power(
-    x: Vec3,
-    q: Quat,
-    v: Vec3,
-    w: Vec3,
-    point: Vec3,
-    radius: Real,
-    normal: Vec3,
-    height: Real,
-    stiffness: Real,
-    damping: Real,
-    friction_stiffness: Real,
+def moded_force(
+    mode: Real, gap: Real, u: Vec3, normal: Vec3, stiffness: Real, damping: Real, friction_stiffness: Real,
     friction: Real,
-    force_probe: Vec3,
-    torque_probe: Vec3,
-) -> Real:
+) -> Vec3:  # fmt: skip
+    inside = less(gap, zero(0))
+    depth = where(inside, gap, neg(gap))
+    f = contact_force(depth, u, normal, stiffness, damping, friction_stiffness, friction)
+    return f * where(inside, min(mode, spread(Scalar(1.0))), mode * (mode - 2.0))
+
+
+@wp.func(inline=True)
+def contact_power(
+    x: Vec3, q: Quat, v: Vec3, w: Vec3, point: Vec3, radius: Real, normal: Vec3, height: Real, stiffness: Real,
+    damping: Real, friction_stiffness: Real, friction: Real, mode: Real, force_probe: Vec3, torque_probe: Vec3,
+) -> Real:  # fmt: skip
     """Virtual power of the contact; its gradient is the adjoint of force and torque."""
     gap = contact_gap(x, q, point, radius, normal, height)
     r = contact_arm(q, point, radius, normal)
-    f = contact_force(gap, v + cross(w, r), normal, stiffness, damping, friction_stiffness, friction)
+    f = moded_force(mode, gap, v + cross(w, r), normal, stiffness, damping, friction_stiffness, friction)
     return dot(f, force_probe + cross(torque_probe, r))
 
 

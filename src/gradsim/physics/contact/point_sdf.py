@@ -21,7 +21,7 @@ from torch.nn.functional import one_hot
 from gradsim.engine.lanes import *
 
 if TYPE_CHECKING:  # bound by `specialize`
-    from gradsim.physics.contact.point_plane import contact_arm, contact_force
+    from gradsim.physics.contact.point_plane import contact_arm, moded_force
 
 
 @wp.func(inline=True)
@@ -67,15 +67,24 @@ def obstacle_touch(
 
 
 @wp.func(inline=True)
+def obstacle_gap(
+    x: Vec3, q: Quat, point: Vec3, radius: Real, centre: Vec3, a0: Vec3, a1: Vec3, a2: Vec3,
+    h0: Real, h1: Real, h2: Real, rounding: Real,
+) -> Real:  # fmt: skip
+    gap, _n = solid_touch(x + rotate(q, point) - centre, radius, a0, a1, a2, h0, h1, h2, rounding)
+    return gap
+
+
+@wp.func(inline=True)
 def obstacle_power(
     x: Vec3, q: Quat, v: Vec3, w: Vec3, point: Vec3, radius: Real, centre: Vec3, a0: Vec3, a1: Vec3, a2: Vec3,
     h0: Real, h1: Real, h2: Real, rounding: Real, stiffness: Real, damping: Real, friction_stiffness: Real,
-    friction: Real, force_probe: Vec3, torque_probe: Vec3,
+    friction: Real, mode: Real, force_probe: Vec3, torque_probe: Vec3,
 ) -> Real:  # fmt: skip
     """Virtual power of the contact; its gradient is the adjoint of force and torque."""
     gap, n = obstacle_touch(x, q, point, radius, centre, a0, a1, a2, h0, h1, h2, rounding)
     r = contact_arm(q, point, radius, n)
-    f = contact_force(gap, v + cross(w, r), n, stiffness, damping, friction_stiffness, friction)
+    f = moded_force(mode, gap, v + cross(w, r), n, stiffness, damping, friction_stiffness, friction)
     return dot(f, force_probe + cross(torque_probe, r))
 
 
@@ -98,4 +107,11 @@ def direction(local: Tensor, half: Tensor) -> Tensor:
     return select(local < 0, -length, length)
 
 
-__all__ = ["direction", "distance", "obstacle_power", "obstacle_touch", "solid_touch"]
+__all__ = [
+    "direction",
+    "distance",
+    "obstacle_gap",
+    "obstacle_power",
+    "obstacle_touch",
+    "solid_touch",
+]

@@ -1,8 +1,8 @@
 """Rollout of one rigid body per world, a template for `engine.lanes`.
 
 Left open: the wrench (`rigid/wrench_kernels.py`), `advance` and `advance_adjoint` of an integrator
-(`rigid/semi_implicit_kernels.py`, `rigid/rk4_kernels.py`), and what makes one step of several (`rigid/stride_kernels.py`).
-The step h is a number of each world and frame interval, so that the clock has derivatives too.
+(`rigid/semi_implicit_kernels.py`, `rigid/rk4_kernels.py`). The step h is a number of each world and frame interval, so that
+the clock has derivatives too. Steps that end at touch and release are in `rigid/event_rollout_kernels.py`.
 """
 
 from typing import TYPE_CHECKING
@@ -14,7 +14,6 @@ from gradsim.engine.rollout_kernels import forward_sweep, reverse_sweep
 
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.rigid.semi_implicit_kernels import advance, advance_adjoint, all_step_powers
-    from gradsim.physics.rigid.stride_kernels import length, near_surfaces
     from gradsim.physics.rigid.wrench_kernels import Parameters, all_wrench_powers
 
 
@@ -36,16 +35,7 @@ class Adjoint:
 
 @wp.func
 def step(p: Parameters, t: Trajectory, source: int, target: int, row: int, interval: int, i: int):
-    k = row % p.stride
-    near = near_at(p, t, source - k, row, interval, i)
-    x = t.x[i, source]
-    q = t.q[i, source]
-    v = t.v[i, source]
-    l = t.l[i, source]
-    if k == 0 or any_lane(near):
-        x, q, v, l = advance(p, row, length(p, near, k, p.step[i, interval]), i, x, q, v, l)
-        if k > 0:
-            q = where(near, q, t.q[i, source])  # a step of length 0 would normalize it again
+    x, q, v, l = advance(p, row, p.step[i, interval], i, t.x[i, source], t.q[i, source], t.v[i, source], t.l[i, source])
     t.x[i, target] = x
     t.q[i, target] = q
     t.v[i, target] = v
@@ -58,28 +48,12 @@ def frame_steps(p: Parameters, t: Trajectory, frame: int, substeps: int, i: int)
     q = t.q[i, frame]
     v = t.v[i, frame]
     l = t.l[i, frame]
-    h = p.step[i, frame]
-    for b in range(substeps // p.stride):
-        first = frame * substeps + b * p.stride
-        near = near_surfaces(p, first, h, i, x, v, l)
-        count = p.stride
-        if not any_lane(near):
-            count = 1
-        for k in range(count):
-            before = q
-            x, q, v, l = advance(p, first + k, length(p, near, k, h), i, x, q, v, l)
-            if k > 0:
-                q = where(near, q, before)
+    for k in range(substeps):
+        x, q, v, l = advance(p, frame * substeps + k, p.step[i, frame], i, x, q, v, l)
     t.x[i, frame + 1] = x
     t.q[i, frame + 1] = q
     t.v[i, frame + 1] = v
     t.l[i, frame + 1] = l
-
-
-@wp.func
-def near_at(p: Parameters, t: Trajectory, start: int, row: int, interval: int, i: int):
-    """`near_surfaces` of the stride that has step `row`; it begins at state `start` of the trajectory."""
-    return near_surfaces(p, row - row % p.stride, p.step[i, interval], i, t.x[i, start], t.v[i, start], t.l[i, start])
 
 
 forward = forward_sweep(__name__, Parameters, Trajectory, step, frame_steps=frame_steps)
@@ -108,21 +82,15 @@ if not DUAL:
         _after = wp.grad(same)(
             zero(0)
         )  # Warp declares functions with a wp.grad after all others, those which call them not
-        k = row % p.stride
-        near = near_at(p, t, source - k, row, interval, i)
-        if k == 0 or any_lane(near):
-            h = length(p, near, k, p.step[i, interval])
-            ax, aq, av, al, ah = advance_adjoint(
-                p, grad, row, h, i, t.x[i, source], t.q[i, source], t.v[i, source], t.l[i, source],
-                adjoint.x[i], adjoint.q[i], adjoint.v[i], adjoint.l[i],
-            )  # fmt: skip
-            if k > 0:
-                aq = where(near, aq, adjoint.q[i])
-            adjoint.x[i] = ax
-            adjoint.q[i] = aq
-            adjoint.v[i] = av
-            adjoint.l[i] = al
-            grad.step[i, interval] = grad.step[i, interval] + length(p, near, k, ah)
+        ax, aq, av, al, ah = advance_adjoint(
+            p, grad, row, p.step[i, interval], i, t.x[i, source], t.q[i, source], t.v[i, source], t.l[i, source],
+            adjoint.x[i], adjoint.q[i], adjoint.v[i], adjoint.l[i],
+        )  # fmt: skip
+        adjoint.x[i] = ax
+        adjoint.q[i] = aq
+        adjoint.v[i] = av
+        adjoint.l[i] = al
+        grad.step[i, interval] = grad.step[i, interval] + ah
 
     @wp.func
     def same(a: Real) -> Real:

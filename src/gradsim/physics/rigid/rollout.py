@@ -19,11 +19,21 @@ from gradsim.engine.lanes import Lane, members, native_width, specialize
 from gradsim.engine.launch import replay, struct_of
 from gradsim.engine.layout import SHAPES, Layout
 from gradsim.engine.operation import operation
-from gradsim.physics.contact.laws import contact_functions, obstacle_functions
+from gradsim.physics.contact.laws import contact_functions, obstacle_functions, odd
 
 if TYPE_CHECKING:
-    from gradsim.physics.rigid import kernels, rk4_kernels, semi_implicit_kernels, stride_kernels, wrench_kernels
+    from gradsim.physics.rigid import (
+        event_kernels,
+        event_rollout_kernels,
+        kernels,
+        rk4_kernels,
+        semi_implicit_kernels,
+        stride_kernels,
+        wrench_kernels,
+    )
 else:
+    event_kernels = "gradsim.physics.rigid.event_kernels"
+    event_rollout_kernels = "gradsim.physics.rigid.event_rollout_kernels"
     rk4_kernels = "gradsim.physics.rigid.rk4_kernels"
     semi_implicit_kernels = "gradsim.physics.rigid.semi_implicit_kernels"
     stride_kernels = "gradsim.physics.rigid.stride_kernels"
@@ -31,6 +41,7 @@ else:
     kernels = "gradsim.physics.rigid.kernels"
 
 STATE = {"x": "Vec3", "q": "Quat", "v": "Vec3", "l": "Vec3"}
+ROW = dict.fromkeys(("rest", "budget", "length", "event", "plain"), "Real")  # see `rigid/event_rollout_kernels.py`
 PARAMETERS = {
     "mass": "Real",
     "inertia_inverse": "Mat3",
@@ -58,8 +69,10 @@ INTEGRATORS = {"semi-implicit": semi_implicit_kernels, "rk4": rk4_kernels}
 WRENCH = ("Parameters", "wrench", "spin", "exponential", "normalized", "apply_impulses")
 WRENCH_ADJOINT = ("wrench_adjoint", "contact_adjoint", "impulses_adjoint", "spin_power", "all_wrench_powers")
 CONTACT = ("stiffness", "damping", "friction_stiffness", "friction")
-STRIDES = 8, 24  # fewest and most strides of a frame interval of at least `MERGED` steps
-MERGED = 32
+STRIDES = 24  # most strides of a frame interval
+STRIDE = 8  # fewest steps of one, where there are several
+LEAST = 4  # steps of a frame interval from which on steps end at touch and release
+MOST_EVENTS = 4, 8  # touches and releases in a stride at which steps end, where a frame has several strides, or one
 
 
 @dataclass(frozen=True)
@@ -83,6 +96,7 @@ class RigidRollout:
         segment: Frames between two checkpoints of the backward pass.
         width: Worlds in one register; None takes the widest of the CPU, 1 elsewhere.
         strides: Whether rk4 takes steps together in free flight, see `rigid/stride_kernels.py`.
+        events: Whether steps of rk4 end at touch and release, see `rigid/event_rollout_kernels.py`.
     """
 
     frames: int
@@ -94,6 +108,7 @@ class RigidRollout:
     segment: int = 1
     width: int | None = None
     strides: bool = True
+    events: bool = True
     run: Callable[..., list[Tensor]] = field(init=False, compare=False)
 
     def __post_init__(self):
@@ -121,15 +136,20 @@ class RigidRollout:
         zeros = lambda kind, *items: layout.zeros(kind, worlds, items, device)
         pack = lambda ys: {name: layout.pack(kind, y) for (name, kind), y in zip(STATE.items(), ys, strict=True)}
         frames, frame_adjoints = struct_of(code.Trajectory, pack(outputs)), struct_of(code.Trajectory, pack(adjoints))
-        steps = frames
-        if self.substeps > 1:
-            count = max(1, min(self.segment, self.frames - 1)) * self.substeps + 1
-            steps = struct_of(code.Trajectory, {name: zeros(kind, count) for name, kind in STATE.items()})
-        start = struct_of(code.Adjoint, {name: zeros(kind) for name, kind in STATE.items()})
+        steps, rows, moded = frames, self._rows(inputs), self._moded(inputs)
+        states, more = (STATE | ROW, {"rest": zeros("Real")}) if moded else (STATE, {})
+        if rows > 1:
+            count = max(1, min(self.segment, self.frames - 1)) * rows + 1
+            steps = struct_of(code.Trajectory, {name: zeros(kind, count) for name, kind in states.items()})
         parameters, names = self._parameters(code, layout, inputs, None), self._names(inputs)
-        like = {name: zeros(PARAMETERS[name], *getattr(parameters, name).shape[1:]) for name in names}
+        like, unused = (
+            {name: zeros(PARAMETERS[name], *getattr(parameters, name).shape[1:]) for name in names} for _ in range(2)
+        )
+        if moded:
+            more["unused"] = struct_of(code.Parameters, unused)
+        start = struct_of(code.Adjoint, {name: zeros(kind) for name, kind in STATE.items()} | more)
         gradient = struct_of(code.Parameters, like)
-        args = [parameters, self.substeps, self.segment, 0, self.frames - 1]
+        args = [parameters, rows, self.segment, 0, self.frames - 1]
         args += [frames, steps, frame_adjoints, start, gradient]
         replay(code.backward, layout.packs(worlds), args, str(device))
         results = {name: layout.unpack(kind, getattr(start, name), worlds)[0] for name, kind in STATE.items()}
@@ -150,7 +170,7 @@ class RigidRollout:
             layout.fill(start, kind, inputs[k], tangents[k] if tangents else None)
             layout.memory(state)[:, 0] = layout.memory(start)
             states[name] = state
-        args = [parameters, self.substeps, 0, self.frames - 1, _struct(code.Trajectory, states)]
+        args = [parameters, self._rows(inputs), 0, self.frames - 1, _struct(code.Trajectory, states)]
         replay(code.forward, layout.packs(worlds), args, str(device))
         return [layout.unpack(kind, states[name], worlds) for name, kind in STATE.items()]
 
@@ -170,23 +190,49 @@ class RigidRollout:
             arrays[name] = _reused(layout, name, PARAMETERS[name], layout.packs(len(x)), items, x.device)
             layout.fill(arrays[name], PARAMETERS[name], x, t)
         schedule = push_schedule(self, layout, inputs[0].device)
-        stride = self._stride(inputs)
-        if stride > 1:
-            reach = torch.linalg.vector_norm(inputs[places.index("points")], dim=-1) + inputs[places.index("radius")]
-            arrays["reach"] = _reused(layout, "reach", "Real", layout.packs(len(reach)), (), reach.device)
-            layout.fill(arrays["reach"], "Real", reach.detach().amax(1), None)
-            arrays["quiet"] = quiet_strides(self, layout, stride, reach.device)
-        parameters = _struct(code.Parameters, arrays | dict(zip(SCHEDULE, schedule, strict=True)))
-        parameters.stride = stride
+        arrays |= dict(zip(SCHEDULE, schedule, strict=True))
+        return (
+            self._moded_parameters(code, layout, inputs, arrays)
+            if self._moded(inputs)
+            else _struct(code.Parameters, arrays)
+        )
+
+    def _moded_parameters(self, code, layout: Layout, inputs, arrays: dict):
+        """With those of steps that end at touch and release."""
+        points, radius, stiffness = (inputs[list(INPUTS).index(name)] for name in ("points", "radius", "stiffness"))
+        packs, device = layout.packs(len(points)), points.device
+        reach = (torch.linalg.vector_norm(points, dim=-1) + radius).detach().amax(1)
+        contacts = (stiffness.shape[1] * points.shape[1],)
+        for name, items in (("reach", ()), ("mode", contacts)):
+            arrays[name] = _reused(layout, name, "Real", packs, items, device)
+        layout.fill(arrays["reach"], "Real", reach, None)
+        stride = self._stride
+        arrays["quiet"] = quiet_strides(self, layout, stride, device)
+        parameters = _struct(code.Parameters, arrays)
+        parameters.stride, parameters.spare, parameters.flight = stride, self._events + 1, int(self.strides)
+        single = inputs[0].dtype == torch.float32  # there the place of a touch is rounding
+        parameters.events = self._events if self.events and odd(self.law) and not single else 0
         return parameters
 
-    def _stride(self, inputs: Sequence[Tensor]) -> int:
-        """Number of steps that are merged in free flight."""
+    def _moded(self, inputs: Sequence[Tensor]) -> bool:
+        """True if contacts have modes, and steps end at touch and release or are merged in free flight."""
         stiffness, points = (inputs[list(INPUTS).index(name)] for name in ("stiffness", "points"))
         touching = stiffness.shape[1] * points.shape[1] > 0
-        return (
-            self.substeps // strides_of(self.substeps) if self.strides and self.integrator == "rk4" and touching else 1
-        )
+        return self.integrator == "rk4" and touching and self.substeps >= LEAST and (self.strides or self.events)
+
+    @property
+    def _stride(self) -> int:
+        """Steps of a stride."""
+        return self.substeps // strides_of(self.substeps)
+
+    @property
+    def _events(self) -> int:
+        return MOST_EVENTS[self._stride == self.substeps]
+
+    def _rows(self, inputs: Sequence[Tensor]) -> int:
+        """Rows of a frame interval: its steps, and those that events may add."""
+        strides = strides_of(self.substeps)
+        return strides * (self._stride + self._events + 1) if self._moded(inputs) else self.substeps
 
     def _check(self, inputs: Sequence[Tensor]) -> None:
         """The kernel reads by these counts, so they have to agree."""
@@ -218,14 +264,12 @@ class RigidRollout:
         like = inputs[0]
         dtype = str(like.dtype).removeprefix("torch.")
         width = self.width or (native_width(dtype) if like.device.type == "cpu" else 1)
-        return _code(Lane(dtype, width, dual), self.law, self.integrator, _obstacles(inputs) > 0)
+        return _code(Lane(dtype, width, dual), self.law, self.integrator, _obstacles(inputs) > 0, self._moded(inputs))
 
 
 def strides_of(substeps: int) -> int:
-    """Strides of a frame interval of `substeps` steps, see `rigid/stride_kernels.py`: as many as steps where none are merged."""
-    fewest, most = STRIDES
-    counts = [n for n in range(fewest, most + 1) if substeps % n == 0]
-    return counts[-1] if substeps >= MERGED and counts else substeps
+    """Strides of a frame interval of `substeps` steps, see `rigid/event_rollout_kernels.py`."""
+    return max(n for n in range(1, STRIDES + 1) if substeps % n == 0 and (n == 1 or substeps >= n * STRIDE))
 
 
 @lru_cache(maxsize=64)
@@ -283,39 +327,57 @@ def _obstacles(inputs: Sequence[Tensor]) -> int:
 
 
 @cache
-def wrench_code(lane: Lane, law: str, obstacles: bool) -> ModuleType:
-    """`rigid/wrench_kernels.py` with this contact law."""
+def wrench_code(lane: Lane, law: str, obstacles: bool, modes: bool = False) -> ModuleType:
+    """`rigid/wrench_kernels.py` with this contact law; with a mode of each contact, or without."""
     functions = dict(contact_functions(law, lane))
     if obstacles:
         shapes = obstacle_functions(law, lane)
-        functions |= {name: shapes[name] for name in ("obstacle_touch", "obstacle_power")}
-    return specialize(wrench_kernels, lane, OBSTACLES=obstacles, **functions)
+        functions |= {name: shapes[name] for name in ("obstacle_gap", "obstacle_touch", "obstacle_power")}
+    return specialize(wrench_kernels, lane, OBSTACLES=obstacles, MODES=modes, **functions)
 
 
 @cache
-def stride_code(lane: Lane, law: str, obstacles: bool) -> ModuleType:
-    """`rigid/stride_kernels.py`."""
-    wrench = wrench_code(lane, law, obstacles)
-    functions = members(wrench, "Parameters")
-    if obstacles:
-        functions["obstacle_touch"] = obstacle_functions(law, lane)["obstacle_touch"]
-    return specialize(stride_kernels, lane, OBSTACLES=obstacles, **functions, KEY=wrench.__name__)
-
-
-@cache
-def integrator_code(lane: Lane, law: str, integrator: str, obstacles: bool) -> ModuleType:
+def integrator_code(lane: Lane, law: str, integrator: str, obstacles: bool, modes: bool = False) -> ModuleType:
     """Steps of one body."""
-    wrench = wrench_code(lane, law, obstacles)
+    wrench = wrench_code(lane, law, obstacles, modes)
     names = () if lane.dual else WRENCH_ADJOINT
     steps = INTEGRATORS[integrator]
     return specialize(steps, lane, **members(wrench, *WRENCH, *names), KEY=wrench.__name__)
 
 
 @cache
-def _code(lane: Lane, law: str, integrator: str, obstacles: bool):
-    wrench, steps = wrench_code(lane, law, obstacles), integrator_code(lane, law, integrator, obstacles)
+def event_code(lane: Lane, law: str, obstacles: bool) -> dict:
+    """Functions that `rigid/event_rollout_kernels.py` leaves open, but for those of steps."""
+    wrench, steps = (
+        f(lane, law, *more, obstacles, True) for f, more in ((wrench_code, ()), (integrator_code, ("rk4",)))
+    )
+    shapes = obstacle_functions(law, lane) if obstacles else {}
+    touch = {name: shapes[name] for name in ("obstacle_gap", "obstacle_touch") if obstacles}
+    parts = members(wrench, "Parameters", "spin", "surface_gap") | touch
+    events = specialize(event_kernels, lane, OBSTACLES=obstacles, **parts, KEY=steps.__name__)
+    names = (
+        "cubic_root",
+        "is_contact",
+        "least_margin",
+        "margin_at",
+        "margin_rate",
+        "newton_step",
+        "rounding",
+        "set_modes",
+    )
+    far = {name: parts[name] for name in ("Parameters", "obstacle_gap") if name in parts}
+    strides = specialize(stride_kernels, lane, OBSTACLES=obstacles, **far, KEY=wrench.__name__)
+    gaps = {"contact_gap": contact_functions(law, lane)["contact_gap"]}
+    gaps |= {"obstacle_gap": touch["obstacle_gap"]} if obstacles else {}
+    return members(events, *names) | members(strides, "may_touch") | gaps
+
+
+@cache
+def _code(lane: Lane, law: str, integrator: str, obstacles: bool, modes: bool):
+    wrench, steps = wrench_code(lane, law, obstacles, modes), integrator_code(lane, law, integrator, obstacles, modes)
     bound = members(wrench, "Parameters", *(() if lane.dual else ("all_wrench_powers",)))
-    bound |= members(stride_code(lane, law, obstacles), "near_surfaces", "length")
     bound |= members(steps, "advance", *(() if lane.dual else ("advance_adjoint", "all_step_powers")))
-    code = specialize(kernels, lane, **bound, KEY=steps.__name__)
+    if modes:
+        bound |= event_code(lane, law, obstacles) | {"OBSTACLES": obstacles}
+    code = specialize(event_rollout_kernels if modes else kernels, lane, **bound, KEY=steps.__name__)
     return code, Layout(lane)

@@ -1,10 +1,9 @@
-"""Which steps of a rigid body can be one: those of a stride in which it touches nothing, a template for `engine.lanes`.
+"""Long steps of a rigid body that touches nothing until the end of its stride, a template for `engine.lanes`.
 
 Contact needs short steps, and free flight does not: rk4 moves a centre of mass in a parabola at any step, and turns a body
-through the angle ωH to (ωH/2)⁵/120. So where a world is too far from all grounds and obstacles to meet one within a stride
-of p.stride steps, gets no push in it, and turns by less than `TURN`, its first step is as long as the stride and the others
-have length 0. What a world does depends on its own state alone, not on the other lanes of its pack; a pack in which all
-worlds fly takes one step. Left open: what `rigid/wrench_kernels.py` has.
+through the angle ωH to (ωH/2)⁵/120. So a world that is too far from all grounds and obstacles to meet one within the rest H
+of its stride, and turns by less than `TURN` in it, takes one step to its end. What a world does depends on its own state
+alone, not on the other lanes of its pack. Left open: what `rigid/wrench_kernels.py` has.
 """
 
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ import warp as wp
 from gradsim.engine.lanes import *
 
 if TYPE_CHECKING:  # bound by `specialize`
-    from gradsim.physics.contact.point_sdf import obstacle_touch
+    from gradsim.physics.contact.point_sdf import obstacle_gap
     from gradsim.physics.rigid.wrench_kernels import Parameters
 
 OBSTACLES = globals().get("OBSTACLES", False)
@@ -22,34 +21,21 @@ TURN = wp.constant(0.03)  # largest angle of a long step [rad]: off by 6e-12 rad
 
 
 @wp.func
-def near_surfaces(p: Parameters, row: int, h: Real, i: int, x: Vec3, v: Vec3, l: Vec3):
-    """Worlds that need all steps of length h of the stride that begins with step `row`."""
-    near = less(zero(0), spread(Scalar(1.0)))
-    if p.stride > 1 and p.quiet[row // p.stride] != 0:
-        time = h * spread(Scalar(p.stride))
-        inverse = p.inertia_inverse[i]
-        turn = dot(l, l) * ddot(inverse, inverse) * time * time  # |I⁻¹|² of Frobenius is the larger one
-        g = p.gravity[i]
-        way = time * (sqrt(dot(v, v)) + time * sqrt(dot(g, g)) * 0.5)
-        room = way * 2.0
-        for k in range(p.normal.shape[1]):
-            room = min(room, dot(x, p.normal[i, k]) - p.height[i, k] - p.reach[i])
-        if OBSTACLES:
-            for o in range(p.centre.shape[1]):
-                gap, _n = obstacle_touch(
-                    x, quat(zero3(0), spread(Scalar(1.0))), zero3(0), p.reach[i], p.centre[i, o], p.axis[i, o, 0],
-                    p.axis[i, o, 1], p.axis[i, o, 2], p.half[i, o, 0], p.half[i, o, 1], p.half[i, o, 2], p.rounding[i, o],
-                )  # fmt: skip
-                room = min(room, gap)
-        limit = spread(Scalar(TURN * TURN))
-        near = less(where(less(turn, limit), room, spread(Scalar(-1.0))), way * 1.001)
-    return near
-
-
-@wp.func
-def length(p: Parameters, near: Mask, k: int, h: Real):
-    """Time step k of a stride: h for worlds that need all steps; for others that of the stride, then 0."""
-    whole = h * spread(Scalar(p.stride))
-    if k > 0:
-        whole = zero(0)
-    return where(near, h, whole)
+def may_touch(p: Parameters, time: Real, i: int, x: Vec3, v: Vec3, l: Vec3):
+    """Worlds that may meet something within a time [s], or turn by too much."""
+    inverse = p.inertia_inverse[i]
+    turn = dot(l, l) * ddot(inverse, inverse) * time * time  # |I⁻¹|² of Frobenius is the larger one
+    g = p.gravity[i]
+    way = time * (sqrt(dot(v, v)) + time * sqrt(dot(g, g)) * 0.5)
+    room = way * 2.0
+    for k in range(p.normal.shape[1]):
+        room = min(room, dot(x, p.normal[i, k]) - p.height[i, k] - p.reach[i])
+    if OBSTACLES:
+        for o in range(p.centre.shape[1]):
+            gap = obstacle_gap(
+                x, quat(zero3(0), spread(Scalar(1.0))), zero3(0), p.reach[i], p.centre[i, o], p.axis[i, o, 0],
+                p.axis[i, o, 1], p.axis[i, o, 2], p.half[i, o, 0], p.half[i, o, 1], p.half[i, o, 2], p.rounding[i, o],
+            )  # fmt: skip
+            room = min(room, gap)
+    limit = spread(Scalar(TURN * TURN))
+    return less(where(less(turn, limit), room, spread(Scalar(-1.0))), way * 1.001)

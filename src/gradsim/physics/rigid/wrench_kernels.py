@@ -17,10 +17,11 @@ import warp as wp
 from gradsim.engine.lanes import *
 
 if TYPE_CHECKING:  # bound by `specialize`
-    from gradsim.physics.contact.point_plane import contact_arm, contact_force, contact_gap, contact_power
-    from gradsim.physics.contact.point_sdf import obstacle_power, obstacle_touch
+    from gradsim.physics.contact.point_plane import contact_arm, contact_gap, contact_power, moded_force
+    from gradsim.physics.contact.point_sdf import obstacle_gap, obstacle_power, obstacle_touch
 
 OBSTACLES = globals().get("OBSTACLES", False)  # whether there are any besides planes
+MODES = globals().get("MODES", False)  # whether each contact has a mode for the whole of a step, see `event_kernels.py`
 
 
 @wp.struct
@@ -41,9 +42,14 @@ class Parameters:
     window_fraction: wp.array2d[Scalar]  # of each push that falls into each step (steps, pushes)
     impulse_step: wp.array[int]  # step before which each push acts at once, -1: it has a window
     step: wp.array2d[Real]  # h in each frame interval [s]
-    stride: int  # steps that are one where nothing can touch, see `rigid/stride_kernels.py`; 1: none are
-    reach: wp.array[Real]  # of the contact points from the centre of mass [m]
-    quiet: wp.array[int]  # 1 for each stride of the rollout into which no push falls
+    if MODES:
+        stride: int  # steps of a stride, see `rigid/event_kernels.py`
+        spare: int  # further rows of a stride, for the steps that events add
+        events: int  # most touches and releases in a stride at which steps end
+        flight: int  # 1 if the steps of a stride are one where nothing can touch
+        reach: wp.array[Real]  # of the contact points from the centre of mass [m]
+        quiet: wp.array[int]  # 1 for each stride of the rollout into which no push falls
+        mode: wp.array2d[Real]  # workspace: of each surface and point, see `contact/point_plane.py`
     if OBSTACLES:
         centre: wp.array2d[Vec3]  # of each obstacle [m]
         axis: wp.array3d[Vec3]  # its three axes, unit vectors
@@ -100,6 +106,44 @@ def apply_impulses(p: Parameters, row: int, i: int, q: Quat, v: Vec3, l: Vec3):
     return vs, ls
 
 
+@wp.func(inline=True)
+def surface_gap(p: Parameters, i: int, g: int, j: int, x: Vec3, q: Quat):
+    """Gap [m] of point j and surface g: a ground, or an obstacle after these."""
+    if OBSTACLES:
+        o = g - p.normal.shape[1]
+        if o >= 0:
+            return obstacle_gap(
+                x, q, p.points[i, j], p.radius[i, j], p.centre[i, o], p.axis[i, o, 0], p.axis[i, o, 1],
+                p.axis[i, o, 2], p.half[i, o, 0], p.half[i, o, 1], p.half[i, o, 2], p.rounding[i, o],
+            )  # fmt: skip
+    return contact_gap(x, q, p.points[i, j], p.radius[i, j], p.normal[i, g], p.height[i, g])
+
+
+if MODES:
+
+    @wp.func(inline=True)
+    def mode_of(p: Parameters, i: int, g: int, j: int):
+        return p.mode[i, g * p.points.shape[1] + j]
+
+    @wp.func(inline=True)
+    def touches(p: Parameters, i: int, g: int, j: int, x: Vec3, q: Quat) -> bool:
+        mode = mode_of(p, i, g, j)
+        if not any_lane(less(zero(0), mode)):
+            return False
+        plain = less(spread(Scalar(1.5)), mode)
+        return any_lane(less(zero(0), where(plain, neg(surface_gap(p, i, g, j, x, q)), mode)))
+
+else:
+
+    @wp.func(inline=True)
+    def mode_of(p: Parameters, i: int, g: int, j: int):
+        return spread(Scalar(2.0))
+
+    @wp.func(inline=True)
+    def touches(p: Parameters, i: int, g: int, j: int, x: Vec3, q: Quat) -> bool:
+        return any_lane(less(surface_gap(p, i, g, j, x, q), zero(0)))
+
+
 @wp.func
 def wrench_of_planes(p: Parameters, row: int, h: Real, i: int, x: Vec3, q: Quat, v: Vec3, w: Vec3):
     """Force on the body [N] and torque about its centre of mass [N m]; gravity is an acceleration, added later."""
@@ -113,11 +157,11 @@ def wrench_of_planes(p: Parameters, row: int, h: Real, i: int, x: Vec3, q: Quat,
     for g in range(p.normal.shape[1]):
         n = p.normal[i, g]
         for j in range(p.points.shape[1]):
-            gap = contact_gap(x, q, p.points[i, j], p.radius[i, j], n, p.height[i, g])
-            if any_lane(less(gap, zero(0))):
+            if touches(p, i, g, j, x, q):
                 r = contact_arm(q, p.points[i, j], p.radius[i, j], n)
-                contact = contact_force(
-                    gap,
+                contact = moded_force(
+                    mode_of(p, i, g, j),
+                    contact_gap(x, q, p.points[i, j], p.radius[i, j], n, p.height[i, g]),
                     v + cross(w, r),
                     n,
                     p.stiffness[i, g],
@@ -138,14 +182,14 @@ if OBSTACLES:
         for o in range(p.centre.shape[1]):
             g = p.normal.shape[1] + o
             for j in range(p.points.shape[1]):
-                gap, n = obstacle_touch(
-                    x, q, p.points[i, j], p.radius[i, j], p.centre[i, o], p.axis[i, o, 0], p.axis[i, o, 1],
-                    p.axis[i, o, 2], p.half[i, o, 0], p.half[i, o, 1], p.half[i, o, 2], p.rounding[i, o],
-                )  # fmt: skip
-                if any_lane(less(gap, zero(0))):
+                if touches(p, i, g, j, x, q):
+                    gap, n = obstacle_touch(
+                        x, q, p.points[i, j], p.radius[i, j], p.centre[i, o], p.axis[i, o, 0], p.axis[i, o, 1],
+                        p.axis[i, o, 2], p.half[i, o, 0], p.half[i, o, 1], p.half[i, o, 2], p.rounding[i, o],
+                    )  # fmt: skip
                     r = contact_arm(q, p.points[i, j], p.radius[i, j], n)
-                    contact = contact_force(
-                        gap, v + cross(w, r), n, p.stiffness[i, g], p.damping[i, g], p.friction_stiffness[i, g],
+                    contact = moded_force(
+                        mode_of(p, i, g, j), gap, v + cross(w, r), n, p.stiffness[i, g], p.damping[i, g], p.friction_stiffness[i, g],
                         p.friction[i, g],
                     )  # fmt: skip
                     f = f + contact
@@ -180,13 +224,12 @@ if not DUAL:
                 grad.impulse[i, k] = grad.impulse[i, k] + impulse_
                 grad.push_point[i, k] = grad.push_point[i, k] + point_
         for g in range(p.normal.shape[1]):
-            n = p.normal[i, g]
             for j in range(p.points.shape[1]):
-                gap = contact_gap(x, q, p.points[i, j], p.radius[i, j], n, p.height[i, g])
-                if any_lane(less(gap, zero(0))):
-                    x_, q_, v_, w_, point_, radius_, n_, h_, ke_, kd_, kf_, mu_, _f, _t = wp.grad(contact_power)(
-                        x, q, v, w, p.points[i, j], p.radius[i, j], n, p.height[i, g], p.stiffness[i, g],
-                        p.damping[i, g], p.friction_stiffness[i, g], p.friction[i, g], force_probe, torque_probe,
+                if touches(p, i, g, j, x, q):
+                    x_, q_, v_, w_, point_, radius_, n_, h_, ke_, kd_, kf_, mu_, _mode, _f, _t = wp.grad(contact_power)(
+                        x, q, v, w, p.points[i, j], p.radius[i, j], p.normal[i, g], p.height[i, g], p.stiffness[i, g],
+                        p.damping[i, g], p.friction_stiffness[i, g], p.friction[i, g], mode_of(p, i, g, j),
+                        force_probe, torque_probe,
                     )  # fmt: skip
                     ax = ax + x_
                     aq = aq + q_
@@ -213,19 +256,15 @@ if not DUAL:
             for o in range(p.centre.shape[1]):
                 g = p.normal.shape[1] + o
                 for j in range(p.points.shape[1]):
-                    gap, _n = obstacle_touch(
-                        x, q, p.points[i, j], p.radius[i, j], p.centre[i, o], p.axis[i, o, 0], p.axis[i, o, 1],
-                        p.axis[i, o, 2], p.half[i, o, 0], p.half[i, o, 1], p.half[i, o, 2], p.rounding[i, o],
-                    )  # fmt: skip
-                    if any_lane(less(gap, zero(0))):
+                    if touches(p, i, g, j, x, q):
                         (
                             x_, q_, v_, w_, point_, radius_, c_, a0_, a1_, a2_, h0_, h1_, h2_, s_, ke_, kd_, kf_, mu_,
-                            _f, _t,
+                            _mode, _f, _t,
                         ) = wp.grad(obstacle_power)(
                             x, q, v, w, p.points[i, j], p.radius[i, j], p.centre[i, o], p.axis[i, o, 0],
                             p.axis[i, o, 1], p.axis[i, o, 2], p.half[i, o, 0], p.half[i, o, 1], p.half[i, o, 2],
                             p.rounding[i, o], p.stiffness[i, g], p.damping[i, g], p.friction_stiffness[i, g],
-                            p.friction[i, g], force_probe, torque_probe,
+                            p.friction[i, g], mode_of(p, i, g, j), force_probe, torque_probe,
                         )  # fmt: skip
                         ax = ax + x_
                         aq = aq + q_
@@ -279,8 +318,8 @@ if not DUAL:
     @wp.func
     def all_wrench_powers(a: Vec3, b: Quat, m: Mat3, r: Real) -> Real:
         """For a kernel with a backward pass: Warp leaves adjoints of nested functions empty unless one reaches them."""
-        s = contact_power(a, b, a, a, a, r, a, r, r, r, r, r, a, a) + push_power(b, a, a, r, a, a)
+        s = contact_power(a, b, a, a, a, r, a, r, r, r, r, r, r, a, a) + push_power(b, a, a, r, a, a)
         s = s + spin_power(b, a, m, a) + impulse_power(b, a, a, r, a, a)
         if OBSTACLES:
-            s = s + obstacle_power(a, b, a, a, a, r, a, a, a, a, r, r, r, r, r, r, r, r, a, a)
+            s = s + obstacle_power(a, b, a, a, a, r, a, a, a, a, r, r, r, r, r, r, r, r, r, a, a)
         return s
