@@ -211,7 +211,9 @@ class RigidRollout:
         parameters = _struct(code.Parameters, arrays)
         parameters.stride, parameters.spare, parameters.flight = stride, self._events + 1, int(self.strides)
         single = inputs[0].dtype == torch.float32  # there the place of a touch is rounding
-        parameters.events = self._events if self.events and odd(self.law) and not single else 0
+        # the stride into which a push falls has plain contacts in all worlds, also in windows of a clip that do not feel it
+        located = self.events and odd(self.law) and not single and not self.windows
+        parameters.events = self._events if located else 0
         return parameters
 
     def _moded(self, inputs: Sequence[Tensor]) -> bool:
@@ -379,5 +381,6 @@ def _code(lane: Lane, law: str, integrator: str, obstacles: bool, modes: bool):
     bound |= members(steps, "advance", *(() if lane.dual else ("advance_adjoint", "all_step_powers")))
     if modes:
         bound |= event_code(lane, law, obstacles) | {"OBSTACLES": obstacles}
-    code = specialize(event_rollout_kernels if modes else kernels, lane, **bound, KEY=steps.__name__)
+    template = event_rollout_kernels if modes else kernels
+    code = specialize(template, lane, **bound, KEY=steps.__name__)
     return code, Layout(lane)
