@@ -18,7 +18,7 @@ wp.config.log_level = wp.LOG_WARNING  # otherwise one line for each module that 
 # the tests on a fresh clone is that of some two hundred modules.
 wp.config.cpu_compiler_flags = "-march=native"
 
-# Takes a quarter from the time of the compiler, and adds a hundredth to that of the tests: their kernels run for a fifth of it.
+# Takes a fifth from the time of the compiler, and adds a hundredth to that of the tests: their kernels run for a fifth of it.
 wp.config.optimization_level = 1
 
 LONGEST = (  # tests that begin before all others, so that no worker is left with one of them at the end
