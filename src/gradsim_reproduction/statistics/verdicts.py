@@ -120,6 +120,7 @@ RIGHT, WRONG = SAFE[2], SAFE[1]
 WORDS = {
     Status.OK: "identifiable",
     Status.UNIDENTIFIABLE: "open",
+    Status.UNCONVERGED: "unconverged",
     Status.MISMATCH: "mismatch",
     Status.FAILED: "failed",
 }

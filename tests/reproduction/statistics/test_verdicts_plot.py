@@ -3,6 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
+from gradsim.errors import Status
 from gradsim_reproduction.statistics.verdicts import draw
 
 RECORD = {"case": "mass", "expected": "ok", "status": "ok", "null": [], "right": True}
@@ -19,3 +20,9 @@ def test_a_picture_that_is_interrupted_leaves_the_last_one_as_it_was(tmp_path, m
     with pytest.raises(KeyboardInterrupt):
         draw(tmp_path, [RECORD])
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("verdicts.png", "the last one")]
+
+
+def test_every_status_of_a_fit_has_a_word_in_the_picture(tmp_path):
+    statuses = (Status.OK, Status.UNIDENTIFIABLE, Status.UNCONVERGED, Status.MISMATCH, Status.FAILED)
+    draw(tmp_path, [RECORD | {"status": str(status)} for status in statuses])
+    assert (tmp_path / "verdicts.png").stat().st_size > 0

@@ -4,8 +4,8 @@
 
 Contact cuts the likelihood of a long clip into valleys, some narrower than the error bars of its first frames, and two may
 explain the clip alike. So a cloud begins uniformly over the ranges, wherever the search ended, and frames come in one after
-the other (iterated batch importance sampling, Chopin 2002), as many at once as leave half of the cloud counting. Where a single frame leaves fewer, it comes in by a power φ that grows from 0 to 1 (sequential Monte Carlo, Del
-Moral et al. 2006),
+the other (iterated batch importance sampling, Chopin 2002), as many at once as leave half of the cloud counting. Where a
+single frame leaves fewer, it comes in by a power φ that grows from 0 to 1 (sequential Monte Carlo, Del Moral et al. 2006),
 
     χ²_φ = χ²_first + φ χ²_frame,
 

@@ -142,19 +142,18 @@ class RigidRollout:
             count = max(1, min(self.segment, self.frames - 1)) * rows + 1
             steps = struct_of(code.Trajectory, {name: zeros(kind, count) for name, kind in states.items()})
         parameters, names = self._parameters(code, layout, inputs, None), self._names(inputs)
-        like, unused = (
-            {name: zeros(PARAMETERS[name], *getattr(parameters, name).shape[1:]) for name in names} for _ in range(2)
-        )
+        like = lambda: {name: zeros(PARAMETERS[name], *getattr(parameters, name).shape[1:]) for name in names}
         if moded:
-            more["unused"] = struct_of(code.Parameters, unused)
+            more["unused"] = struct_of(code.Parameters, like())
         start = struct_of(code.Adjoint, {name: zeros(kind) for name, kind in STATE.items()} | more)
-        gradient = struct_of(code.Parameters, like)
+        sums = like()
+        gradient = struct_of(code.Parameters, sums)
         args = [parameters, rows, self.segment, 0, self.frames - 1]
         args += [frames, steps, frame_adjoints, start, gradient]
         replay(code.backward, layout.packs(worlds), args, str(device))
         results = {name: layout.unpack(kind, getattr(start, name), worlds)[0] for name, kind in STATE.items()}
         for name in names:
-            results[name] = layout.unpack(PARAMETERS[name], like[name], worlds)[0]
+            results[name] = layout.unpack(PARAMETERS[name], sums[name], worlds)[0]
         pairs = zip(INPUTS, inputs, strict=True)
         return [results[n].to(x.dtype) if n in results and x.numel() else torch.zeros_like(x) for n, x in pairs]
 
@@ -191,11 +190,9 @@ class RigidRollout:
             layout.fill(arrays[name], PARAMETERS[name], x, t)
         schedule = push_schedule(self, layout, inputs[0].device)
         arrays |= dict(zip(SCHEDULE, schedule, strict=True))
-        return (
-            self._moded_parameters(code, layout, inputs, arrays)
-            if self._moded(inputs)
-            else _struct(code.Parameters, arrays)
-        )
+        if self._moded(inputs):
+            return self._moded_parameters(code, layout, inputs, arrays)
+        return _struct(code.Parameters, arrays)
 
     def _moded_parameters(self, code, layout: Layout, inputs, arrays: dict):
         """With those of steps that end at touch and release."""
@@ -209,11 +206,8 @@ class RigidRollout:
         stride = self._stride
         arrays["quiet"] = quiet_strides(self, layout, stride, device)
         parameters = _struct(code.Parameters, arrays)
-        parameters.stride, parameters.spare, parameters.flight = stride, self._events + 1, int(self.strides)
-        single = inputs[0].dtype == torch.float32  # there the place of a touch is rounding
-        # the stride into which a push falls has plain contacts in all worlds, also in windows of a clip that do not feel it
-        located = self.events and odd(self.law) and not single and not self.windows
-        parameters.events = self._events if located else 0
+        parameters.stride, parameters.flight, events = stride, int(self.strides), self._events(inputs)
+        parameters.events, parameters.spare = events, events + 1
         return parameters
 
     def _moded(self, inputs: Sequence[Tensor]) -> bool:
@@ -227,14 +221,20 @@ class RigidRollout:
         """Steps of a stride."""
         return self.substeps // strides_of(self.substeps)
 
-    @property
-    def _events(self) -> int:
-        return MOST_EVENTS[self._stride == self.substeps]
+    def _events(self, inputs: Sequence[Tensor]) -> int:
+        """Most touches and releases in a stride at which steps end.
+
+        None in single precision, where the place of a touch is rounding, and of bodies that are pushed: the stride into which a
+        push falls has plain contacts in all worlds, also in windows of a clip that do not feel it.
+        """
+        single = inputs[0].dtype == torch.float32
+        located = self.events and odd(self.law) and not single and not self.windows
+        return MOST_EVENTS[self._stride == self.substeps] if located else 0
 
     def _rows(self, inputs: Sequence[Tensor]) -> int:
         """Rows of a frame interval: its steps, and those that events may add."""
         strides = strides_of(self.substeps)
-        return strides * (self._stride + self._events + 1) if self._moded(inputs) else self.substeps
+        return strides * (self._stride + self._events(inputs) + 1) if self._moded(inputs) else self.substeps
 
     def _check(self, inputs: Sequence[Tensor]) -> None:
         """The kernel reads by these counts, so they have to agree."""
@@ -350,11 +350,9 @@ def integrator_code(lane: Lane, law: str, integrator: str, obstacles: bool, mode
 @cache
 def event_code(lane: Lane, law: str, obstacles: bool) -> dict:
     """Functions that `rigid/event_rollout_kernels.py` leaves open, but for those of steps."""
-    wrench, steps = (
-        f(lane, law, *more, obstacles, True) for f, more in ((wrench_code, ()), (integrator_code, ("rk4",)))
-    )
+    wrench, steps = wrench_code(lane, law, obstacles, True), integrator_code(lane, law, "rk4", obstacles, True)
     shapes = obstacle_functions(law, lane) if obstacles else {}
-    touch = {name: shapes[name] for name in ("obstacle_gap", "obstacle_touch") if obstacles}
+    touch = {name: shapes[name] for name in ("obstacle_gap", "obstacle_touch") if name in shapes}
     parts = members(wrench, "Parameters", "spin", "surface_gap") | touch
     events = specialize(event_kernels, lane, OBSTACLES=obstacles, **parts, KEY=steps.__name__)
     names = (
@@ -369,8 +367,7 @@ def event_code(lane: Lane, law: str, obstacles: bool) -> dict:
     )
     far = {name: parts[name] for name in ("Parameters", "obstacle_gap") if name in parts}
     strides = specialize(stride_kernels, lane, OBSTACLES=obstacles, **far, KEY=wrench.__name__)
-    gaps = {"contact_gap": contact_functions(law, lane)["contact_gap"]}
-    gaps |= {"obstacle_gap": touch["obstacle_gap"]} if obstacles else {}
+    gaps = {name: f for name, f in (contact_functions(law, lane) | touch).items() if name.endswith("_gap")}
     return members(events, *names) | members(strides, "may_touch") | gaps
 
 
