@@ -1,18 +1,19 @@
 """Samples of posteriors whose moments or valleys are known."""
 
+import math
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from given_costs import CENTRE, COVARIANCE, Costs, gaussian, parabolas, problem
+from given_costs import CENTRE, COVARIANCE, PRECISION, Costs, gaussian, parabolas, problem
 
 from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.uncertainty import smc
 from gradsim.identification.uncertainty.importance import StudentMixture, systematic
 from gradsim.identification.uncertainty.smc import anneal
+from gradsim.identification.uncertainty.valleys import Valleys
 
 u = torch.full((4, 1), 0.25).double()
 NO_MIXTURE: Any = None
@@ -76,9 +77,8 @@ def test_two_valleys_that_part_on_the_way_are_both_led_to_the_end():
 
 def test_a_cloud_begins_with_all_of_the_ranges(monkeypatch):
     monkeypatch.setattr(smc, "anneal", lambda problem, cloud, axes, frames, rng: (cloud, frames))
-    clip: Any = SimpleNamespace(
-        space=SimpleNamespace(low=torch.tensor([2.0]).double(), high=torch.tensor([6.0]).double())
-    )
+    clip = problem(gaussian, n=1)
+    clip.space.low, clip.space.high = torch.tensor([2.0]).double(), torch.tensor([6.0]).double()
     begun, first = smc._explore(clip, torch.eye(1).double(), np.random.default_rng(0))
     # uniform in 2 … 6: the mean of 32 is known to 0.2
     assert first == 0 and begun.min() > 2 and begun.max() < 6 and begun.mean().item() == pytest.approx(4, abs=0.6)
@@ -104,8 +104,9 @@ def teeth(u, frames):
     return sum((2 * a * (torch.sin(a * u) - torch.sin(a * truth))).square().sum(1) for a in scale)
 
 
-def test_frames_that_come_in_one_by_one_lead_to_the_valley_of_all_of_them():
+def test_frames_that_come_in_one_by_one_lead_to_the_valley_of_all_of_them(monkeypatch):
     """Where all six come in at once, clouds end in teeth that the last frames have: χ² of 5 to 300."""
+    monkeypatch.setattr(smc, "MIN_ACCEPTANCE", 0.0)  # to the end
     clip: Any = Costs(*(lambda u, k=k: teeth(u, k) for k in range(1, 7)))
     clip.space.low, clip.space.high = torch.full((2,), -1.5).double(), torch.full((2,), 1.5).double()
     for seed in range(5):
@@ -114,12 +115,49 @@ def test_frames_that_come_in_one_by_one_lead_to_the_valley_of_all_of_them():
         assert anneal(clip, begun, torch.eye(2).double(), 0, rng).best_cost < 1
 
 
-def test_as_many_frames_come_in_at_once_as_leave_half_of_the_cloud():
+def test_a_cloud_that_moves_cannot_renew_keeps_to_the_frames_before():
+    """Teeth of the last frames are 1/3⁹ apart, and their steepness picks one: clouds led on end in teeth without the truth."""
+    clip: Any = Costs(*(lambda u, k=k: teeth(u, k) for k in range(1, 11)))
+    clip.space.low, clip.space.high = torch.full((2,), -1.5).double(), torch.full((2,), 1.5).double()
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        cloud = anneal(clip, torch.tensor(rng.uniform(-1.5, 1.5, (64, 2))), torch.eye(2).double(), 0, rng)
+        assert 0.3 < cloud.followed < 1 and cloud.holds(torch.tensor([0.4, -0.7]).double())
+
+
+def test_a_cloud_holds_what_999_of_1000_normal_clouds_hold():
+    """χ² of two degrees of freedom is below 13.8 in 99.9 %: 3.7 σ, along an axis that is 1e-6 as long as the other, too."""
+    rng = np.random.default_rng(18)
+    size = torch.tensor([1e-3, 1e3]).double()
+    cloud = smc.Cloud(problem(gaussian), size * torch.tensor(rng.standard_normal((4000, 2))), torch.eye(2), 1, 2, rng)
+    for k in range(2):
+        off = torch.zeros(2).double()
+        off[k] = size[k]
+        assert cloud.holds(3.4 * off) and not cloud.holds(4.0 * off)
+
+
+@pytest.mark.parametrize("followed, share", [(0.5, 1), (0.1, 1), (1.0, 0.3)])
+def test_samples_renewed_are_told_by_how_far_they_went(followed, share):
+    """Of samples that are drawn anew the mean square of their way is twice the variance: along every direction, the least counts."""
+    rng = np.random.default_rng(19)
+    before, after = (torch.tensor(rng.standard_normal((20_000, 2))) for _ in range(2))
+    stay = torch.tensor(rng.random((20_000, 1)) > followed)
+    turned = torch.tensor([[0.6, -0.8], [0.8, 0.6]]).double()
+    way = torch.where(stay, before, after)
+    way[:, 1] = before[:, 1] * math.sqrt(1 - share**2) + share * way[:, 1] if share < 1 else way[:, 1]
+    expected = followed if share == 1 else 1 - math.sqrt(1 - share**2)
+    cloud = smc.Cloud(problem(gaussian), way @ turned, torch.eye(2), 1, 2, rng)
+    assert cloud._renewed(before @ turned) == pytest.approx(expected, rel=0.15)  # the least of two, of 2 000 draws
+
+
+def test_as_many_frames_come_in_at_once_as_leave_half_of_the_cloud(monkeypatch):
     """Of a normal cloud a share of √(1 + 2s)/(1 + s) counts where s u² comes in: half at s = 6.46, and each frame adds 1/4."""
     clip: Any = Costs(*(lambda u, k=k: k * (u[:, 0] / 2) ** 2 for k in range(60)), n=1)
     normal = torch.special.ndtri((torch.arange(4000).double() + 0.5) / 4000)[:, None]
     cloud = smc.Cloud(clip, normal, torch.eye(1).double(), 1, 2, np.random.default_rng(0))
-    assert cloud.next_goal() == 1 + 25
+    monkeypatch.setattr(smc, "MAX_NEW_FRAMES", 100)
+    cloud.take_in()
+    assert cloud.goal == 1 + 25
 
 
 def test_a_direction_that_nothing_tells_is_filled_though_the_cloud_began_thin():
@@ -148,8 +186,10 @@ def bent(u):
     return u[:, 0] ** 2 + (100 * (u[:, 1] - u[:, 0] ** 2)) ** 2
 
 
-def test_a_narrow_valley_that_bends_is_sampled_along_its_whole_length():
+def test_a_narrow_valley_that_bends_is_sampled_along_its_whole_length(monkeypatch):
     """E u₀² = 1 and E u₁ = 1, exactly. Without Langevin steps differences leave the valley, and the cloud shrinks."""
+    monkeypatch.setattr(smc, "MIN_ACCEPTANCE", 0.0)  # to the end
+    monkeypatch.setattr(smc, "CLOUD_SIZE", (32, 32))
     rng = np.random.default_rng(9)
     u0, moments = torch.tensor(3 * rng.standard_normal((96, 1))), []
     begun = torch.cat([u0, u0**2 + 3 * torch.tensor(rng.standard_normal((96, 1)))], 1)
@@ -205,9 +245,10 @@ def test_explorations_that_disagree_make_error_bars_that_hold_the_truth():
 class GivenCloud:
     """A cloud that has met a point of some cost near u, and whose samples are about it."""
 
-    followed = 1.0
+    held = False
 
-    def __init__(self, u, best_cost, rng):
+    def __init__(self, u, best_cost, rng, followed=1.0):
+        self.followed = followed
         self.u, self.best = u + torch.tensor(rng.standard_normal((100, 2))), u
         self.best_cost = best_cost
         self.problem = problem(gaussian)
@@ -217,6 +258,9 @@ class GivenCloud:
 
     def meet(self, u, cost):
         self.best_cost = min(self.best_cost, cost.min().item())
+
+    def holds(self, u):
+        return self.held
 
     def restart(self, u):
         self.u = u
@@ -251,6 +295,37 @@ def test_more_clouds_are_drawn_until_one_comes_where_another_did(monkeypatch, de
     monkeypatch.setattr(smc, "find_valleys", find)
     found, followed = smc.posterior(problem(gaussian), CENTRE, torch.eye(2).double(), np.random.default_rng(0))
     assert len(made) == count and found.agreed is agreed and followed == 1
+
+
+@pytest.mark.parametrize("depths, held, count, agreed", [
+    ((-40,), True, 1, True),  # it left frames out, so it does not meet what the search met, but holds it
+    ((-40, -40, -40), False, 3, False),
+    ((40,), True, 1, True),  # the search stopped in one of the teeth that the cloud is about
+])  # fmt: skip
+def test_a_cloud_that_ends_early_is_believed_if_it_holds_what_another_exploration_met(
+    monkeypatch, depths, held, count, agreed
+):
+    made = []
+
+    def explore(clip, axes, rng):
+        made.append(GivenCloud(CENTRE, -depths[len(made)], rng, followed=0.5))
+        made[-1].held = held
+        return made[-1]
+
+    def find(clip, starts):
+        cost = torch.full((1,), made[-1].best_cost if len(starts) == 1 + len(made[-1].u) else 0.0).double()
+        return Valleys(starts[:1], cost, PRECISION[None], torch.ones(1))
+
+    monkeypatch.setattr(smc, "_explore", explore)
+    monkeypatch.setattr(smc, "find_valleys", find)
+    samples, followed = smc.posterior(problem(gaussian), CENTRE, torch.eye(2).double(), np.random.default_rng(0))
+    assert len(made) == count and samples.agreed is agreed
+    assert followed == (0.5 if agreed else 1)
+
+
+def test_clouds_are_larger_while_frames_are_few():
+    clip: Any = Costs(*[gaussian] * 24)
+    assert [smc.cloud_size(clip, k) for k in (1, 4, 12, 24)] == [384, 384, 128, 64]
 
 
 def test_a_valley_that_the_cloud_loses_on_the_way_has_its_share(monkeypatch):
@@ -300,7 +375,7 @@ def test_draws_about_the_valleys_that_count_well_are_the_samples():
     mixture = StudentMixture.single(CENTRE, torch.linalg.cholesky(COVARIANCE))
     found = smc._Mapped(cloud, mixture).samples(np.random.default_rng(16))
     size = COVARIANCE.diagonal().sqrt()
-    assert len(found.u) == smc.JOINED and found.best_cost < 0.1
+    assert len(found.u) == smc.VALLEY_DRAWS and found.best_cost < 0.1
     assert ((found.u.mean(0) - CENTRE).abs() < 0.2 * size).all()
     ends = torch.quantile((found.u - CENTRE) / size, torch.tensor([0.025, 0.975]).double(), dim=0)
     assert (ends.abs() - 1.96).abs().max() < 0.4
@@ -312,10 +387,10 @@ def test_draws_that_count_badly_are_moved(monkeypatch):
     moves = []
     move = cloud.move
     cloud.move = lambda *a: moves.append(a) or move(*a)
-    monkeypatch.setattr(smc, "WELL_JOINED", 2.0)
+    monkeypatch.setattr(smc, "ENOUGH_VALLEY_EFFECTIVE", 2.0)
     mixture = StudentMixture.single(CENTRE, torch.linalg.cholesky(COVARIANCE))
     found = smc._Mapped(cloud, mixture).samples(np.random.default_rng(16))
-    assert moves and len(found.u) > smc.JOINED
+    assert moves and len(found.u) > smc.VALLEY_DRAWS
 
 
 @pytest.mark.parametrize("agreed", [True, False])

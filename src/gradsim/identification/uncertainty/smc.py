@@ -11,16 +11,20 @@ single frame leaves fewer, it comes in by a power φ that grows from 0 to 1 (seq
 
 and each step is followed by moves (`Cloud`). A valley that no start met is found if it is within the error bars of the first
 frames: the cloud is a search, too. All later frames at once would not do: after a few contacts they vary by thousands where
-the next frame varies by ten, so a small φ of theirs already picks what the next frame would not. The cloud ends early, with
-the wider error bars of the frames it came to, where no move is accepted any more: what cannot be explored is not believed.
+the next frame varies by ten, so a small φ of theirs already picks what the next frame would not.
 
-A cloud of a hundred loses valleys on the way, one resampling after the other. So all that it came by are listed by least
-squares from its samples (`valleys`), and where draws from normal distributions about them resemble the posterior, the
-samples begin anew from these, by weights; if not, they jump to them.
+Rounds of moves go on until samples are no longer where they were. Where they cannot leave the teeth that the last frames have
+cut into the likelihood, resampling alone would pick one tooth of many, and error bars would be its width. So the cloud ends
+there, with the wider error bars of the frames it came to: what cannot be explored is not believed, and the posterior of fewer
+frames is a posterior, too.
 
-Cloud and search are independent, so where they do not come to the same minimum, neither can be believed alone: further clouds
-are drawn until one ends where another did, and where none does, what lies between them all counts as an error (`pool`), and
-the fit is not `ok`.
+A cloud of a hundred loses valleys on the way, one resampling after the other. So it is larger while frames are few, where
+samples are cheap, and all valleys that it came by are listed by least squares from its samples (`valleys`). Where draws from
+normal distributions about them resemble the posterior, the samples begin anew from these, by weights; if not, they jump to them.
+
+Cloud and search are independent, so where the cloud neither comes to the minimum of the search nor holds it, neither can be
+believed alone: further clouds are drawn until one agrees with another exploration, and where none does, what lies between them
+all counts as an error (`pool`), and the fit is not `ok`.
 """
 
 import math
@@ -30,6 +34,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from scipy.special import chdtri
 from torch import Tensor
 
 from gradsim.identification.problem import Problem
@@ -43,22 +48,33 @@ from gradsim.identification.uncertainty.importance import (
 )
 from gradsim.identification.uncertainty.valleys import find_valleys, principal_axes
 
-CLOUD = 16, 16  # samples, and more for each unknown
-HALVED = 0.5  # share of the cloud that new frames, or a step of φ, leave counting
-MOVES, LAST = 1, 5  # rounds of moves of the whole cloud after each step, and after the last
-LANGEVIN, SIZES = 2, (-0.75, 0.15)  # Langevin steps of a round, and the logarithms between which their size ε is drawn
-LEAST = 1e-60  # of what is left of φ, the smallest step
-STEPS = 40  # most steps of φ for a frame; a model that is wrong needs them all
-DESCENT = 10  # linearisations on the way from the answer to that of a part of the clip
-MIN_JOINED = 0.1  # least effective sample fraction of draws about valleys that moves begin from: 80 of 800
-WELL_JOINED = 0.5  # and of those that need no moves
-JOINED = 800  # draws about valleys: half of them tell the ends of a 95 % interval to 0.14 σ
-PASSED = 192  # samples on the way of a cloud, from which valleys are listed
-LATE = 0.75  # share of the clip from which on they are taken
+CLOUD_SIZE = 16, 24  # samples of the whole clip, and more for each unknown
+EARLY_FACTOR = 6  # times as many, at most, while frames are few, so that each frame costs the same
+MIN_EFFECTIVE = 0.5  # least effective share of the cloud after new frames, or a step of φ
+MAX_ROUNDS, LAST_ROUNDS = 3, 5  # most rounds of moves of the whole cloud after each step, and after the last one
+RENEWED_VARIANCE = 0.04  # share of the variance, along every direction, at which rounds of moves end
+LANGEVIN_STEPS, LOG10_STEP_SIZES = (
+    2,
+    (-0.75, 0.15),
+)  # of a round, and the logarithms between which their size ε is drawn
+LANGEVIN_EVERY = 4  # of this many samples one takes them: a linearization costs as much as eight rollouts
+MAX_NEW_FRAMES = 4  # most frames that come in at once
+MIN_TEMPERING_STEP = 1e-60  # of what is left of φ, the smallest step
+MAX_TEMPERING_STEPS = 40  # most steps of φ for a frame; a model that is wrong needs them all
+COARSE_ITERATIONS = 10  # linearisations on the way from the answer to that of a part of the clip
+MIN_VALLEY_EFFECTIVE = 0.1  # least effective sample fraction of draws about valleys that moves begin from: 80 of 800
+ENOUGH_VALLEY_EFFECTIVE = 0.5  # and of those that need no moves
+VALLEY_DRAWS = 800  # draws about valleys: half of them tell the ends of a 95 % interval to 0.14 σ
+PATH_SAMPLES = 192  # samples on the way of a cloud, from which valleys are listed
+PATH_START = 0.75  # share of the clip from which on they are taken
 JUMPS = 2  # jumps between valleys of a round of the last moves
-AGREES = 1.0  # difference of χ² between the minima of two explorations that are as good as the same one
-MORE = 2  # clouds more where they do not agree
-FROZEN = 0.02  # share of moves accepted below which the cloud no longer follows
+SAME_MINIMUM = 1.0  # difference of χ² between the minima of two explorations that are as good as the same one
+EXTRA_CLOUDS = 2  # clouds more where they do not agree
+ALL = slice(None)  # rows of a cloud
+MIN_ACCEPTANCE = (
+    0.25  # share of moves below which a cloud that is not renewed no longer follows; of smooth posteriors 0.45
+)
+HELD_MASS = 0.999  # share of a normal distribution that counts as within it
 
 
 def posterior(
@@ -66,9 +82,10 @@ def posterior(
 ) -> tuple[Samples, float]:
     """Samples of the posterior, and the share of the frames that they follow: 1, or less where they froze.
 
-    The search and the cloud explored the likelihood independently. Where they end in minima of different costs, the likelihood
-    has more valleys than an exploration finds. Then more clouds are drawn, until one comes to the best minimum so far, and no
-    further. Where none does, how far explorations lie apart becomes part of the samples (`pool`).
+    The search and the cloud explored the likelihood independently. Where the cloud ends in a minimum of another cost, and its
+    samples are not about that of the search, the likelihood has more valleys than an exploration finds. Then more clouds are
+    drawn, until one comes to the best minimum so far, or holds it. Where none does, how far explorations lie apart becomes part
+    of the samples (`pool`).
 
     Args:
         problem: The problem, with residuals whitened by the true noise.
@@ -81,7 +98,7 @@ def posterior(
     axes = principal_axes(fisher)
     if coarse is None:
         return _samples(_explored(problem, u, axes, rng)[0], rng)
-    start = descend(coarse, Population.at(u[None]), problem.frames, "pixels", DESCENT)[0].u[0]
+    start = descend(coarse, Population.at(u[None]), problem.frames, "pixels", COARSE_ITERATIONS)[0].u[0]
     explored, minima = _explored(coarse, start, axes, rng)
     if not isinstance(explored, _Mapped):
         samples, followed = _samples(explored, rng)
@@ -96,29 +113,27 @@ def posterior(
 
 def _samples(explored: "_Mapped | Cloud | Samples", rng: np.random.Generator) -> tuple[Samples, float]:
     """Samples of what an exploration found, and the share of the frames that they follow."""
-    if isinstance(explored, Cloud):
-        return explored.samples(), explored.followed
-    return (explored.samples(rng) if isinstance(explored, _Mapped) else explored), 1.0
+    if isinstance(explored, Samples):
+        return explored, 1.0
+    return (explored.samples(rng), 1.0) if isinstance(explored, _Mapped) else (explored.samples(), explored.followed)
 
 
 def _explored(
     problem: Problem, u: Tensor, axes: Tensor, rng: np.random.Generator
 ) -> "tuple[_Mapped | Cloud | Samples, Tensor]":
-    """A cloud that came where another exploration did, one that froze, or samples of all; and all minima (valleys, unknowns)."""
+    """A cloud that came where another exploration did, or samples of all; and all minima (valleys, unknowns)."""
     minima, lowest, tried = u[None], problem.cost(u[None], problem.frames).item(), []
-    for _ in range(1 + MORE):
+    for _ in range(1 + EXTRA_CLOUDS):
         cloud = _explore(problem, axes, rng)
-        if cloud.followed < 1:
-            return cloud, minima
         met = find_valleys(problem, torch.cat([cloud.best[None], cloud.passed()]))
         valleys = find_valleys(problem, torch.cat([minima, met.u]))
         cloud.meet(valleys.u, valleys.cost)
-        tried.append(_Mapped(cloud, valleys.mixture()))
-        minima, best = valleys.u, met.cost.min().item()
-        if abs(best - lowest) < AGREES:
-            return tried[-1], minima
-        lowest = min(lowest, best)
-    return pool([one.samples(rng) for one in tried], u, rng), minima
+        tried.append(_Mapped(cloud, valleys.mixture()) if cloud.followed == 1 else cloud)
+        best = met.cost.min().item()
+        if abs(best - lowest) < SAME_MINIMUM or cloud.holds(minima[0]):
+            return tried[-1], valleys.u
+        minima, lowest = valleys.u, min(lowest, best)
+    return pool([_samples(one, rng)[0] for one in tried], u, rng), minima
 
 
 class _Mapped(NamedTuple):
@@ -130,11 +145,13 @@ class _Mapped(NamedTuple):
     def samples(self, rng: np.random.Generator) -> Samples:
         """Samples with the masses of all valleys."""
         cloud = self.cloud
-        draws = importance_sample(cloud.problem, self.valleys, cloud.problem.frames, rng, WELL_JOINED, JOINED)
+        draws = importance_sample(
+            cloud.problem, self.valleys, cloud.problem.frames, rng, ENOUGH_VALLEY_EFFECTIVE, VALLEY_DRAWS
+        )
         cloud.meet(draws.u, draws.cost)
-        if draws.effective_sample_fraction > WELL_JOINED:
+        if draws.effective_sample_fraction > ENOUGH_VALLEY_EFFECTIVE:
             return Samples(draws.resample(len(draws.u), rng), cloud.best, cloud.best_cost, 1.0)
-        if draws.effective_sample_fraction > MIN_JOINED:
+        if draws.effective_sample_fraction > MIN_VALLEY_EFFECTIVE:
             cloud.restart(draws.resample(len(cloud.u), rng))
         return cloud.samples(draws.mixture)
 
@@ -142,8 +159,14 @@ class _Mapped(NamedTuple):
 def _explore(problem: Problem, axes: Tensor, rng: np.random.Generator) -> "Cloud":
     """One cloud, led from the ranges to the whole clip."""
     low, high = problem.space.low, problem.space.high
-    count = CLOUD[0] + CLOUD[1] * len(low)
+    count = cloud_size(problem, 1)
     return anneal(problem, low + (high - low) * torch.tensor(rng.random((count, len(low)))), axes, 0, rng)
+
+
+def cloud_size(problem: Problem, frames: int) -> int:
+    """Number of samples of a cloud that follows this number of frames."""
+    last = CLOUD_SIZE[0] + CLOUD_SIZE[1] * len(problem.space.low)
+    return round(last * min(EARLY_FACTOR, problem.frames / frames))
 
 
 def pool(clouds: Sequence[Samples], u: Tensor, rng: np.random.Generator) -> Samples:
@@ -195,15 +218,15 @@ def anneal(problem: Problem, cloud: Tensor, axes: Tensor, frames: int, rng: np.r
         rng: Draws everything.
     """
     sampler = Cloud(problem, cloud.clone(), axes, frames, min(frames + 1, problem.frames), rng)
-    sampler.move(MOVES)
+    sampler.renew()
     while True:
-        sampler.turn_to(sampler.next_goal())
-        for _ in range(STEPS):
+        sampler.take_in()
+        for _ in range(MAX_TEMPERING_STEPS):
             sampler.step()
-            sampler.move(MOVES)
-            if sampler.power == 1 or sampler.accepted < FROZEN:
+            sampler.renew()
+            if sampler.power == 1 or sampler.frozen:
                 break
-        if sampler.power < 1 or sampler.goal == problem.frames:
+        if sampler.power < 1 or sampler.frozen or sampler.goal == problem.frames:
             return sampler
         sampler.frames = sampler.goal
 
@@ -269,34 +292,42 @@ class Cloud:
 
     def __init__(self, problem: Problem, u: Tensor, axes: Tensor, frames: int, goal: int, rng: np.random.Generator):
         self.problem, self.u, self.axes, self.rng = problem, u, axes, rng
-        self.accepted = 1.0
+        self.accepted, self.frozen = 1.0, False
         self.best, self.best_cost = u[0], math.inf
         self._passed: list[Tensor] = []
-        self._aim(frames, goal)
+        self.frames, self.goal, self.power = frames, goal, 0.0
+        self.stretches = [problem.stretch(0, frames), problem.stretch(frames, goal)]
+        self.part, self.rest = self._costs(u)
 
     @property
     def followed(self) -> float:
         """Share of the frames that count; those that come in at present count by their power."""
         return (self.frames + self.power * (self.goal - self.frames)) / self.problem.frames
 
-    def next_goal(self) -> int:
-        """As many frames more as leave enough of the cloud counting, at least one."""
-        ends = range(self.frames, self.problem.frames)
+    def take_in(self) -> None:
+        """Let as many frames more come in as leave enough of the cloud counting, at least one."""
+        ends = range(self.frames, min(self.frames + MAX_NEW_FRAMES, self.problem.frames))
         stretches = [self.problem.stretch(0, self.frames), *(self.problem.stretch(k, k + 1) for k in ends)]
-        first, *later = self.problem.costs(self.u, stretches)
-        self.meet(self.u, sum(later, first))
-        goal, more = self.frames, torch.zeros_like(first)
+        self.part, self.rest, *later = self.problem.costs(self.u, stretches)
+        self.goal, self.power = self.frames + 1, 0.0
         for cost in later:
-            more = more + cost
-            if 1 / _weights(more).square().sum() < HALVED * len(self.u):
+            more = self.rest + cost
+            if 1 / _weights(more).square().sum() < MIN_EFFECTIVE * len(self.u):
                 break
-            goal += 1
-        return min(max(goal, self.frames + 1), self.problem.frames)
+            self.rest, self.goal = more, self.goal + 1
+        self.stretches = [self.problem.stretch(0, self.frames), self.problem.stretch(self.frames, self.goal)]
 
     def passed(self) -> Tensor:
         """Some samples of the steps through the last frames (samples, unknowns)."""
-        passed = torch.cat(self._passed)
-        return passed[torch.linspace(0, len(passed) - 1, min(len(passed), PASSED)).round().long()]
+        passed = torch.cat(self._passed or [self.u])
+        return passed[torch.linspace(0, len(passed) - 1, min(len(passed), PATH_SAMPLES)).round().long()]
+
+    def holds(self, u: Tensor) -> bool:
+        """True for a point (unknowns,) that is within the cloud, where 99.9 % of a normal distribution are."""
+        off, covariance = u - self.u.mean(0), torch.atleast_2d(torch.cov(self.u.T))
+        size = covariance.diagonal().sqrt().clamp(min=1e-300)
+        inverse = torch.linalg.pinv(covariance / size / size[:, None], hermitian=True, rtol=1e-9)
+        return (off / size @ inverse @ (off / size)).item() < chdtri(len(u), 1 - HELD_MASS)
 
     def on(self, problem: Problem, shift: Tensor) -> "Cloud":
         """The same samples, moved by a shift (unknowns,), of the whole clip on other time steps."""
@@ -312,16 +343,7 @@ class Cloud:
 
     def samples(self, valleys: StudentMixture | None = None) -> Samples:
         """Samples of the last moves, which may jump between valleys."""
-        return Samples(torch.cat(self.move(LAST, valleys)), self.best, self.best_cost, self.accepted)
-
-    def turn_to(self, goal: int) -> None:
-        """Let the frames up to a goal come in."""
-        self._aim(self.frames, goal)
-
-    def _aim(self, frames: int, goal: int) -> None:
-        self.frames, self.goal, self.power = frames, goal, 0.0
-        self.stretches = [self.problem.stretch(0, frames), self.problem.stretch(frames, goal)]
-        self.part, self.rest = self._costs(self.u)
+        return Samples(torch.cat(self.move(LAST_ROUNDS, valleys)), self.best, self.best_cost, self.accepted)
 
     def _costs(self, u: Tensor) -> tuple[Tensor, Tensor]:
         part, rest = self.problem.costs(u, self.stretches)
@@ -349,8 +371,8 @@ class Cloud:
         rest, n = self.rest.nan_to_num(torch.inf), len(self.u)
         weights = lambda step: _weights(step * (rest - rest.min()))
         last = 1 - self.power
-        enough = lambda step: 1 / weights(step).square().sum() >= HALVED * n
-        low, high = last * LEAST, last
+        enough = lambda step: 1 / weights(step).square().sum() >= MIN_EFFECTIVE * n
+        low, high = last * MIN_TEMPERING_STEP, last
         if enough(last):
             low = last
         else:
@@ -358,12 +380,30 @@ class Cloud:
                 middle = math.sqrt(low * high)
                 low, high = (middle, high) if enough(middle) else (low, middle)
         self.power = 1.0 if low == last else self.power + low
-        rows = systematic(weights(low), n, self.rng)
+        rows = systematic(weights(low), cloud_size(self.problem, self.goal), self.rng)
         self.u, self.part, self.rest = self.u[rows], self.part[rows], self.rest[rows]
+
+    def renew(self) -> None:
+        """Move all of them until they are no longer where they were, if they can."""
+        before = self.u
+        for _ in range(MAX_ROUNDS):
+            self.move(1)
+            if enough := self._renewed(before) > RENEWED_VARIANCE:
+                break
+        self.frozen = not enough and self.accepted < MIN_ACCEPTANCE
+
+    def _renewed(self, before: Tensor) -> float:
+        """½ ⟨(a·Δu)²⟩ over the variance of a·u, of the direction a where it is least: 1 if samples are drawn anew."""
+        off = self.u - before
+        moment, covariance = off.T @ off / len(off) / 2, torch.atleast_2d(torch.cov(self.u.T))
+        size = covariance.diagonal().sqrt().clamp(min=1e-300)
+        eigenvalues, axes = torch.linalg.eigh(covariance / size / size[:, None])
+        whitened = axes / eigenvalues.clamp(min=1e-12).sqrt()
+        return torch.linalg.eigvalsh(whitened.T @ (moment / size / size[:, None]) @ whitened)[0].item()
 
     def move(self, rounds: int, valleys: StudentMixture | None = None) -> list[Tensor]:
         """Move all of them, with jumps to valleys where these are given; returns where they were after each move."""
-        draws, won = [], 0.0
+        draws, won, tried = [], 0.0, 0
         for _ in range(rounds):
             for _ in range(JUMPS if valleys else 0):
                 assert valleys is not None
@@ -373,22 +413,24 @@ class Cloud:
                 self._choose(trial, *self._costs(self._within(trial)), odds)
             for propose in (self._difference, self._along_axis, lambda: self._difference(1.0)):
                 trial = propose()
-                won += self._choose(trial, *self._costs(self._within(trial))).double().mean().item()
+                won += self._choose(trial, *self._costs(self._within(trial))).double().sum().item()
+                tried += len(trial)
                 draws.append(self.u.clone())
-            start = self._linearized(self.u)
-            for _ in range(LANGEVIN):
-                size = 10 ** self.rng.uniform(*SIZES)
-                forward = start.proposal(self.u, self.power, size)
+            rows = torch.tensor(self.rng.permutation(len(self.u))[: -(-len(self.u) // LANGEVIN_EVERY)])
+            start = self._linearized(self.u[rows])
+            for _ in range(LANGEVIN_STEPS):
+                size = 10 ** self.rng.uniform(*LOG10_STEP_SIZES)
+                forward = start.proposal(self.u[rows], self.power, size)
                 trial = forward.draw(self.rng)
                 end = self._linearized(self._within(trial))
                 backward = end.proposal(trial, self.power, size)
-                odds = backward.log_density(self.u) - forward.log_density(trial)
-                better = self._choose(trial, end.first[0], end.rest[0], odds)
+                odds = backward.log_density(self.u[rows]) - forward.log_density(trial)
+                better = self._choose(trial, end.first[0], end.rest[0], odds, rows)
                 start = end.where(better, start)
-                won += better.double().mean().item()
+                won, tried = won + better.double().sum().item(), tried + len(trial)
                 draws.append(self.u.clone())
-        self.accepted = won / len(draws)
-        if self.goal > LATE * self.problem.frames:
+        self.accepted = won / tried
+        if self.goal > PATH_START * self.problem.frames:
             self._passed.append(self.u)
         return draws
 
@@ -407,11 +449,15 @@ class Cloud:
     def _within(self, u: Tensor) -> Tensor:
         return u.clamp(self.problem.space.low, self.problem.space.high)
 
-    def _choose(self, trial: Tensor, part: Tensor, rest: Tensor, odds: Tensor | float = 0.0) -> Tensor:
-        """Move those that win (Metropolis & Hastings); returns which."""
-        odds = odds + (self._energy(self.part, self.rest) - self._energy(part, rest)) / 2
+    def _choose(
+        self, trial: Tensor, part: Tensor, rest: Tensor, odds: Tensor | float = 0.0, rows: Tensor | slice = ALL
+    ) -> Tensor:
+        """Move those of the rows that win (Metropolis & Hastings); returns which."""
+        odds = odds + (self._energy(self.part[rows], self.rest[rows]) - self._energy(part, rest)) / 2
         inside = (trial == self._within(trial)).all(1)
         better = inside & (torch.log(torch.tensor(self.rng.random(len(trial)))) < odds)
-        self.u = torch.where(better[:, None], trial, self.u)
-        self.part, self.rest = torch.where(better, part, self.part), torch.where(better, rest, self.rest)
+        self.u, self.part, self.rest = self.u.clone(), self.part.clone(), self.rest.clone()
+        self.u[rows] = torch.where(better[:, None], trial, self.u[rows])
+        self.part[rows] = torch.where(better, part, self.part[rows])
+        self.rest[rows] = torch.where(better, rest, self.rest[rows])
         return better
