@@ -13,19 +13,19 @@ video is refused, the background is a video of the empty scene, as the message s
 import time
 from pathlib import Path
 
-from gradsim.errors import InputError, Status
+from gradsim.errors import InputError
 from gradsim.identification.api import identify
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import Masks
-from gradsim.identification.observation.clip import Clip
 from gradsim_reproduction.clips import filming, plots
-from gradsim_reproduction.clips.figures import FAR, summary
+from gradsim_reproduction.clips.figures import summary
+from gradsim_reproduction.clips.headline import BALL, BALL_BY_DEFAULT, INCLINE, fit_headline, headline_figures
 from gradsim_reproduction.clips.oracle import oracle
 from gradsim_reproduction.clips.scenes import KINDS, STARTS, Recording, recording, stream, wrong_model
+from gradsim_reproduction.clips.watching import EMPTY, fit_record, observe
 from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
 
-EMPTY = "empty"  # background of a video whose median is refused
 REFUSED, CRASHED = "refused", "crashed"  # statuses besides those of fits
 QUICK = ("toss",)  # kinds whose wrong models the quick form fits, too
 
@@ -44,8 +44,15 @@ def clips(run: Run) -> Outcome:
         for kind, number, wrong in plan(run)
     }
     records = run.records(run.ledger("fits.jsonl", experiment="clips"), jobs, fit_one)
-    figures = summary(records)
-    result: dict = {"records": records, "cpu_seconds": sum(r["cpu_seconds"] + r["made_in"] for r in records)}
+    named = (INCLINE,) if run.quick else (BALL, BALL_BY_DEFAULT, INCLINE)
+    jobs = {f"{name} seed {run.seed}": (name, run.seed, str(run.out)) for name in named}
+    headline = run.records(run.ledger("headline.jsonl", experiment="clips"), jobs, fit_headline)
+    figures = headline_figures(headline) | summary(records)
+    result: dict = {
+        "records": records,
+        "headline": headline,
+        "cpu_seconds": sum(r["cpu_seconds"] + r["made_in"] for r in records),
+    }
     result["pictures"] = plots.draw(run.out, records, run.seed)
     rows = [{"name": key, "paper": None, "ours": one["value"]} for key, one in figures.items()]
     result["table"] = write_table(run.out, "Videos as a stranger would make them", rows, "The paper has none of these.")
@@ -82,38 +89,6 @@ def fit_one(job: tuple[str, int, bool, int, str]) -> dict:
         return record | {"status": CRASHED, "message": f"{type(error).__name__}: {error}"}
     record |= {"background": "median" if clip.background == "median" else EMPTY}
     return record | fit_record(fit, one) | ({} if wrong else oracle_record(one, fit, masks))
-
-
-def observe(scene, video: Path, empty: Path) -> tuple[Clip, Masks]:
-    """The clip with the median of the video as background, or with the empty scene where that is refused, and its masks."""
-    clip = Clip(video, background="median", noise="auto")
-    try:
-        masks = clip.observe(scene)
-    except InputError:
-        clip = Clip(video, background=empty, noise="auto")
-        masks = clip.observe(scene)
-    assert isinstance(masks, Masks)
-    return clip, masks
-
-
-def fit_record(fit: Fit, one: Recording) -> dict:
-    """Status, errors and effort of a fit."""
-    rows = {}
-    for name, e in fit.unknowns.items():
-        off = e.value - one.truth[name]
-        row = {"truth": one.truth[name], "value": e.value, "std": e.std, "z": off / e.std}
-        rows[name] = row | {"inside": bool(e.interval95[0] <= one.truth[name] <= e.interval95[1])}
-    outline = {key: fit.outline[key] for key in ("offset", "offset_std", "size", "shift", "excess", "memory", "words")}
-    return {
-        "status": fit.status,
-        "unknowns": rows,
-        "silent": bool(fit.status == Status.OK and any(not abs(u["z"]) <= FAR for u in rows.values())),
-        "outline": outline,
-        "notes": fit.notes,
-        "converged": fit.starts["converged"] / fit.starts["count"],
-        "rollouts": fit.rollouts,
-        "cpu_seconds": fit.cpu_seconds,
-    }
 
 
 def oracle_record(one: Recording, fit: Fit, masks: Masks) -> dict:

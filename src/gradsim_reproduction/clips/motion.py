@@ -81,14 +81,15 @@ def _balls(one: Recording, truth: Truth, drag: float) -> Motion:
 def _rebound(one: Recording, truth: Truth, drag: float) -> Motion:
     node, ground = one.scene.bodies["ball"], one.scene.grounds["ground"]
     left = of_damping(truth["ground.damping"], ground.stiffness, node.mass, ground.law)
-    g, radius, mesh = np.array([0.0, 0.0, truth["gravity.z"]]), node.shape.sphere.radius, node.shape.mesh()
+    g, mesh = np.array([0.0, 0.0, truth["gravity.z"]]), node.shape.mesh()
+    lowest = node.shape.sphere.radius + truth.get("ground.height", ground.height)
     begun, place, velocity = 0.0, np.array(node.position), _vector(node, "ball", "velocity", truth)
     centre = np.empty((len(one.times), 3))
     while begun < one.times[-1]:
         after = lambda t, place=place, velocity=velocity: place + path(np.atleast_1d(t), velocity, g, drag)
         rise = velocity[2] / -g[2]  # without drag, at which it ends a little earlier
-        fallen = rise + np.sqrt(rise**2 + 2 * max(0.0, place[2] - radius) / -g[2])
-        impact = brentq(lambda t: after(t)[0, 2] - radius, max(rise / 2, 1e-9), 2 * fallen, xtol=1e-14)  # noqa: B023
+        fallen = rise + np.sqrt(rise**2 + 2 * max(0.0, place[2] - lowest) / -g[2])
+        impact = brentq(lambda t: after(t)[0, 2] - lowest, max(rise / 2, 1e-9), 2 * fallen, xtol=1e-14)  # noqa: B023
         now = one.times >= begun
         centre[now] = after(one.times[now] - begun)
         place, velocity = after(impact)[0], speed(impact, velocity, g, drag) * [1.0, 1.0, -left]

@@ -162,9 +162,10 @@ def fit_outline(problem: Problem, u: Tensor) -> tuple[Problem, Tensor, OutlineEr
 
 
 def with_outline_scale(problem: Problem, u: Tensor) -> Problem:
-    """The problem with a σ of pixels at which they tell as much of the unknowns as outlines do, on average.
+    """The problem with a σ of pixels at which they tell as much of the unknowns as outlines do, along the median direction.
 
-    Least squares then has error bars and differences of χ² of about the right size.
+    Least squares then has error bars and differences of χ² of about the right size. The variances of outlines over those of
+    pixels differ by direction, a few of which outlines tell next to nothing of: a mean would be theirs.
 
     Args:
         problem: Of one clip and camera with `Masks`, whose σ is only a scale.
@@ -174,11 +175,11 @@ def with_outline_scale(problem: Problem, u: Tensor) -> Problem:
     assert isinstance(data, Masks)
     errors = fit_outline(problem, u)[2]
     _, information, _ = problem.linearize(u[None], problem.frames)
-    factor = torch.einsum("ij,ji->", errors.covariance, information[0]) / len(u)
+    eigenvalues, axes = torch.linalg.eigh(information[0])
+    root = axes * eigenvalues.clamp(min=0).sqrt()
+    factor = torch.linalg.eigvalsh(root.T @ errors.covariance @ root).median().item()
     scaled = copy.copy(problem)
-    scaled.observation = Masks(
-        data.masks, data.sigma * math.sqrt(factor.item()), data.silhouettes, data.weight, data.loss
-    )
+    scaled.observation = Masks(data.masks, data.sigma * math.sqrt(factor), data.silhouettes, data.weight, data.loss)
     scaled.observation.notes, scaled.observation.outline_noise = data.notes, True
     return scaled
 
