@@ -7,6 +7,7 @@ from disc_clip import BODY, HEIGHT, RADIUS, WIDTH, clip, disc, overlap, render, 
 
 from gradsim.errors import InputError
 from gradsim.video.background import subtract_background
+from gradsim.video.mask_faults import mask_faults
 from gradsim.video.mog2 import mixture_background
 from gradsim.video.read import read
 
@@ -88,3 +89,21 @@ def test_a_video_in_which_nothing_moves_is_refused(film):
     _, exact, _ = film
     with pytest.raises(InputError, match="nothing moves.*--background FILE.*grabcut"):
         mixture_background(render(0 * exact))
+
+
+@pytest.mark.parametrize("step", [0.6, 1.5])
+def test_a_body_that_moves_little_is_refused(step):
+    """It covers the middle of its path for half of the video and longer, where it is background then."""
+    coverage = np.stack([disc(70 + step * k, 60) for k in range(20)])
+    with pytest.raises(InputError, match="mixture of Gaussians of this video is not the background.*grabcut"):
+        subtract_background(render(coverage), "mog2")
+
+
+def test_a_body_that_comes_to_rest_is_refused_or_named_by_frame():
+    """Where it rests for half of the video it is background: whole, so there is no body left that it goes on from."""
+    coverage = np.stack([disc(20 + 7 * min(k, 11), 60) for k in range(22)])
+    masks = subtract_background(render(coverage), "mog2").masks
+    assert "the mask is empty in frames 11 to 21" in mask_faults(masks).words
+    coverage = np.stack([disc(20 + 7 * min(k, 7), 60) for k in range(22)])
+    with pytest.raises(InputError, match="mixture of Gaussians of this video is not the background"):
+        subtract_background(render(coverage), "mog2")

@@ -71,10 +71,11 @@ def subtract_background(
 
     Raises:
         InputError: If the camera moves, nothing differs from the background, the body has the background's color, or
-            it covers a pixel in too many frames for the median.
+            it covers a pixel in too many frames for the median or the mixture.
     """
     if isinstance(background, str):
         B, bodies = mixture_background(frames)
+        _check_background(frames, B, bodies, "mixture of Gaussians")
         noise = _noise_without(frames, B, bodies)
         return _subtraction(frames, B, bodies, noise, color, subsampled, confined=True)
     median = background is None
@@ -92,7 +93,7 @@ def subtract_background(
             "(--background FILE)."
         )
     if median:
-        _check_median(frames, B, bodies)
+        _check_background(frames, B, bodies, "median")
         # where a body passed, the median of all frames is biased towards its color
         B = _median_without(frames, B, _near(bodies))
         noise, bodies = _noise_and_bodies(frames, B)
@@ -341,8 +342,8 @@ def _check_camera(frames: np.ndarray, B: np.ndarray, size: np.ndarray, noise: fl
         )
 
 
-def _check_median(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> None:
-    """Refuse a median that shows the body, as it does where the body covers a pixel in half of the frames or more.
+def _check_background(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray, name: str) -> None:
+    """Refuse a median, or another `name`, that shows the body, as where the body covers a pixel in half of the frames or more.
 
     While the body is there, only its edges differ; after it has left, its image in the median does, as a ghost, whose
     outline is in B and not in the frame.
@@ -353,7 +354,7 @@ def _check_median(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> None
     solidity = _solidity(bodies)
     ghosts = np.mean([_is_ghost(frame, B, body) for frame, body in zip(frames, bodies, strict=True) if body.any()])
     if ghosts > 0.1:
-        why = f"in {ghosts:.0%} of the frames the median shows a body that is not there"
+        why = f"in {ghosts:.0%} of the frames it shows a body that is not there"
     elif covered > MAX_COVERED:
         why = f"a body covers a pixel in {covered:.0%} of the frames"
     elif solidity < MIN_SOLIDITY:
@@ -361,7 +362,7 @@ def _check_median(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> None
     else:
         return
     raise InputError(
-        f"the median of this video is not the background: {why}. It shows a body that covers a pixel for half of the "
+        f"the {name} of this video is not the background: {why}. It shows a body that covers a pixel for half of the "
         "video. Give an image of the empty scene (--background FILE)."
     )
 

@@ -54,7 +54,8 @@ class Rectangle:
                 f"the rectangle is {text!r}; expected X,Y,WIDTH,HEIGHT in pixels from the upper left corner, and @FRAME if it "
                 "is not of frame 0, such as 40,30,64,48@12."
             )
-        return cls(*numbers, number)
+        x, y, width, height = numbers
+        return cls(x, y, width, height, number)
 
     def inside(self, frames: np.ndarray) -> np.ndarray:
         """Mask (height, width) of the rectangle in its frame of a video (T, height, width, 3).

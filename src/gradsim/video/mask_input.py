@@ -49,7 +49,7 @@ def read_masks(
         method, _, rectangle = str(mask).partition(":")
         return soft_edges(film.frames, METHODS[method](film.frames, Rectangle.parse(rectangle)))
     if Path(mask).suffix.lower() == ".json":
-        return read_coco(mask, *film.frames.shape[:3], category)
+        return read_coco(mask, len(film.frames), film.height, film.width, category)
     return from_mask_video(matching_frames(mask, film, path, fps), grey=True)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from gradsim.errors import InputError
 from gradsim.runtime.optional import require_extra
-from gradsim.video.persistence import label_regions, remove_flashes
+from gradsim.video.persistence import SQUARE, label_regions, remove_flashes
 
 BACKGROUND = 0.6  # share of the frames in which a pixel shows background: a body covers it in fewer than 0.4
 PASSES = 3  # over the video, in random order: a single one in time would begin with the body as background
@@ -27,6 +27,11 @@ DARKEST = 0.5  # brightness of a shadow over that of the background
 TINT = 0.03  # of a shadow, at least: the light of the sky is bluer than that of the sun
 TAIL, TAIL_FACTOR = 0.99, 2.0  # a tint up to this factor times this quantile of the background's is that of a shadow
 FAINT = 0.25  # of the median contrast of the bodies, below which a pixel is a trace that a codec leaves around them
+HIDDEN, FREQUENT = (
+    0.15,
+    0.9,
+)  # share of a body that is background, and quantile over frames: ≤ 0.07 of 15 clips whose bodies move on,
+# 0.3 to 16 of 12 whose bodies rest, slide from rest or hang on a joint (the clips of `gradsim reproduce clips`)
 SMALLEST = 4  # [px²] of a region: smaller ones are defects of the sensor
 PART = 0.1  # of the largest region of a frame, below which one is not a body
 
@@ -44,7 +49,7 @@ def mixture_background(frames: np.ndarray, shadows: bool = True) -> tuple[np.nda
         filled.
 
     Raises:
-        InputError: If OpenCV is not installed, or nothing moves.
+        InputError: If OpenCV is not installed, nothing moves, or bodies rest so long that they are background in part.
     """
     cv2 = require_extra("cv2", "the background `mog2`", "masks")
     model = cv2.createBackgroundSubtractorMOG2(PASSES * len(frames), THRESHOLD, False)
@@ -60,13 +65,17 @@ def mixture_background(frames: np.ndarray, shadows: bool = True) -> tuple[np.nda
     front = np.stack([model.apply(np.ascontiguousarray(frame), learningRate=0) > 0 for frame in frames])
     background = model.getBackgroundImage() / 255
     shade = _shadows(frames, background, front) if shadows else np.zeros_like(front)
-    bodies = remove_flashes(np.stack([clean_region(mask) for mask in _visible(frames, background, front & ~shade)]))
+    contrast = np.stack([np.linalg.norm(frame / 255 - background, axis=-1) for frame in frames]).astype(np.float32)
+    raw = front & ~shade
+    clear = contrast > FAINT * (np.median(contrast[raw]) if raw.any() else np.inf)
+    bodies = remove_flashes(np.stack([clean_region(mask) for mask in raw & clear]))
     if not bodies.any():
         raise InputError(
             "nothing moves in the video by its mixture of Gaussians"
             + (", but shadows: the body may be a darker shade of its background" if (shade & front).any() else "")
             + ". Give an image of the empty scene (--background FILE), or start from a rectangle (--mask grabcut:X,Y,W,H)."
         )
+    _check_hidden(bodies, clear & ~front & ~shade)
     return background, bodies
 
 
@@ -80,12 +89,26 @@ def clean_region(body: np.ndarray) -> np.ndarray:
     return np.isin(labels, large)
 
 
-def _visible(frames: np.ndarray, background: np.ndarray, bodies: np.ndarray) -> np.ndarray:
-    """Bodies (T, height, width) without pixels of a contrast that is small for them."""
-    if not bodies.any():
-        return bodies
-    contrast = np.stack([np.linalg.norm(frame / 255 - background, axis=-1) for frame in frames]).astype(np.float32)
-    return bodies & (contrast > FAINT * np.median(contrast[bodies]))
+def _check_hidden(bodies: np.ndarray, second: np.ndarray) -> None:
+    """Refuse bodies that go on into pixels of a second background color, as where a body rests, or moves little.
+
+    Args:
+        bodies: (T, height, width) bool.
+        second: Pixels that are background of another than the most frequent color (T, height, width).
+    """
+    from scipy import ndimage
+
+    shares = []
+    for body, other in zip(bodies, second, strict=True):
+        labels, _ = ndimage.label(body | other, SQUARE)
+        connected = np.isin(labels, np.unique(labels[body])) & other
+        shares.append(connected.sum() / max(1, body.sum()))
+    if (share := float(np.quantile(shares, FREQUENT))) > HIDDEN:
+        raise InputError(
+            f"the mixture of Gaussians of this video is not the background: bodies go on into pixels, {share:.0%} of their area, that "
+            "have the same color in many frames. A body rests, or moves little. Give an image of the empty scene (--background "
+            "FILE), or start from a rectangle (--mask grabcut:X,Y,W,H)."
+        )
 
 
 def _shadows(frames: np.ndarray, background: np.ndarray, front: np.ndarray) -> np.ndarray:
