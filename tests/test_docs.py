@@ -3,16 +3,19 @@
 import contextlib
 import io
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from gradsim.app.cli import main
 from gradsim.app.experiments import experiments
 from gradsim.identification.estimators import ESTIMATORS
+from gradsim.identification.unknowns import Space, Unknown
 from gradsim.losses.registry import LOSSES
 from gradsim.physics import model
 from gradsim.physics.contact import laws
-from gradsim.scene import contact, scene
+from gradsim.scene import Scene, contact, scene
 from gradsim.scene.parameters import KEYS
 from gradsim_reproduction.all import PAPER
 from gradsim_reproduction.registry import EXPERIMENTS
@@ -59,6 +62,36 @@ def test_a_page_prints_what_it_says(page, monkeypatch, registries):
             line for line in said.getvalue().splitlines(True) if not line.startswith(("Warp ", "Module "))
         )
         assert printed == expected, code
+
+
+def commands(page: str) -> list[list[str]]:
+    """Words of the `gradsim` commands in the blocks of a page."""
+    text = "".join(re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL))
+    lines = text.replace("\\\n", " ").splitlines()
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("gradsim ")]
+
+
+def test_commands_of_your_own_film_have_the_options_that_it_names(capsys):
+    listed = commands("docs/your_own_film.md")
+    assert {words[0] for words in listed} == {"new", "camera", "fit"}
+    for words in listed:
+        with pytest.raises(SystemExit, match="0"):
+            main.main([words[0], "--help"])
+        options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+        assert {word for word in words if word.startswith("--")} <= options, words
+
+
+def test_unknowns_of_your_own_film_are_those_of_a_scene():
+    """Those that a table advises belong to a ball on a ground of constant restitution."""
+    page = (ROOT / "docs" / "your_own_film.md").read_text(encoding="utf-8")
+    names = set(re.findall(r"--unknown ([\w.]+:[-\d.]+:[-\d.]+)", page))
+    content = Scene.library("ball").model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
+    contact = {"law": "constant-restitution", "stiffness": 1e6, "damping": 0.1}
+    ball = Scene.parse({key: value for key, value in content.items() if key != "grounds"} | {"ground": contact})
+    assert len(names) >= 9 and len(Space(ball, [Unknown.parse(name) for name in names])) == len(names)
+    advised = re.findall(r"`((?:ground|camera|timing|gravity|ball)\.\w[\w.]+)`", page)
+    files = {"timing.fps", "camera.size", "ball.png", "ball.yaml"}
+    assert len([Space(ball, [Unknown.parse(f"{name}:0.5:1.5")]) for name in {*advised} - files]) >= 12
 
 
 @pytest.mark.parametrize(("page", "names"), [("README.md", EXPERIMENTS), ("docs/paper.md", PAPER)])

@@ -107,6 +107,15 @@ def test_a_mask_without_pixels_is_an_error():
         masks.difference_mask(black)
 
 
+def test_images_of_labels_are_no_coverage(coverage):
+    """As the palette (128, 0, 0) of the first object in DAVIS, which would be coverage of a half."""
+    frames = np.zeros((*coverage.shape, 3), np.uint8)
+    frames[..., 0] = 128 * (coverage == 1)
+    with pytest.raises(InputError, match="levels 0 and 128 alone.*multiplied by 1.992"):
+        masks.from_mask_video(frames, grey=True)
+    np.testing.assert_array_equal(masks.from_mask_video(frames), coverage == 1)
+
+
 def test_check_names_the_frames_without_mask(coverage):
     masks.require_masks(coverage, "mask.webm")
     coverage[[1, 3]] = 0

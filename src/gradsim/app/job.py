@@ -17,10 +17,13 @@ from gradsim.runtime.atomic import jsonable
 from gradsim.runtime.provenance import versions
 from gradsim.scene import Scene
 from gradsim.scene.node import Node
+from gradsim.video.background import MOG2
+from gradsim.video.mask_input import is_method
 
 SCHEMA = "gradsim.job/1"
 RECORD = "job.json"
-VIDEO_OPTIONS = ("robust", "ignore", "frames", "background")
+VIDEO_OPTIONS = ("robust", "ignore", "frames", "background", "category")
+BACKGROUNDS = ("median", MOG2)  # that are no files
 VIDEOS = ("side_by_side.webm", "overlay.webm", "residuals.webm")
 METHODS = ("gradient", "mpc", "diffphysics", "random", "cma", "reinforce", "ppo")
 POLICIES = ("first", "middle", "best", "last")  # iterations whose policies are stored and rendered
@@ -105,14 +108,15 @@ class FitArguments(RunArguments):
         scene: Scene file; its values of the unknowns are not used.
         video: Video file.
         unknowns: NAME or NAME:LOW:HIGH.
-        mask: Mask video; None: silhouettes from the colors.
+        mask: Mask video, COCO annotations, or a method with a rectangle, as in `from_video`; None: silhouettes from the colors.
         seed: Seed of the starts.
         starts: Number of starts.
         noise: Standard deviation of a pixel's noise in [0, 1]; None: 1/255; "auto": estimated from the outlines.
         robust: Loss of the residuals, as in `from_video`.
         ignore: Video whose bright pixels do not count.
         frames: Frames to use, as in `gradsim.video.timing.align_frames`.
-        background: Image or video of the empty scene, or "median".
+        background: Image or video of the empty scene, "median" or "mog2".
+        category: Categories of COCO annotations that are bodies, as in `from_video`.
         profile: Add profile likelihoods along the two weakest directions.
         estimator: Name of the estimator, as for `identify`.
     """
@@ -121,14 +125,14 @@ class FitArguments(RunArguments):
     noun: ClassVar = "fit"
     subject: ClassVar = "scene"
     outputs: ClassVar = (
-        *("result.json", "history.json", "report.html", "player.html", "residuals.png", "profiles.png"),
+        *("result.json", "history.json", "report.html", "player.html", "residuals.png", "profiles.png", "masks.png"),
         *VIDEOS,
     )
 
     scene: Path
     video: Path
     unknowns: tuple[str, ...]
-    mask: Path | None = None
+    mask: Path | str | None = None
     seed: int = 0
     starts: int = 16
     noise: float | str | None = None
@@ -136,12 +140,15 @@ class FitArguments(RunArguments):
     ignore: Path | None = None
     frames: str = ""
     background: Path | str | None = None
+    category: str = ""
     profile: bool = False
     estimator: str = "least-squares"
 
     def __post_init__(self):
-        if self.background is not None and self.background != "median":
+        if self.background is not None and self.background not in BACKGROUNDS:
             object.__setattr__(self, "background", Path(self.background))
+        if self.mask is not None:
+            object.__setattr__(self, "mask", (str if is_method(self.mask) else Path)(self.mask))
 
     @property
     def video_options(self) -> dict:

@@ -3,9 +3,9 @@
     I = α F + (1 − α) B   ⇒   α = (I − B)·(F − B) / |F − B|²,      standard deviation σ / |F − B|
 
 per pixel, so a pixel holds less information the closer its background is to the body's color, and none where they are
-equal. B is an image of the empty scene, or the median over time. F is the body's color where it is known. Otherwise the
-body is the connected region that differs from B (hysteresis threshold), and F of a pixel at its edge is the color a few
-pixels further inside. σ is estimated from I − B outside of the body.
+equal. B is an image of the empty scene, the median over time, or that of a mixture of Gaussians (`gradsim.video.mog2`). F is the
+body's color where it is known. Otherwise the body is the connected region that differs from B (hysteresis threshold), and F of
+a pixel at its edge is the color a few pixels further inside. σ is estimated from I − B outside of the body.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,11 @@ import numpy as np
 
 from gradsim.errors import InputError
 from gradsim.video.masks import median_background
+from gradsim.video.mog2 import mixture_background
+from gradsim.video.soft_edges import CORE, nearest_color
 
 STRONG, WEAK = 8.0, 4.0  # [σ] upper and lower threshold of the hysteresis
+MOG2 = "mog2"  # background that is a mixture of Gaussians
 LEVEL = 1 / 255  # grey level
 QUANTIZED = LEVEL / 12**0.5  # quantization noise of 8 bits
 MAX_SHAKE = 0.25  # [px] apparent motion of a static camera
@@ -29,7 +32,6 @@ PART = 0.25  # of the largest region, from which one can be a ghost of the body
 SAMPLED = 300_000  # pixels of the video that tell noise and shake: a quantile to some 0.2 %
 LUMA = np.array([0.299, 0.587, 0.114]) / 0.6686  # direction of luma in RGB (ITU-R BT.601)
 SHARP = 0.05 * np.eye(3) + 0.95 * np.outer(LUMA, LUMA)  # chroma counts a twentieth
-CORE = 2  # [px] inside the edge, where pixels have the body's color
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,7 @@ class Subtraction:
 
 def subtract_background(
     frames: np.ndarray,
-    background: np.ndarray | None = None,
+    background: np.ndarray | str | None = None,
     color: Sequence[float] | np.ndarray | None = None,
     subsampled: bool = False,
 ) -> Subtraction:
@@ -61,15 +63,21 @@ def subtract_background(
 
     Args:
         frames: (T, height, width, 3) uint8.
-        background: (height, width, 3) in [0, 1], of the empty scene; None: the median over time.
+        background: (height, width, 3) in [0, 1], of the empty scene; None: the median over time; "mog2": a mixture of Gaussians
+            per pixel, whose shadows are not bodies.
         color: RGB in [0, 1] of a flat body; None: everything that differs from the background.
         subsampled: True for a codec with chroma at half the resolution: without `color`, coverage is mostly from luma then, which is
             as sharp as the pixels and not shifted.
 
     Raises:
         InputError: If the camera moves, nothing differs from the background, the body has the background's color, or
-            it covers a pixel in too many frames for the median.
+            it covers a pixel in too many frames for the median or the mixture.
     """
+    if isinstance(background, str):
+        B, bodies = mixture_background(frames)
+        _check_background(frames, B, bodies, "mixture of Gaussians")
+        noise = _noise_without(frames, B, bodies)
+        return _subtraction(frames, B, bodies, noise, color, subsampled, confined=True)
     median = background is None
     B = median_background(frames) if background is None else background
     if B.shape != frames.shape[1:]:
@@ -85,16 +93,48 @@ def subtract_background(
             "(--background FILE)."
         )
     if median:
-        _check_median(frames, B, bodies)
+        _check_background(frames, B, bodies, "median")
         # where a body passed, the median of all frames is biased towards its color
         B = _median_without(frames, B, _near(bodies))
         noise, bodies = _noise_and_bodies(frames, B)
+    # the median of T frames has a variance of π/(2 T) of theirs
+    scale = (1 + np.pi / (2 * len(frames))) ** 0.5 if median else 1.0
+    return _subtraction(frames, B, bodies, noise, color, subsampled, scale)
+
+
+def _subtraction(
+    frames: np.ndarray,
+    B: np.ndarray,
+    bodies: np.ndarray,
+    noise: float,
+    color: Sequence[float] | np.ndarray | None,
+    subsampled: bool,
+    scale: float = 1.0,
+    confined: bool = False,
+) -> Subtraction:
+    """Coverage, of the stated color or of that inside the bodies.
+
+    Args:
+        frames: (T, height, width, 3) uint8.
+        B: Background (height, width, 3).
+        bodies: (T, height, width) bool.
+        noise: Of a channel.
+        color: As in `subtract_background`.
+        subsampled: As there.
+        scale: Of the noise, by that of the background.
+        confined: Whether coverage by a stated color is 0 away from the bodies: there may be shadows.
+
+    Raises:
+        InputError: If the background has the body's color, or the body another than stated.
+    """
     near = _near(bodies)
     masks, contrast = (
         _alpha_in_front(frames, B, bodies, near, SHARP if subsampled else np.eye(3))
         if color is None
         else _alpha_of_color(frames, B, np.asarray(color))
     )
+    if confined:
+        masks[~near] = 0.0
     usable = contrast > (4 * noise) ** 2
     if color is not None and not usable[bodies].mean() > 0.5:
         raise InputError(
@@ -109,11 +149,9 @@ def subtract_background(
         )
     median_contrast = float(np.median(contrast[near & usable]))
     weight = np.where(usable, contrast / median_contrast, 0.0)
-    if color is None:
+    if color is None or confined:
         weight[~near] = 1.0
-    # the median of T frames has a variance of π/(2 T) of theirs
-    median_factor = (1 + np.pi / (2 * len(frames))) ** 0.5 if median else 1.0
-    return Subtraction(masks, noise * median_factor / median_contrast**0.5, weight, B, noise)
+    return Subtraction(masks, noise * scale / median_contrast**0.5, weight, B, noise)
 
 
 def _median_without(frames: np.ndarray, B: np.ndarray, near: np.ndarray) -> np.ndarray:
@@ -210,6 +248,15 @@ def _noise_and_bodies(frames: np.ndarray, B: np.ndarray) -> tuple[float, np.ndar
     return noise, bodies
 
 
+def _noise_without(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> float:
+    """Noise of a channel where no body is, of a camera that does not move."""
+    size = np.stack([(((frame / 255 - B) ** 2).mean(-1) ** 0.5).astype(np.float32) for frame in frames])
+    static = np.flatnonzero(~_near(bodies))[:: max(1, size.size // SAMPLED)]
+    noise = _scale(frames.reshape(-1, 3)[static] / 255 - B.reshape(-1, 3)[static % B[..., 0].size], 0.9)
+    _check_camera(frames, B, size, noise)
+    return noise
+
+
 def _scale(difference: np.ndarray, quantile: float) -> float:
     """Standard deviation from quantiles of magnitudes, the larger of two: compression leaves most pixels as they were."""
     size = np.abs(difference)
@@ -245,14 +292,7 @@ def _box(region: np.ndarray, margin: int = 1) -> tuple[slice, slice]:
 
 def _inner_color(image: np.ndarray, core: np.ndarray, median_color: np.ndarray) -> np.ndarray:
     """Color of the nearest pixel of the core (height, width, 3), smoothed; the median color where there is none."""
-    from scipy import ndimage
-
-    if not core.any():
-        return np.broadcast_to(median_color, image.shape)
-    fraction = np.maximum(ndimage.uniform_filter(core.astype(float), 3), 1e-9)
-    smooth = np.stack([ndimage.uniform_filter(image[..., c] * core, 3) / fraction for c in range(3)], -1)
-    row, column = ndimage.distance_transform_edt(~core, return_distances=False, return_indices=True)
-    return smooth[row, column]
+    return nearest_color(image, core) if core.any() else np.broadcast_to(median_color, image.shape)
 
 
 def _core(bodies: np.ndarray) -> np.ndarray:
@@ -302,8 +342,8 @@ def _check_camera(frames: np.ndarray, B: np.ndarray, size: np.ndarray, noise: fl
         )
 
 
-def _check_median(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> None:
-    """Refuse a median that shows the body, as it does where the body covers a pixel in half of the frames or more.
+def _check_background(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray, name: str) -> None:
+    """Refuse a median, or another `name`, that shows the body, as where the body covers a pixel in half of the frames or more.
 
     While the body is there, only its edges differ; after it has left, its image in the median does, as a ghost, whose
     outline is in B and not in the frame.
@@ -314,7 +354,7 @@ def _check_median(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> None
     solidity = _solidity(bodies)
     ghosts = np.mean([_is_ghost(frame, B, body) for frame, body in zip(frames, bodies, strict=True) if body.any()])
     if ghosts > 0.1:
-        why = f"in {ghosts:.0%} of the frames the median shows a body that is not there"
+        why = f"in {ghosts:.0%} of the frames it shows a body that is not there"
     elif covered > MAX_COVERED:
         why = f"a body covers a pixel in {covered:.0%} of the frames"
     elif solidity < MIN_SOLIDITY:
@@ -322,7 +362,7 @@ def _check_median(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> None
     else:
         return
     raise InputError(
-        f"the median of this video is not the background: {why}. It shows a body that covers a pixel for half of the "
+        f"the {name} of this video is not the background: {why}. It shows a body that covers a pixel for half of the "
         "video. Give an image of the empty scene (--background FILE)."
     )
 

@@ -11,6 +11,7 @@ import numpy as np
 from gradsim.errors import InputError
 
 Color = Sequence[float] | np.ndarray
+WHITE = 250  # grey level that a codec may leave of 255
 
 
 def from_mask_video(frames: np.ndarray, threshold: float = 0.5, grey: bool = False) -> np.ndarray:
@@ -22,9 +23,15 @@ def from_mask_video(frames: np.ndarray, threshold: float = 0.5, grey: bool = Fal
         grey: Return the brightest channel itself, in [0, 1], for antialiased masks.
 
     Raises:
-        InputError: If no channel of any pixel is above the threshold.
+        InputError: If no channel of any pixel is above the threshold, or grey levels are labels: 0 and one that is not white.
     """
     brightest = frames.max(axis=-1) / 255
+    levels = np.flatnonzero(np.bincount(frames.max(axis=-1).ravel(), minlength=256)) if grey else np.array([0, 255])
+    if len(levels) == 2 and levels[0] == 0 and levels[1] < WHITE:
+        raise InputError(
+            f"the mask video has the levels 0 and {levels[1]} alone, as images of labels do; expected white (255) on the body. "
+            f"Save it multiplied by {255 / levels[1]:.4g}, or as COCO annotations (--mask FILE.json)."
+        )
     if not brightest.max() > threshold:
         raise InputError(
             f"the mask video has no mask pixel: its brightest channel is {brightest.max():.3g}, the threshold "

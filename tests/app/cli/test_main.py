@@ -131,6 +131,10 @@ def test_every_option_of_a_fit_reaches_its_job(fitting, answered):
     )
     (job,) = calls
     assert (job.profile, job.robust, job.noise, job.seed, job.background) == (True, "huber", 0.01, 4, "median")
+    run_fit("--mask", "grabcut:1,2,3,4@5", "--category", "box,hand")
+    assert (calls[1].mask, calls[1].category) == ("grabcut:1,2,3,4@5", "box,hand")
+    run_fit("--mask", "masks.json", "--background", "mog2")
+    assert (calls[2].mask, calls[2].background) == (Path("masks.json"), "mog2")
 
 
 @pytest.mark.parametrize(

@@ -173,3 +173,15 @@ def test_a_fit_to_the_mask_of_a_rendered_run_gives_its_own_values(inputs, tmp_pa
     found = fit(inputs, tmp_path / "out", ["cube.mass:1:8"], starts=2, **films)
     e = found["unknowns"]["cube.mass"]
     assert e["interval95"][0] < 4.0 < e["interval95"][1] and e["std"] < 0.1
+
+
+def test_masks_that_cannot_be_right_are_named_and_shown(inputs, tmp_path):
+    frames = videos.read(inputs / "video.webm").frames
+    mask = (frames.min(-1, keepdims=True) < 128).repeat(3, -1) * np.uint8(255)
+    mask[[2, 5]] = 0
+    videos.write(tmp_path / "mask.webm", mask, 20)
+    result = fit(inputs, tmp_path / "run", starts=2, mask=tmp_path / "mask.webm", noise=0.2)
+    assert result["mask_faults"] == ["the mask is empty in frames 2, 5"]
+    assert [p["file"] for p in result["pictures"]] == ["masks.png"] and (tmp_path / "run" / "masks.png").is_file()
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "Warning: the mask is empty in frames 2, 5." in page and "Masks that cannot be right" in page

@@ -48,6 +48,30 @@ def test_a_scene_and_its_picture_are_written(clip, tmp_path):
     assert command.startswith("next: gradsim fit") and "--noise auto" in command and "ball.position.x" in command
 
 
+def test_masks_by_a_rectangle_reach_the_scene_and_the_next_command(clip, tmp_path):
+    path, _ = clip
+    column, row = WIDTH / 2 + FOCAL * START[0] / DISTANCE, HEIGHT / 2 - FOCAL * (START[1] - 0.6) / DISTANCE
+    half = round(FOCAL * RADIUS / DISTANCE) + 2
+    mask = f"color:{round(column) - half},{round(row) - half},{2 * half},{2 * half}"
+    text = new(path, tmp_path / "my.yaml", mask=mask, size=2 * RADIUS, focal=FOCAL, distance=DISTANCE)
+    body = Scene.load(tmp_path / "my.yaml").bodies["ball"]
+    assert body.position[0] == pytest.approx(START[0], abs=0.03) and body.velocity[2] == pytest.approx(
+        TRUTH[1], abs=0.3
+    )
+    assert f"--mask {mask}" in text.splitlines()[-1] and "--background" not in text
+
+
+def test_masks_that_cannot_be_right_are_named_and_shown(clip, tmp_path):
+    frames = video.read(clip[0]).frames
+    mask = ((frames[..., :1] > 1.5 * frames[..., 1:2].clip(1)) * np.uint8(255)).repeat(3, -1)
+    mask[4] = 0
+    video.write(tmp_path / "mask.webm", mask, 30)
+    text = new(clip[0], tmp_path / "my.yaml", mask=tmp_path / "mask.webm")
+    (line,) = [line for line in text.splitlines() if line.startswith("masks: ")]
+    assert "the mask is empty in frame 4" in line and line.endswith("my_masks.png")
+    assert (tmp_path / "my_masks.png").stat().st_size > 1000
+
+
 def test_nothing_is_overwritten(clip, tmp_path):
     out = tmp_path / "my.yaml"
     out.write_text("mine")

@@ -1,11 +1,13 @@
 """Masks from a video file, and everything that can be wrong with one."""
 
+import json
 import math
 
 import numpy as np
 import pytest
 import torch
 from fit_cases import throw
+from PIL import Image
 
 from gradsim import video as videos
 from gradsim.errors import InputError
@@ -46,6 +48,68 @@ def test_a_mask_video_takes_the_place_of_colours(tmp_path, frames):
     video = written(tmp_path / "v.webm", frames[..., ::-1].copy())
     evidence = from_video(SCENE, video, written(tmp_path / "m.webm", grey))
     assert (evidence.masks - exact).abs().max() <= 0.5 / 255 + 1e-12
+
+
+def annotated(masks: np.ndarray, category: int = 1) -> dict:
+    """COCO annotations of masks (frames, height, width) bool: run lengths down the columns."""
+    annotations = []
+    for k, mask in enumerate(masks):
+        ends = np.flatnonzero(np.diff(mask.T.ravel(), prepend=False))
+        counts = np.diff(ends, prepend=0, append=mask.size).tolist()
+        segmentation = {"size": list(mask.shape), "counts": counts}
+        annotations.append({"image_id": k, "category_id": category, "segmentation": segmentation})
+    return {"annotations": annotations, "categories": [{"id": 1, "name": "box"}, {"id": 2, "name": "hand"}]}
+
+
+def test_coco_annotations_take_the_place_of_colours(tmp_path, frames):
+    exact = synthetic.float_masks(SCENE, Model(SCENE).rollout()).masks.numpy() > 0.5
+    video, content = written(tmp_path / "v.webm", frames[..., ::-1].copy()), annotated(exact)
+    (tmp_path / "m.json").write_text(json.dumps(content))
+    evidence = from_video(SCENE, video, tmp_path / "m.json")
+    np.testing.assert_array_equal(evidence.masks.numpy(), exact)
+    assert "mask_faults" not in evidence.notes
+    content["annotations"] += annotated(exact[::-1], 2)["annotations"]
+    (tmp_path / "m.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match="--category box"):
+        from_video(SCENE, video, tmp_path / "m.json")
+    chosen = from_video(SCENE, video, tmp_path / "m.json", category="box")
+    torch.testing.assert_close(chosen.masks, evidence.masks)
+
+
+def test_a_category_is_of_annotations_alone(tmp_path, frames):
+    video = written(tmp_path / "v.webm", frames)
+    with pytest.raises(InputError, match="no COCO annotations"):
+        from_video(SCENE, video, category="box")
+    with pytest.raises(InputError, match="v.webm has none; leave it out"):
+        from_video(SCENE, video, video, category="box")
+
+
+def test_a_folder_of_png_has_the_clock_of_the_video(tmp_path, frames):
+    exact = synthetic.float_masks(SCENE, Model(SCENE).rollout()).masks.numpy()
+    (tmp_path / "masks").mkdir()
+    for k, mask in enumerate(exact):
+        Image.fromarray((mask * 255).round().astype(np.uint8)).save(tmp_path / "masks" / f"{k:03}.png")
+    evidence = from_video(SCENE, written(tmp_path / "v.webm", frames[..., ::-1].copy()), tmp_path / "masks")
+    assert np.abs(evidence.masks.numpy() - exact).max() <= 0.5 / 255 + 1e-12
+
+
+def test_a_mask_by_colors_from_a_rectangle_is_that_of_the_motion(tmp_path, frames):
+    exact = synthetic.float_masks(SCENE, Model(SCENE).rollout()).masks.numpy()
+    rows, columns = np.nonzero(exact[0] > 0)
+    sides = (columns.min() - 1, rows.min() - 1, np.ptp(columns) + 3, np.ptp(rows) + 3)
+    evidence = from_video(SCENE, written(tmp_path / "v.webm", frames), f"color:{','.join(map(str, sides))}")
+    assert np.abs(evidence.masks.numpy() - exact).mean() < 0.01
+
+
+def test_masks_that_cannot_be_right_are_noted_by_frame(tmp_path, frames):
+    exact = synthetic.float_masks(SCENE, Model(SCENE).rollout()).masks
+    grey = (exact * 255).round().to(torch.uint8)[..., None].expand(-1, -1, -1, 3).numpy().copy()
+    grey[3] = 0
+    video, mask = written(tmp_path / "v.webm", frames), written(tmp_path / "m.webm", grey)
+    evidence = from_video(SCENE, video, mask)
+    assert evidence.notes["mask_faults"] == ["the mask is empty in frame 3"]
+    assert evidence.mask_faults.every_frame == [3]
+    assert "mask_faults" not in from_video(SCENE, video, mask, frames="!3").notes
 
 
 @pytest.mark.parametrize("content", [b"", b"this is no video", None])

@@ -26,7 +26,7 @@ class Explain(Command):
     video: Annotated[Path | None, arg(metavar="VIDEO", help_behavior_hint="(default: the trajectory only)")] = None
     """Video: gradients of its pixels."""
     mask: Annotated[Path | None, arg(metavar="MASK", help_behavior_hint="(default: from the colors)")] = None
-    """Mask video of the bodies, white on black."""
+    """Masks of the bodies, as for `gradsim fit`."""
     json: bool = False
     """Print result.json instead of text."""
 
@@ -60,7 +60,7 @@ class Landscape(Command):
     ] = None
     """Video; without any, the data are silhouettes of the scene's own trajectory."""
     mask: Annotated[Path | None, arg(metavar="MASK", help_behavior_hint="(default: from the colors)")] = None
-    """Mask video of the bodies, white on black."""
+    """Masks of the bodies, as for `gradsim fit`."""
     noise: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: 1/255)")] = None
     """Standard deviation of a pixel's noise, for pixels in [0, 1]."""
     points: Annotated[int | None, arg(help_behavior_hint="(default: 201, or 41 on each of two axes)")] = None

@@ -11,7 +11,7 @@ from gradsim.app.cli.command import Command, flatten, show, working
 from gradsim.errors import InputError, Status
 
 SHARED_OPTIONS = ("noise", "robust", "starts", "seed", "estimator")  # of one clip and of several
-FIT_OPTIONS = (*SHARED_OPTIONS, "ignore", "frames", "background", "profile")  # of one clip
+FIT_OPTIONS = (*SHARED_OPTIONS, "ignore", "frames", "background", "category", "profile")  # of one clip
 
 
 @dataclass(kw_only=True)
@@ -39,7 +39,9 @@ class Fit(Command):
         UseAppendAction[list[list[str]]],
         arg(metavar="[CAMERA=]MASK ...", help_behavior_hint="(default: from the colors)"),
     ] = field(default_factory=list)
-    """Mask video of the bodies, white on black."""
+    """Masks of the bodies: video or folder of png, white on black; COCO annotations (.json); or, from a rectangle around the body in frame 0 (with @K, in frame K), grabcut:X,Y,W,H (by edges) or color:X,Y,W,H."""
+    category: Annotated[str, arg(metavar="NAME[,NAME ...]", help_behavior_hint="(default: the only one)")] = ""
+    """Categories of COCO annotations that are bodies."""
     window: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: single shooting)")] = None
     """Multiple shooting with windows of N frames, for a long or chaotic clip."""
     noise: Annotated[
@@ -52,9 +54,9 @@ class Fit(Command):
     ignore: Annotated[Path | None, arg(metavar="MASK", help_behavior_hint="(default: none)")] = None
     """Video whose bright pixels are ignored."""
     background: Annotated[
-        str | None, arg(metavar="FILE|median", help_behavior_hint="(default: the scene's background)")
+        str | None, arg(metavar="FILE|median|mog2", help_behavior_hint="(default: the scene's background)")
     ] = None
-    """Image or video of the empty scene to subtract, or median (of the video itself; needs a fixed camera)."""
+    """Image or video of the empty scene to subtract, or, of the video itself, median or mog2 (which shadows do not fool); for a fixed camera."""
     frames: Annotated[str, arg(metavar="SPEC", help_behavior_hint="(default: all)")] = ""
     """Frames to use, comma-separated: A:B only these; !K not K; -K: K is an extra frame; +K: one is missing before K."""
     profile: bool = False
@@ -95,7 +97,7 @@ class Fit(Command):
             video, mask = clips[0].videos["camera"], clips[0].masks.get("camera")
             arguments = FitArguments(scene=self.scene, video=video, mask=mask, unknowns=tuple(unknowns), **options)
             return fit.fit(arguments, folder, self.resume, progress=progress)
-        names = ("ignore", "frames", "background", "profile", "resume")
+        names = ("ignore", "frames", "background", "category", "profile", "resume")
         if excluded := [f"--{name}" for name in names if getattr(self, name)]:
             raise InputError(
                 f"{' and '.join(excluded)} are for one clip of one camera without --window; leave them out, or fit that "
@@ -143,7 +145,7 @@ class Compare(Command):
     model: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
     """Other standard models: "with friction", "with damping", "paper law", "continuous law", rk4."""
     mask: Annotated[Path | None, arg(metavar="MASK", help_behavior_hint="(default: from the colors)")] = None
-    """Mask video of the bodies, white on black."""
+    """Masks of the bodies, as for `gradsim fit`."""
     noise: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: 1/255)")] = None
     """Standard deviation of a pixel's noise, for pixels in [0, 1]."""
     starts: int = 16

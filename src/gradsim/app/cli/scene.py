@@ -52,19 +52,21 @@ class New(Command):
         float | None, arg(metavar="METERS", help_behavior_hint="(default: from size and focal length)")
     ] = None
     """From the camera to the plane of the motion."""
-    background: Annotated[str, arg(metavar="FILE|median")] = "median"
-    """Image or video of the empty scene, or the median of the clip."""
+    background: Annotated[str, arg(metavar="FILE|median|mog2")] = "median"
+    """Image or video of the empty scene; or, of the clip itself, its median, or mog2, which shadows do not fool."""
     mask: Annotated[
-        Path | None, arg(metavar="VIDEO", help_behavior_hint="(default: what differs from the background)")
+        Path | None, arg(metavar="MASK", help_behavior_hint="(default: what differs from the background)")
     ] = None
-    """Mask video of the body."""
+    """Masks of the body: a video, COCO annotations, grabcut:X,Y,W,H[@K] or color:X,Y,W,H[@K], as for `gradsim fit`."""
+    category: Annotated[str, arg(metavar="NAME", help_behavior_hint="(default: the only one)")] = ""
+    """Category of COCO annotations that is the body."""
     ground: bool = True
     """The lowest point that the body comes to is the ground; --no-ground: there is none in view."""
 
     def run(self, out, err):
         from gradsim.app.commands.new import new
 
-        names = ("start", "mask", "background", "size", "focal", "distance", "ground")
+        names = ("start", "mask", "category", "background", "size", "focal", "distance", "ground")
         with working(err) as progress:
             text = new(self.video, self.out, **{name: getattr(self, name) for name in names}, progress=progress)
         out.print(text, highlight=False, soft_wrap=True, markup=False)

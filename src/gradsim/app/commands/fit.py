@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from gradsim import video as videos
 from gradsim.app.commands.fit_job import FitJob, require_starts, run_fit, write_clip_videos
 from gradsim.app.job import FitArguments, open_scene
 from gradsim.app.report.report import write_report
@@ -25,6 +26,8 @@ from gradsim.identification.unknowns import Space, Unknown
 from gradsim.runtime.atomic import write_json
 from gradsim.runtime.progress import CheckpointStore, Progress, progress_callback
 from gradsim.runtime.provenance import versions
+from gradsim.video.mask_faults import MaskFaults
+from gradsim.visualization.mask_sheet import FILE, write_mask_sheet
 from gradsim.visualization.player import write_player
 from gradsim.visualization.residual_video import write_residuals
 
@@ -73,12 +76,16 @@ class ClipFit(FitJob):
     def open(self, directory: RunDirectory, resume: bool) -> Iterator[CheckpointStore]:
         with directory.open(self.arguments, self.scene, resume) as checkpoint:
             self.scene.save(directory.path / "scene.yaml")
+            if self.faults.words:
+                write_mask_sheet(directory.path / FILE, videos.read(self.arguments.video).frames, self.faults)
             yield checkpoint
 
     def search(self, checkpoint: CheckpointStore, progress: Progress) -> Fit:
         saved = checkpoint.load("search")
         origin = f", on from {saved['history'][-1]['frames']} frames" if saved else ""
         frames = len(self.observation.masks)
+        if self.faults.words:
+            progress.stage(f"{'; '.join(self.faults.words)}: see {FILE}")
         progress.stage(f"fitting {', '.join(self.space.names)} to {frames} frames{origin}")
         require_observable(self.problem.model, self.observation, self.space.values(self.space.low[None]))
         config = MultistartConfig(starts=self.arguments.starts)
@@ -104,7 +111,19 @@ class ClipFit(FitJob):
         observed, mask = write_clip_videos(folder, self.scene, fitted, arguments.video, arguments.frames)
         write_residuals(folder, self.observation, mask, self.scene.timing.fps)
         write_player(folder / "player.html", self.scene, fitted.scene_surface, observed)
-        return {"video": RunDirectory(folder).recorded_argument("video")}
+        return {"video": RunDirectory(folder).recorded_argument("video")} | self._mask_picture()
+
+    @property
+    def faults(self) -> MaskFaults:
+        """Masks that cannot be right; none where each color has its own mask."""
+        return getattr(self.observation, "mask_faults", None) or MaskFaults({}, {})
+
+    def _mask_picture(self) -> dict:
+        """Entry of result.json for the picture of masks that cannot be right."""
+        if not self.faults.words:
+            return {}
+        caption = f"{'; '.join(self.faults.words)}. Pink: the outline of the mask. Make another mask, or leave frames out (--frames)."
+        return {"pictures": [{"file": FILE, "title": "Masks that cannot be right", "caption": caption}]}
 
     def write_interrupted(self, folder: Path, checkpoint: CheckpointStore) -> dict:
         """Write result.json (status "interrupted"), history.json and report.html from the last checkpoint.

@@ -12,8 +12,10 @@ from gradsim.identification.first_scene import FirstScene, bounce_unknowns, firs
 from gradsim.runtime.atomic import atomic_path, atomic_write
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene, yaml_io
-from gradsim.video import masks as segmentation
-from gradsim.video.background import read_background, subtract_background
+from gradsim.video.background import MOG2, read_background, subtract_background
+from gradsim.video.mask_faults import MaskFaults, mask_faults
+from gradsim.video.mask_input import read_masks
+from gradsim.visualization.mask_sheet import write_mask_sheet
 
 PICTURES = 3  # frames of the picture: the first, a middle and the last of those that place and speed come from
 
@@ -24,6 +26,7 @@ def new(
     start: str = "ball",
     mask: Path | None = None,
     background: str = "median",
+    category: str = "",
     size: float | None = None,
     focal: float | None = None,
     distance: float | None = None,
@@ -36,8 +39,9 @@ def new(
         video: The clip.
         out: Scene file to write.
         start: Library scene, or scene file, with the body's shape and the ground.
-        mask: Mask video of the body, in place of a background.
-        background: Image or video of the empty scene, or "median" of the clip.
+        mask: Masks of the body, in place of a background; as in `read_masks`.
+        background: Image or video of the empty scene, or "median" or "mog2" of the clip.
+        category: Of COCO annotations, as in `read_masks`.
         size: Longest side of the body [m].
         focal: Focal length [px].
         distance: From the camera to the plane of the motion [m].
@@ -51,8 +55,8 @@ def new(
         InputError: If a file exists already or cannot be read, or no body moves in the clip.
     """
     progress = progress or NullProgress()
-    picture = out.with_suffix(".png")
-    for path in (out, picture):
+    picture, flawed = out.with_suffix(".png"), out.with_name(f"{out.stem}_masks.png")
+    for path in (out, picture, flawed):
         if path.exists():
             raise InputError(f"{path} exists already; choose another --out, or remove it.")
     content = open_scene(Path(start)).model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
@@ -61,7 +65,8 @@ def new(
     if len(film.frames) < 3:
         raise InputError(f"{video} has {len(film.frames)} frames; expected 3 or more.")
     progress.stage("looking for what moves")
-    coverage = _masks(film, video, mask, background)
+    coverage = _masks(film, video, mask, background, category)
+    faults = mask_faults(coverage)
     body = regions(coverage)
     image_size = (film.width, film.height)
     fps = float(f"{film.fps:.6g}")
@@ -74,20 +79,20 @@ def new(
         _draw(first.scene, film.frames, body.frames[chosen], draft)
     with atomic_write(out, "w") as file:
         file.write(text)
-    return _report(first, video, film, body.frames, out, picture, mask, background)
+    if faults.words:
+        write_mask_sheet(flawed, film.frames, faults)
+    masks = ["--mask", str(mask)] if mask else ["--background", background]
+    masks += ["--category", category] if category else []
+    return _report(first, video, film, body.frames, out, picture, masks, _warning(faults, flawed))
 
 
-def _masks(film: videos.Video, video: Path, mask: Path | None, background: str) -> np.ndarray:
-    if mask is None:
-        empty = None if background == "median" else read_background(background)
-        return subtract_background(film.frames, empty, subsampled=True).masks
-    other = videos.read(mask)
-    if other.frames.shape != film.frames.shape:
-        raise InputError(
-            f"{mask} has frames of the shape {other.frames.shape[:3]}, {video} {film.frames.shape[:3]} (number, height, "
-            "width); give videos of equal size and length."
-        )
-    return segmentation.from_mask_video(other.frames, grey=True)
+def _masks(film: videos.Video, video: Path, mask: Path | None, background: str, category: str) -> np.ndarray:
+    if mask is not None or category:
+        if mask is None:
+            raise InputError("got a category (--category) and no COCO annotations; give them (--mask FILE.json).")
+        return read_masks(mask, film, video, category=category)
+    empty = None if background == "median" else MOG2 if background == MOG2 else read_background(background)
+    return subtract_background(film.frames, empty, subsampled=True).masks
 
 
 def _text(first: FirstScene, video: Path, film: videos.Video, frames: np.ndarray, start: str) -> str:
@@ -128,13 +133,13 @@ def _report(
     frames: np.ndarray,
     out: Path,
     picture: Path,
-    mask,
-    background: str,
+    masks: list[str],
+    warning: list[str],
 ) -> str:
     name = next(iter(first.scene.bodies))
     parts = [f"{part}: {source}" for part, source in first.sources.items()]
     command = ["gradsim", "fit", str(out), "--video", str(video), "--noise", "auto"]
-    command += ["--mask", str(mask)] if mask else ["--background", background]
+    command += masks
     unknowns = [
         *(
             f"{name}.position.{axis}:{x - 0.2:.2f}:{x + 0.2:.2f}"
@@ -156,9 +161,15 @@ def _report(
         *parts,
         f"scene: {out}",
         f"picture: {picture} (is the outline on the body?)",
+        *warning,
         f"next: {shlex.join(command)}",
     ]
     return "\n".join(lines)
+
+
+def _warning(faults: MaskFaults, picture: Path) -> list[str]:
+    """Line on masks that cannot be right; none if all may be."""
+    return [f"masks: {'; '.join(faults.words)}; see {picture}"] if faults.words else []
 
 
 def _moving(vector) -> list[tuple[str, float]]:

@@ -152,7 +152,7 @@ def comparison(unknown: Mapping) -> tuple[str, str, str]:
 
 
 def video_notes(result: Mapping) -> list[str]:
-    """Sentences on frames of the video that were not used; empty if all were."""
+    """Sentences on frames of the video that were not used, and on masks; empty if all were, and all are right."""
     words = {
         "dropped": "are missing in the video",
         "repeated": "repeat the previous frame",
@@ -166,4 +166,5 @@ def video_notes(result: Mapping) -> list[str]:
             notes.append(f"Frames that {reason}: {listed}.")
     if notes:
         notes.append(f"They are not used; {result['frames_used']} frames are.")
-    return [*notes, *(f"Warning: {text}." for text in result.get("frames_suspected") or [])]
+    warnings = [*(result.get("frames_suspected") or ()), *(result.get("mask_faults") or ())]
+    return [*notes, *(f"Warning: {text}." for text in warnings)]

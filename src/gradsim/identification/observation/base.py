@@ -28,6 +28,7 @@ from gradsim.render.coverage.coverage import coverage_tangent
 from gradsim.render.coverage.objective import Target, objective, profiles, target
 from gradsim.render.coverage.rigid_projection import project_rigid
 from gradsim.render.silhouettes import NEAR, Silhouettes, whole
+from gradsim.video.mask_faults import MaskFaults
 
 
 @dataclass(frozen=True)
@@ -243,6 +244,7 @@ class Masks:
                 f"{self.weight.max():g}; expected shape {tuple(self.masks.shape)} and finite numbers of at least 0."
             )
         self.notes: dict = {}  # for `result.json`: used, dropped and excluded frames
+        self.mask_faults: MaskFaults | None = None  # of a video's masks, in its frames
         self.outline_noise = False  # noise is estimated from the outlines, and σ is only a scale
         self._counts = (self.weight > 0).double()
 

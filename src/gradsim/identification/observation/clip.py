@@ -18,14 +18,16 @@ class Clip:
 
     Args:
         video: Video file of `camera`; or of several cameras, by the camera's name.
-        mask: Mask video, where the colors of the scene are not those of the video; or by the camera's name.
+        mask: Mask video, COCO annotations, or a method with a rectangle, as in `from_video`, where the colors of the scene are not
+            those of the video; or by the camera's name.
         noise: Standard deviation of a pixel's noise in [0, 1], before rounding to 8 bits. "auto": as `from_video`, of one
             camera. None: 1/255; in `identify`, "auto" for a video of a lossy codec.
         robust: Loss of the residuals: "gaussian", or "huber" or "cauchy" against outliers.
         ignore: Video of the same size and clock; its bright pixels do not count.
         frames: Frames to use, such as "0:30" or "!12"; see `gradsim.video.timing.align_frames`.
-        background: Image or video of the empty scene, or "median", to subtract.
+        background: Image or video of the empty scene, or "median" or "mog2", to subtract.
         camera: Name of the scene's camera, where `video` is one file.
+        category: Categories of COCO annotations that are bodies, as in `from_video`.
     """
 
     video: Files
@@ -36,6 +38,7 @@ class Clip:
     frames: str = ""
     background: str | Path | None = None
     camera: str = "camera"
+    category: str = ""
 
     @classmethod
     def of(cls, clip: "Clip | Files") -> "Clip":
@@ -65,6 +68,7 @@ class Clip:
                 frames=self.frames,
                 background=self.background,
                 outlines_by_default=outlines_by_default and len(videos) == 1,
+                category=self.category,
             )
             for camera, path in videos.items()
         }

@@ -13,7 +13,9 @@ from gradsim.identification.observation.labelled_masks import LabelledMasks, col
 from gradsim.numerics.robust import robust_loss
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.video import masks as segmentation
-from gradsim.video.background import read_background, subtract_background
+from gradsim.video.background import MOG2, read_background, subtract_background
+from gradsim.video.mask_faults import mask_faults
+from gradsim.video.mask_input import matching_frames, read_masks
 from gradsim.video.read import is_lossy
 from gradsim.video.timing import align_frames, centroids, suspicious_steps
 
@@ -37,14 +39,17 @@ def from_video(
     frames: str = "",
     background: str | Path | None = None,
     outlines_by_default: bool = False,
+    category: str = "",
 ) -> Masks | LabelledMasks:
     """Masks of the scene's bodies in a video: one for all, or one per color if the bodies have two or three colors.
 
     Args:
         scene: Scene with the camera, fps and flat colors of the video.
         path: Path of the video.
-        mask: Mask video of all bodies, of the same size and clock (bright on black; grey levels are coverage). Without
-            it the masks follow from the colors: I = B + Σ α (F − B) with the colors F of the bodies and the background B.
+        mask: Masks of all bodies: a video or folder of png of the same size and clock (white on black; grey levels are coverage),
+            COCO annotations (.json), or "grabcut:X,Y,W,H" or "color:X,Y,W,H", from a rectangle around the body in frame 0, or in
+            frame K with "@K" at the end; see `gradsim.video.mask_input`. Without it the masks follow from the colors:
+            I = B + Σ α (F − B) with the colors F of the bodies and the background B.
         noise: Standard deviation of a pixel's noise in [0, 1], before rounding to 8 bits. None: 1/255. "auto": outlines are
             off, alike in neighbouring pixels and in frames; by how much follows from the fit (`uncertainty.outline`).
         camera: Name of the scene's camera.
@@ -52,23 +57,26 @@ def from_video(
         ignore: Video of the same size and clock whose bright pixels are excluded, such as an occluder.
         frames: Frames to use, in the syntax of `gradsim.video.timing.align_frames`; by default all. Repeated frames, and
             instants of dropped frames, are excluded in any case.
-        background: Image or video of the empty scene, or "median" of this video, to subtract (static camera). Bodies are
+        background: Image or video of the empty scene, or "median" or "mog2" of this video, to subtract (static camera). Bodies are
             then detected by their common color, or, if the scene states none, by their difference from the background;
-            the noise is estimated from the video unless `noise` is given.
+            the noise is estimated from the video unless `noise` is given. By "mog2" shadows are not bodies.
         outlines_by_default: Whether noise None is "auto" for a video of a lossy codec, where that is possible.
+        category: Of COCO annotations: names of the categories that are bodies, separated by commas; needed if there are several.
 
     Raises:
         InputError: If a file is missing or corrupt, its size or clock differs from the scene's, it has one frame only,
             its colors are not the scene's, no pixel shows a body, no pixel or frame is left, or the loss is unknown.
     """
     width, height = scene.view(camera).size
-    film = videos.read(path)
-    videos.check_video(film, width, height, scene.timing.fps, path)
+    film, fps = videos.read(path), scene.timing.fps
+    videos.check_video(film, width, height, fps, path)
     if len(film.frames) < 2:
         raise InputError(f"{path} has one frame; a fit needs at least 2.")
     if mask is not None and background is not None:
         raise InputError("got a mask video (--mask) and a background (--background); give one of them.")
-    alignment, notes = align_frames(film, scene.timing.fps, frames), {"loss": robust_loss(robust).name}
+    if category and mask is None:
+        raise InputError("got a category (--category) and no COCO annotations; give them (--mask FILE.json).")
+    alignment, notes = align_frames(film, fps, frames), {"loss": robust_loss(robust).name}
     single = mask is not None or background is not None or len(colors(scene)) == 1
     if noise is None and outlines_by_default and single and alignment.used.sum() >= FEWEST and is_lossy(path):
         noise = notes["noise"] = AUTO
@@ -82,11 +90,12 @@ def from_video(
     sigma, loss = math.hypot(noise, QUANTIZED), robust_loss(robust)
     weight = np.ones(film.frames.shape[:3])
     if ignore is not None:
-        weight *= _included(scene, ignore, film, path, camera)
+        weight *= _included(ignore, film, path, fps)
     if mask is not None:
-        masks = segmentation.from_mask_video(_matching_frames(scene, mask, film, path, camera), grey=True)
+        masks = read_masks(mask, film, path, fps, category)
     elif background is not None:
-        empty = None if str(background) == "median" else read_background(background)
+        empty = {"median": None, MOG2: MOG2}.get(str(background), background)
+        empty = read_background(empty) if empty not in (None, MOG2) else empty
         subtraction = subtract_background(film.frames, empty, _common_color(scene), subsampled=outline_noise)
         masks, weight = subtraction.masks, weight * subtraction.weight
         if not outline_noise:
@@ -111,28 +120,19 @@ def from_video(
     observation = Masks(
         torch.tensor(masks[alignment.index]), sigma, Silhouettes.of(scene, camera), torch.tensor(weight), loss
     )
+    faults = mask_faults(masks, len(scene.bodies), alignment.index[alignment.used].tolist())
     observation.outline_noise = outline_noise
-    observation.notes |= alignment.notes() | notes
+    observation.notes |= alignment.notes() | notes | ({"mask_faults": faults.words} if faults.words else {})
     if outline_noise and (factor := observation.largest_bin(FINEST)) > 1:
         observation = observation.binned(factor)
         observation.notes["binning"] = factor
+    observation.mask_faults = faults
     return observation
 
 
-def _matching_frames(scene, path, film: videos.Video, film_path, camera: str) -> np.ndarray:
-    """Frames of a video with one frame per frame of the main video."""
-    other, (width, height) = videos.read(path), scene.view(camera).size
-    videos.check_video(other, width, height, scene.timing.fps, path)
-    if len(other.frames) != len(film.frames):
-        raise InputError(
-            f"{path} has {len(other.frames)} frames, {film_path} has {len(film.frames)}; give videos of equal length."
-        )
-    return other.frames
-
-
-def _included(scene, ignore, film: videos.Video, film_path, camera: str) -> np.ndarray:
+def _included(ignore, film: videos.Video, path, fps: float) -> np.ndarray:
     """1 where no channel of the ignore video is bright, else 0."""
-    included = _matching_frames(scene, ignore, film, film_path, camera).max(-1) < 128
+    included = matching_frames(ignore, film, path, fps).max(-1) < 128
     if not included.any():
         raise InputError(f"{ignore} is bright everywhere, so no pixel is left; only ignored pixels should be bright.")
     return included.astype(np.float64)

@@ -1,0 +1,116 @@
+"""Masks that cannot be right: empty, full, in pieces, or of an area that jumps from one frame to the next.
+
+Nothing is repaired: a person looks at the frames, and makes another mask or leaves them out.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradsim.video.persistence import label_regions
+
+OPAQUE = 0.5  # coverage from which a pixel is of the body
+FULL = 0.95  # share of the image
+PART = 0.15  # of the largest region, from which another one is a piece of a body
+JUMP = 1.4  # ratio of areas from frame to frame: the radius of a round body then changes by a sixth
+USUAL = 4.0  # and in its logarithm over the median of the video's: bodies seen edge on change fast
+WORDS = {
+    "empty": "the mask is empty",
+    "full": "the mask covers the whole image",
+    "pieces": "the mask is in more pieces than there are bodies",
+    "jump": "the area of the mask jumps",
+}
+
+
+@dataclass(frozen=True)
+class MaskFaults:
+    """Frames with masks that cannot be right.
+
+    Attributes:
+        frames: Frames by kind, as in `WORDS`.
+        masks: The masks (height, width) bool of these frames.
+    """
+
+    frames: Mapping[str, list[int]]
+    masks: Mapping[int, np.ndarray]
+
+    @property
+    def every_frame(self) -> list[int]:
+        """Frames with a fault, in order."""
+        return sorted(self.masks)
+
+    @property
+    def words(self) -> list[str]:
+        """One sentence for each kind, with its frames."""
+        return [f"{WORDS[kind]} in {_listed(frames)}" for kind, frames in self.frames.items() if frames]
+
+    def of_frame(self, frame: int) -> str:
+        """Kinds of fault of a frame."""
+        return ", ".join(kind for kind, frames in self.frames.items() if frame in frames)
+
+
+def mask_faults(masks: np.ndarray, bodies: int = 1, used: Iterable[int] | None = None) -> MaskFaults:
+    """Frames of masks (T, height, width) that cannot be right.
+
+    Where a mask touches the border its area may jump: a body comes in or leaves. Empty masks before the first one with a body, and
+    after the last, are faults only if that body is more than its diameter from the border.
+
+    Args:
+        masks: Coverage.
+        bodies: Number of bodies that the mask is of.
+        used: Frames that count; None: all.
+    """
+    inside = masks > OPAQUE
+    area = inside.sum((1, 2))
+    cut = inside[:, [0, -1]].any((1, 2)) | inside[:, :, [0, -1]].any((1, 2))
+    (visible,) = np.nonzero(area)
+    first = visible[0] if len(visible) and _at_border(inside[visible[0]]) else 0
+    last = visible[-1] if len(visible) and _at_border(inside[visible[-1]]) else len(masks) - 1
+    empty = [k for k in range(first, last + 1) if not area[k]]
+    full = np.flatnonzero(area > FULL * inside[0].size).tolist()
+    counts = np.array([_pieces(mask) for mask in inside])
+    usual = max(bodies, int(np.median(counts[visible])) if len(visible) else 0)
+    pieces = np.flatnonzero(counts > usual).tolist()
+    kinds = {"empty": empty, "full": full, "pieces": pieces, "jump": _jumps(area, cut)}
+    counted = set(range(len(masks)) if used is None else used)
+    frames = {kind: [k for k in faulty if k in counted] for kind, faulty in kinds.items()}
+    return MaskFaults(frames, {k: inside[k] for faulty in frames.values() for k in faulty})
+
+
+def _at_border(mask: np.ndarray) -> bool:
+    """True if a mask (height, width) is less than the diameter of a disc of its area from the border of the image."""
+    far = int(np.ceil(2 * (mask.sum() / np.pi) ** 0.5))
+    return bool(mask[:far].any() or mask[-far:].any() or mask[:, :far].any() or mask[:, -far:].any())
+
+
+def _pieces(mask: np.ndarray) -> int:
+    _, regions = label_regions(mask)
+    return sum(region.area >= PART * regions[0].area for region in regions)
+
+
+def _jumps(area: np.ndarray, cut: np.ndarray) -> list[int]:
+    """Frames whose area differs by far from that of the frame before; of one that differs from both its neighbours, that frame."""
+    whole = (area > 0) & ~cut
+    step = np.where(whole[1:] & whole[:-1], np.log(np.maximum(area[1:], 1) / np.maximum(area[:-1], 1)), 0.0)
+    changed = np.abs(step[whole[1:] & whole[:-1]])
+    limit = max(np.log(JUMP), USUAL * float(np.median(changed)) if len(changed) else 0.0)
+    far = np.abs(step) > limit
+    jumps = []
+    for k in np.flatnonzero(far):
+        returns = k > 0 and far[k - 1] and k in jumps and step[k] * step[k - 1] < 0
+        if not returns:
+            jumps.append(int(k) + 1)
+    return jumps
+
+
+def _listed(frames: list[int]) -> str:
+    """Frames in words, runs as `4 to 9`, at most some eight of them."""
+    runs: list[list[int]] = []
+    for frame in frames:
+        if runs and frame == runs[-1][1] + 1:
+            runs[-1][1] = frame
+        else:
+            runs.append([frame, frame])
+    words = [f"{a}" if a == b else f"{a} to {b}" for a, b in runs[:8]]
+    return ("frame " if len(frames) == 1 else "frames ") + ", ".join(words) + (", …" if len(runs) > 8 else "")

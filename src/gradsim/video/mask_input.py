@@ -1,0 +1,73 @@
+"""Masks of a video from what a user names: a mask video, a folder of png, COCO annotations, or a way to make them.
+
+masks.webm, masks/          white on black, as `gradsim.video.masks.from_mask_video`
+masks.json                  COCO annotations, as `gradsim.video.coco`
+grabcut:X,Y,W,H[@FRAME]     the body in a rectangle, cut out along its edges, as `gradsim.video.grabcut`
+color:X,Y,W,H[@FRAME]       what has the colors of the body in a rectangle, as `gradsim.video.color_model`
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from gradsim.errors import InputError
+from gradsim.video.coco import read_coco
+from gradsim.video.color_model import Rectangle, color_masks
+from gradsim.video.grabcut import grabcut_masks
+from gradsim.video.masks import from_mask_video
+from gradsim.video.read import Video, check_video, read
+from gradsim.video.soft_edges import soft_edges
+
+METHODS = {"grabcut": grabcut_masks, "color": color_masks}
+
+
+def is_method(mask: str | Path) -> bool:
+    """True for a way to make masks, such as `grabcut:40,30,64,48`, False for a file."""
+    method, colon, _ = str(mask).partition(":")
+    return bool(colon) and method in METHODS
+
+
+def read_masks(
+    mask: str | Path, film: Video, path: str | Path, fps: float | None = None, category: str = ""
+) -> np.ndarray:
+    """Masks (T, height, width) in [0, 1] of the bodies in a video.
+
+    Args:
+        mask: A file, a folder of png (with the clock of the video), or a method with a rectangle.
+        film: The video.
+        path: Its file, for errors.
+        fps: Frames per second of the scene, which a mask video has too; None: its clock does not matter.
+        category: Of COCO annotations, as in `read_coco`.
+
+    Raises:
+        InputError: If the mask cannot be read or made, differs in size, clock or length from the video, or shows no body; or
+            if a category is given for another kind of mask.
+    """
+    if category and Path(mask).suffix.lower() != ".json":
+        raise InputError(f"a category (--category) is one of COCO annotations, and {mask} has none; leave it out.")
+    if is_method(mask):
+        method, _, rectangle = str(mask).partition(":")
+        return soft_edges(film.frames, METHODS[method](film.frames, Rectangle.parse(rectangle)))
+    if Path(mask).suffix.lower() == ".json":
+        return read_coco(mask, len(film.frames), film.height, film.width, category)
+    return from_mask_video(matching_frames(mask, film, path, fps), grey=True)
+
+
+def matching_frames(other: str | Path, film: Video, path: str | Path, fps: float | None = None) -> np.ndarray:
+    """Frames of a second video, or folder of png, with one frame for each of a video; arguments as in `read_masks`.
+
+    Raises:
+        InputError: If it cannot be read, or differs in size, clock or length.
+    """
+    second = read(other, (fps or film.fps) if Path(other).is_dir() else None)
+    if fps is not None:
+        check_video(second, film.width, film.height, fps, other)
+    elif second.frames.shape[1:] != film.frames.shape[1:]:
+        raise InputError(
+            f"{other} is {second.width} × {second.height} px, {path} is {film.width} × {film.height}; give videos of equal size."
+        )
+    if len(second.frames) != len(film.frames):
+        raise InputError(
+            f"{other} has {len(second.frames)} frames, {path} has {len(film.frames)}; give videos of equal length."
+        )
+    return second.frames
