@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError, Status
 from gradsim.identification.estimators import LEAST_SQUARES, Estimator, estimator_named, name_of
-from gradsim.identification.fit import MISMATCH, Estimate, Fit
+from gradsim.identification.fit import Estimate, Fit
 from gradsim.identification.long_clip import (
     MultipleShooting,
     jump_record,
@@ -34,7 +34,7 @@ from gradsim.identification.uncertainty.discretization import Discretization, re
 from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyze, secant_fisher
 from gradsim.identification.uncertainty.outline import fit_outline
 from gradsim.identification.uncertainty.profile_likelihood import with_profiles
-from gradsim.identification.uncertainty.residual_diagnostics import outlier_threshold, residual_diagnostics
+from gradsim.identification.uncertainty.residual_diagnostics import chi2_limit, outlier_threshold, residual_diagnostics
 from gradsim.identification.uncertainty.smc import central, posterior
 from gradsim.identification.uncertainty.valleys import principal_axes
 from gradsim.identification.unknowns import Space, Unknown
@@ -252,11 +252,10 @@ def make_fit(
     chi2_per_n = chi2 / spare
     uncertainty = analyze(space, wide, pushed)
     estimates = _estimates(space, value, uncertainty, samples)
-    limit = max(MISMATCH, 1 + 5 * math.sqrt(2 / spare))
-    left = residual_diagnostics(problem, best, outcome.history, MISMATCH) if math.isfinite(cost) else None
+    left = residual_diagnostics(problem, best, outcome.history) if math.isfinite(cost) else None
     if not math.isfinite(cost):
         status = Status.FAILED
-    elif noise_known and (chi2_per_n > limit or not (left is None or left.white)):
+    elif noise_known and (chi2_per_n > chi2_limit(spare) or not (left is None or left.white)):
         status = Status.MISMATCH
     elif not all(e.identifiable for e in estimates.values()):
         status = Status.UNIDENTIFIABLE
@@ -294,7 +293,7 @@ def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretizat
     estimates = _estimates(space, best, uncertainty, None)
     _, _, chi2, informative = _evidence(problem, best)
     scale = max(chi2 / max(1.0, informative), 1e-300)
-    left = residual_diagnostics(problem, best, outcome.history, MISMATCH)
+    left = residual_diagnostics(problem, best, outcome.history)
     causes = [] if outline.explained else likely_causes(problem, best, outline.size)
     sentences = outline.words + describe(causes, problem.model.scene, outline.size)
     if left is not None:

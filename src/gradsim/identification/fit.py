@@ -18,7 +18,6 @@ from gradsim.runtime.atomic import jsonable, write_json
 from gradsim.runtime.provenance import versions
 
 SCHEMA = "gradsim.result/2"
-MISMATCH = 1.2  # χ²/N above which the model does not explain the data, beyond its own sampling error
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Fit:
     """Result of `gradsim.identify`.
 
     Args:
-        status: OK, UNIDENTIFIABLE, MISMATCH or FAILED.
+        status: OK, UNIDENTIFIABLE, UNCONVERGED, MISMATCH or FAILED.
         unknowns: Estimates by name.
         sigma_reference: Noise that errors and verdict refer to (images: of one pixel in [0, 1]).
         chi2_per_n: Mean square of the whitened residuals that carry information.

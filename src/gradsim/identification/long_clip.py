@@ -22,7 +22,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError, Status
 from gradsim.identification.clip_jackknife import estimate_in_range
-from gradsim.identification.fit import MISMATCH, Fit
+from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import States
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population
@@ -44,6 +44,7 @@ from gradsim.identification.uncertainty.residual_diagnostics import (
     FrameResiduals,
     ResidualDiagnostics,
     by_frame,
+    chi2_limit,
     examine,
     first_contact,
     observed_parts,
@@ -271,7 +272,7 @@ def verdict(
     left = _diagnostics(answer) if math.isfinite(answer.cost) else None
     if left is None:
         status = Status.FAILED
-    elif noise_known and (chi2 > max(MISMATCH, 1 + 5 * math.sqrt(2 / spare)) or not left.white):
+    elif noise_known and (chi2 > chi2_limit(spare) or not left.white):
         status = Status.MISMATCH
     return Fit.of(
         problem,
@@ -306,4 +307,4 @@ def _diagnostics(answer: WindowsAnswer) -> ResidualDiagnostics:
         for data, *windows in zip(whole, *by_window, strict=True)
     ]
     free = len(problem.space) + answer.segments.nodes[0].numel()
-    return examine(problem, joined, parts, min(contacts, default=None), free, MISMATCH, absorbed=True)
+    return examine(problem, joined, parts, min(contacts, default=None), free, absorbed=True)

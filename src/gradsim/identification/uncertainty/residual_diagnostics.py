@@ -27,6 +27,8 @@ from gradsim.numerics.robust import GAUSSIAN
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage.coverage import coverage_tangent
 
+MAX_CHI2_PER_N = 1.2  # up to which the model explains any number of data: the noise is then stated to within 10 %
+CHANCE_SIGMA = 5.0  # standard deviations at which a correlation, or χ²/N above 1, is not chance: p = 3e-7
 STRAYS = 5.0  # standard deviations at which a pixel that no unknown moves is not noise
 CALM = 3.0  # standard deviations below which a misfit that χ²/N shows may be noise
 SLIGHT = (
@@ -40,7 +42,6 @@ OTHER_LAW = (
     "engine, may be the cause. Its friction and stiffness are then not numbers of this law; velocities, gravity and air can be "
     "fitted to the frames before {}."
 )
-NOISE = 5.0  # standard deviations at which a correlation is not chance: p = 3e-7
 
 
 @dataclass(frozen=True)
@@ -73,16 +74,24 @@ class ResidualDiagnostics:
         return asdict(self)
 
 
-def residual_diagnostics(
-    problem: Problem, u: Tensor, history: list[dict], limit: float = 1.2
-) -> ResidualDiagnostics | None:
+def chi2_limit(residuals: float) -> float:
+    """χ²/N up to which the model explains the data: max(1.2, 1 + 5 √(2/N)).
+
+    Of N residuals of standard normal noise, χ²/N has mean 1 and standard deviation √(2/N).
+
+    Args:
+        residuals: N, the number of residuals less that of the fitted numbers; above 0.
+    """
+    return max(MAX_CHI2_PER_N, 1 + CHANCE_SIGMA * math.sqrt(2 / residuals))
+
+
+def residual_diagnostics(problem: Problem, u: Tensor, history: list[dict]) -> ResidualDiagnostics | None:
     """Examine the residuals of a fit.
 
     Args:
         problem: The problem.
         u: The estimate (unknowns,).
         history: History of the search: entries of stage, frames and cost.
-        limit: χ²/N up to which the model explains the data.
 
     Returns:
         What is left; of several clips, that of the worst one. None for a problem of another kind than one clip's.
@@ -90,7 +99,7 @@ def residual_diagnostics(
     clips = getattr(problem, "problems", None)
     if clips:
         candidates = (
-            residual_diagnostics(clip, u[mine], [], limit)
+            residual_diagnostics(clip, u[mine], [])
             for clip, mine in zip(clips, problem.space.columns, strict=True)  # pyright: ignore[reportAttributeAccessIssue]
         )
         by_clip = [left for left in candidates if left]
@@ -101,8 +110,8 @@ def residual_diagnostics(
     blocks = list(problem.jacobian(u[None], problem.frames))
     parts = by_frame(problem.observation, problem.frames, blocks, outlier_threshold(problem))
     trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
-    explained = _explained(problem, history, limit)
-    return examine(problem, trajectory, parts, first_contact(trajectory), len(u), limit, explained)
+    explained = _explained(problem, history)
+    return examine(problem, trajectory, parts, first_contact(trajectory), len(u), explained)
 
 
 @dataclass(frozen=True)
@@ -126,7 +135,6 @@ def examine(
     parts: list[FrameResiduals],
     contact: int | None,
     free: int,
-    limit: float,
     explained: int | None = None,
     absorbed: bool = False,
 ) -> ResidualDiagnostics:
@@ -138,7 +146,6 @@ def examine(
         parts: Of all frames.
         contact: First frame after the first contact; None if nothing touches.
         free: Number of what was fitted.
-        limit: χ²/N up to which the model explains the data.
         explained: Number of first frames that are explained when fitted alone; None if unknown.
         absorbed: Whether as much was fitted as takes a part of the noise: then the rest is correlated negatively, and only
             positive scores show that the model is wrong.
@@ -153,12 +160,12 @@ def examine(
     scores = {k: _together([s[k] for s, _ in scored if k in s]) for k in names}
     shift = next((y for _, y in scored if len(y)), chi2.new_zeros(0, 2))
     total = (chi2.sum() / max(1.0, counts.sum().item() - free)).item()
-    most = NOISE if total <= limit else CALM
+    most = CHANCE_SIGMA if total <= MAX_CHI2_PER_N else CALM
     white = all((z if absorbed else abs(z)) < most for z in scores.values())
     per_frame = (chi2 / counts.clamp(min=1)).where(counts > 0, torch.nan).tolist()
     offsets = [(x * noise, y * noise) for x, y in shift.tolist()]
     left = ResidualDiagnostics(per_frame, counts.int().tolist(), explained, contact, scores, offsets, white, "")
-    return replace(left, words=_words(left, total, limit, _mean_square(parts, contact)))
+    return replace(left, words=_words(left, total, _mean_square(parts, contact)))
 
 
 def _total(left: ResidualDiagnostics) -> float:
@@ -285,7 +292,7 @@ def _correlation(r: Tensor, valid: Tensor, steps: list[tuple[int, ...]]) -> floa
     return total / math.sqrt(max(1.0, pairs))
 
 
-def _explained(problem: Problem, history: list[dict], limit: float) -> int | None:
+def _explained(problem: Problem, history: list[dict]) -> int | None:
     """Most first frames that a stage of the search explained by itself; 0 if none, None if unknown."""
     robust = any(getattr(part, "loss", GAUSSIAN).kind for part in observed_parts(problem.observation))
     most = 0 if history and not robust else None  # the noise floor of a robust loss is unknown
@@ -294,21 +301,21 @@ def _explained(problem: Problem, history: list[dict], limit: float) -> int | Non
         spare = max(1.0, informative - len(problem.space))
         if not math.isfinite(level) or most is None:
             return None
-        if (entry["cost"] - floor) / spare <= max(limit, 1 + 5 * math.sqrt(2 / spare)):
+        if (entry["cost"] - floor) / spare <= chi2_limit(spare):
             most = max(most or 0, entry["frames"])
     return most
 
 
-def _words(found: ResidualDiagnostics, chi2_per_n: float, limit: float, flight: tuple[float, int]) -> str:
+def _words(found: ResidualDiagnostics, chi2_per_n: float, flight: tuple[float, int]) -> str:
     """Summary in a few sentences; `flight` is χ²/N and N of the frames before the first contact."""
-    if chi2_per_n <= limit:
+    if chi2_per_n <= MAX_CHI2_PER_N:
         if found.white:
             return f"What is left is white: χ²/N = {chi2_per_n:.3g}, and no correlation between pixels or frames."
         return (
             f"χ²/N = {chi2_per_n:.3g} is near 1, but what is left is not white ({_named(found.scores)}): the model misses "
             f"something small{_size(found)}, which the error bars do not count."
         )
-    lands = _lands(found, flight, limit)
+    lands = _lands(found, flight)
     count, louder = sum(found.counts), math.sqrt(chi2_per_n)
     if found.white and not lands and (count < TELLING or louder > LOUDEST):
         return (
@@ -344,7 +351,7 @@ def _words(found: ResidualDiagnostics, chi2_per_n: float, limit: float, flight: 
     return text
 
 
-def _lands(found: ResidualDiagnostics, flight: tuple[float, int], limit: float) -> str:
+def _lands(found: ResidualDiagnostics, flight: tuple[float, int]) -> str:
     """Sentence that frames are explained up to the first contact, and then not; empty if that is not so.
 
     They are explained by themselves, in a stage of the search, or by the fit of all frames, where louder noise would show
@@ -355,7 +362,7 @@ def _lands(found: ResidualDiagnostics, flight: tuple[float, int], limit: float) 
     count = sum(found.counts[found.contact :])
     rest = sum(n * x for n, x in list(zip(found.counts, found.chi2_per_n, strict=True))[found.contact :] if n)
     rest /= max(1, count)
-    if not _exceeds(rest, count, limit):
+    if not _exceeds(rest, count):
         return ""
     alone = found.explained or 0
     if not found.white and alone < len(found.counts) and abs(found.contact + 1 - alone) <= 2:
@@ -364,8 +371,10 @@ def _lands(found: ResidualDiagnostics, flight: tuple[float, int], limit: float) 
             f"{found.contact}."
         )
     chi2_per_n, quiet = flight
-    louder = 1 + 5 * math.sqrt(2 / max(1, quiet) + 2 / count)  # ratio of two mean squares of the same noise, at most
-    if quiet and not _exceeds(chi2_per_n, quiet, limit) and rest > louder * chi2_per_n:
+    louder = 1 + CHANCE_SIGMA * math.sqrt(
+        2 / max(1, quiet) + 2 / count
+    )  # ratio of two mean squares of the same noise, at most
+    if quiet and not _exceeds(chi2_per_n, quiet) and rest > louder * chi2_per_n:
         return (
             f"Up to the first contact, just before frame {found.contact}, χ²/N is {chi2_per_n:.3g}, and from there on "
             f"{rest:.3g}."
@@ -384,9 +393,9 @@ def _mean_square(parts: list[FrameResiduals], frames: int | None) -> tuple[float
     return r.square().mean().item() if len(r) else 0.0, len(r)
 
 
-def _exceeds(chi2_per_n: float, count: int, limit: float) -> bool:
-    """True if χ²/N of a number of residuals is above the limit, and not by chance."""
-    return count > 0 and chi2_per_n > max(limit, 1 + 5 * math.sqrt(2 / count))
+def _exceeds(chi2_per_n: float, count: int) -> bool:
+    """True if χ²/N of a number of residuals is above its limit; False of none."""
+    return count > 0 and chi2_per_n > chi2_limit(count)
 
 
 def _named(scores: dict[str, float]) -> str:
