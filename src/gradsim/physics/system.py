@@ -37,7 +37,7 @@ class ObservationUnits:
 
 
 class Program(Protocol):
-    """A rollout: see `rigid.RigidRollout` and `pendulum.PendulumRollout`."""
+    """A rollout: see `rigid.rollout.RigidRollout` and `pendulum.simple.PendulumRollout`."""
 
     def run(self, *inputs: Tensor) -> list[Tensor]: ...
 

@@ -52,7 +52,7 @@ class SearchBudget:
         starts: Number drawn.
         stages: Stages of the search: stride of the clips, copies scattered about each start, iterations, and how
             many go on.
-        again: Iterations of a fit that starts from the answer.
+        refit: Iterations of a fit that starts from the answer.
     """
 
     fitted: int

@@ -41,7 +41,7 @@ def object_count(count: int) -> str:
 
 
 def select(records: Sequence[Mapping], mode: str) -> list:
-    """Those of a sight."""
+    """Those of a mode of observation."""
     return [r for r in records if r["sight"] == mode]
 
 

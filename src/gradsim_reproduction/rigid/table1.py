@@ -75,7 +75,7 @@ def plan(numbers: Sequence[int], seed: int, quick: bool) -> dict[str, FitJob]:
 
 
 def summary(records: list[dict], rows: dict[str, list[dict]]) -> dict[str, dict]:
-    """Medians and shares of every sight, whether error bars are right, and the baselines."""
+    """Medians and shares of every mode of observation, whether error bars are right, and the baselines."""
     exact, errors_exact = select(records, "float"), relative(select(records, "float"))
     figures = {
         "mass_rel_err_median": figure(median(errors_exact), paper=PAPER["float"][1], goal=1e-8),

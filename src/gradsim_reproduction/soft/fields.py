@@ -1,6 +1,6 @@
 """The mass and the start velocity of every vertex, from textured video of three cameras or from vertices in 3-D.
 
-Truths and the start are drawn for each vertex on its own, from the ranges of `table3_scenes`. Inner vertices of a solid
+Truths and the start are drawn for each vertex on its own, from the ranges of `soft/scenes.py`. Inner vertices of a solid
 are seen by no camera, and many combinations of masses move the body alike: so next to the error over all vertices, which
 is the paper's measure, stands that on the subspace whose bound is below 1 % at σ = 1/255, with its dimension.
 """

@@ -7,7 +7,7 @@ not:
     perfect                the model that made the video
     friction               collisions without friction
     elasticity             collisions that lose nothing
-    rigid_as_deformable    a rigid body taken for a soft one, and the other way round (`table4_models`)
+    rigid_as_deformable    a rigid body taken for a soft one, and the other way round (`wrong_models/models.py`)
     deformable_as_rigid
     photorealistic         the right model, foreground masks by Mitsuba
 

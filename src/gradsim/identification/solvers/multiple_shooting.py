@@ -5,7 +5,7 @@
 Trajectories of a tumbling body diverge, so over a long clip the cost of one shot is jagged; over a window it is not. With a
 small κ every window follows the data, and the gaps take up what the unknowns have wrong. As κ grows they close, and the
 windows become one motion. The start states are eliminated from the Gauss–Newton system by a Schur complement
-(`clips.eliminate`); every window of every start is a world of one batch.
+(`clip_ensemble.eliminate`); every window of every start is a world of one batch.
 """
 
 from collections.abc import Iterator, Sequence

@@ -62,7 +62,7 @@ class Coupled:
         windows: Begin and end [s] of the pushes of each body, as for `RigidRollout`.
         pinned: Vertices that keep their velocity.
         faces: Where pairs for a group are sought, by its place; the index of this group is empty.
-        law: Contact law of the bodies, a key of `contact_laws.LAWS`.
+        law: Contact law of the bodies, a key of `contact.laws.LAWS`.
         segment: Frames between two checkpoints of the backward pass; 1 where there are `faces`.
         width: Worlds in one register; None: the widest of the CPU, and 1 for a world alone and elsewhere.
     """

@@ -66,7 +66,7 @@ class Bodies:
         windows: Begin and end [s] of the pushes of each body, as for `RigidRollout`.
         pairs: Which bodies touch one another; None: they do not.
         joints: None: there are none.
-        law: Contact law, a key of `contact_laws.LAWS`.
+        law: Contact law, a key of `contact.laws.LAWS`.
         integrator: "semi-implicit" or "rk4".
         segment: Frames between two checkpoints of the backward pass.
         width: Worlds in one register; None: the widest of the CPU, and 1 for a world alone and elsewhere.

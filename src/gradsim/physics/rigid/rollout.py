@@ -91,7 +91,7 @@ class RigidRollout:
         substeps: Steps per frame.
         dt: Step [s]. Windows and blows fall into the steps that they meet when every step is this long.
         windows: Begin and end [s] of each push; equal for a blow at one instant.
-        law: Contact law, a key of `contact_laws.LAWS`.
+        law: Contact law, a key of `contact.laws.LAWS`.
         integrator: "semi-implicit" or "rk4".
         segment: Frames between two checkpoints of the backward pass.
         width: Worlds in one register; None takes the widest of the CPU, 1 elsewhere.

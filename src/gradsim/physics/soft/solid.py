@@ -1,4 +1,4 @@
-"""Elements of a soft solid: tetrahedra with the law of `solid.py`, their masses and their surface."""
+"""Elements of a soft solid: tetrahedra with the law of `forces/neo_hookean.py`, their masses and their surface."""
 
 import numpy as np
 import torch
@@ -136,7 +136,7 @@ def _steepness(slopes: Tensor, maps: Tensor, parts: Tensor) -> tuple[Tensor, Ten
 
 
 def _halved(faces: np.ndarray, mesh) -> np.ndarray:
-    """Triangles cut into four at the middles of their edges (see `tet_refine.Quadratic`)."""
+    """Triangles cut into four at the middles of their edges (see `tet_mesh.Quadratic`)."""
     ends = np.sort(mesh.tets[:, EDGES].reshape(-1, 2), 1)
     middle = dict(zip(map(tuple, ends.tolist()), mesh.tets[:, 4:].flatten().tolist(), strict=True))
     triangles = []
