@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from gradsim.app.figures import figure
 from gradsim.physics.model import Model
 from gradsim.runtime.atomic import atomic_path
 from gradsim.scene import Scene
-from gradsim_reproduction.runner import figure
 
 OLD = "semi-implicit"
 KINDS = {  # scene, and worlds, so many that their steps cost more than the launch

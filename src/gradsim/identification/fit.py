@@ -224,11 +224,19 @@ class Fit:
             lines.append(f"{name:<{width}}  {number:<32} 95 %: {rounded(low, e.std)} … {rounded(high, e.std)}{verdict}")
         return "\n".join(lines)
 
-    def save(self, folder: str | Path) -> Path:
-        """Write `result.json` and `history.json` into a folder; each file appears whole or not at all."""
+    def save(self, folder: str | Path, extra: Mapping | None = None) -> Path:
+        """Write `result.json` and `history.json` into a folder; each file appears whole or not at all.
+
+        Args:
+            folder: Where to.
+            extra: Further entries of `result.json`; they take precedence.
+
+        Returns:
+            Path of `result.json`.
+        """
         folder = Path(folder)
         write_json(folder / "history.json", {"stages": self.history, "starts": self.population})
-        return write_json(folder / "result.json", self.result())
+        return write_json(folder / "result.json", {**self.result(), **(extra or {})})
 
 
 def search_record(space: Space, outcome: Outcome) -> dict:

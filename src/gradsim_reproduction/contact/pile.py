@@ -21,6 +21,7 @@ from matplotlib.ticker import NullFormatter
 from torch import linalg
 
 from gradsim import video
+from gradsim.app.figures import figure
 from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
 from gradsim.physics.model import Model
@@ -28,7 +29,7 @@ from gradsim.render.renderer import Renderer
 from gradsim.render.shading.shading import Shading
 from gradsim_reproduction.contact import pile_checks, pile_scenes
 from gradsim_reproduction.plotting import BLUE, ORANGE, new_figure, write_figures
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 
 SCENES, QUICK, TOGETHER = 100, 8, 20
 WIDTHS = (2e-10, 1e-9)  # of directions of about a centimetre: rounding is 1e-14 of those

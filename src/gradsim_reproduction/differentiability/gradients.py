@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradsim.app.figures import figure
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 from gradsim_reproduction.differentiability.gradients_plots import draw
 from gradsim_reproduction.rigid import contact_scenes as contact
 from gradsim_reproduction.rigid.contact_scenes import Scenes
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 
 SCENES = 100  # of each law
 FINER = (1, 2, 4, 8, 16)  # steps per resolved step

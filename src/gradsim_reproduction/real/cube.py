@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim.identification.clip_jackknife import leave_one_out, make_fit
 from gradsim.identification.fit import Estimate, Fit
@@ -23,7 +24,7 @@ from gradsim.runtime.progress import Progress
 from gradsim.scene import Scene
 from gradsim_reproduction.real.cube_predictions import SEEN, Prediction, pictures, predict
 from gradsim_reproduction.real.cube_recordings import FPS, SIDE, Noise, Toss, clips, load, noise
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 
 UNKNOWNS = (
     "cube.mass:0.1:2",

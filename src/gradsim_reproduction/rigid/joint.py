@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares, model_for
@@ -28,7 +29,7 @@ from gradsim.runtime.progress import Progress, progress_callback
 from gradsim_reproduction.observation_modes import observe
 from gradsim_reproduction.rigid import joint_plots
 from gradsim_reproduction.rigid.joint_scenes import CONVEX, LAWS, OTHER, Case, case
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 
 GROUPS = {"convex": CONVEX, "other": OTHER}
 PAPER = {"mass": 2.87e-4, "stiffness": 0.0026, "damping": 0.4, "friction_stiffness": 0.0017, "friction": 0.0073}

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from gradsim import video as videos
+from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
@@ -23,7 +24,7 @@ from gradsim.runtime.progress import Progress, progress_callback
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_videos
 from gradsim.visualization.residual_video import write_residuals
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 
 UNKNOWNS = (
     "cube.mass:2:12",

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
@@ -18,7 +19,7 @@ from gradsim.runtime.progress import progress_callback
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_videos
 from gradsim.visualization.player import write_player
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 
 UNKNOWNS = (
     "cube.mass:2:12",

@@ -8,6 +8,7 @@ start) and 3-D supervision, each by both.
 import math
 from collections.abc import Sequence
 
+from gradsim.app.figures import figure
 from gradsim.dataset import test_numbers
 from gradsim.errors import Status
 from gradsim_reproduction.rigid import table1_plots
@@ -23,7 +24,7 @@ from gradsim_reproduction.rigid.records import (
     share,
     short,
 )
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
 
 MASS = "body.mass"

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from gradsim.app.figures import figure
 from gradsim.geometry import image_io
 from gradsim.identification.fields.api import identify_fields
 from gradsim.identification.fields.fields import Field, FieldSpace
@@ -23,7 +24,6 @@ from gradsim.identification.synthetic import TRUTH_STREAM, own_steps
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
 from gradsim.runtime.progress import Progress
-from gradsim_reproduction.runner import figure
 from gradsim_reproduction.soft.scenes import RANGES, Instance
 
 ASKED = {"beam": "particle_mass", "ball": "particle_mass", "cloth": "particle_velocity"}

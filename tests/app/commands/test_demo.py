@@ -14,7 +14,6 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import overlay, side_by_side
-from gradsim_reproduction.runner import figure, write_result
 
 pytestmark = pytest.mark.usefixtures("blank_plots")
 
@@ -93,19 +92,6 @@ def test_films_put_the_fit_beside_and_over_the_video():
     mask[:, 20:30, 30:50] = 1
     drawn = np.any(overlay(observed, mask), axis=-1, keepdims=True)[..., 0]
     assert drawn[:, 99, 150:250].all() and drawn[:, 150, 150:250].all() and not drawn[:, 110:140, 160:240].any()
-
-
-@pytest.mark.parametrize("value, ok", [(0.5, True), (1.5, False), (float("nan"), False)])
-def test_a_figure_is_met_up_to_its_goal(value, ok):
-    assert figure(value, goal=1.0)["ok"] is ok
-    assert figure(value, goal=1.0, ok=True)["ok"] is True
-
-
-def test_a_result_with_figures_keeps_what_the_experiment_says(tmp_path):
-    content = write_result(tmp_path / "new", "reproduce x", {"status": "unidentifiable"}, {"a": figure(float("inf"))})
-    on_disk = json.loads((tmp_path / "new" / "result.json").read_text())
-    assert content["status"] == on_disk["status"] == "unidentifiable" and on_disk["command"] == "reproduce x"
-    assert on_disk["figures"]["a"]["value"] is None and on_disk["schema"].startswith("gradsim.result/")
 
 
 @pytest.mark.slow
