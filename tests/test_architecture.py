@@ -69,3 +69,11 @@ def test_the_glossary_is_sorted_and_names_each_term_once():
     page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
     terms = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")][1:]
     assert terms == sorted(set(terms), key=str.lower) and len(terms) >= 30
+
+
+def test_contributing_names_every_recipe_for_something_new():
+    """The first cells of the table at the top of docs/extend.md."""
+    table = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8").split("\n## ")[0]
+    seams = re.findall(r"^\| \[([\w ]+?)(?: on soft bodies)?\]", table, re.MULTILINE)
+    page = " ".join((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split())
+    assert len(seams) >= 7 and [seam for seam in seams if f"a {seam}" not in page and f"an {seam}" not in page] == []
