@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError, Status
 from gradsim.identification.estimators import LEAST_SQUARES, Estimator, estimator_named, name_of
-from gradsim.identification.fit import Estimate, Fit
+from gradsim.identification.fit import Fit
 from gradsim.identification.long_clip import (
     MultipleShooting,
     jump_record,
@@ -26,12 +26,13 @@ from gradsim.identification.observation.observability import require_observable
 from gradsim.identification.outline_search import search_outlines
 from gradsim.identification.problem import Problem
 from gradsim.identification.sensitivity.lyapunov import growth
-from gradsim.identification.solvers.de_mcmc import Samples, sample
+from gradsim.identification.solvers.de_mcmc import sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import EXACT, MultistartConfig, Outcome
 from gradsim.identification.uncertainty.causes import describe, likely_causes
 from gradsim.identification.uncertainty.discretization import Discretization, refine, with_steps
-from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyze, secant_fisher
+from gradsim.identification.uncertainty.fisher import analyze, secant_fisher
+from gradsim.identification.uncertainty.intervals import estimates_with_intervals
 from gradsim.identification.uncertainty.outline import fit_outline
 from gradsim.identification.uncertainty.profile_likelihood import with_profiles
 from gradsim.identification.uncertainty.residual_diagnostics import chi2_limit, outlier_threshold, residual_diagnostics
@@ -251,7 +252,7 @@ def make_fit(
     spare = max(1.0, informative - len(space))
     chi2_per_n = chi2 / spare
     uncertainty = analyze(space, wide, pushed)
-    estimates = _estimates(space, value, uncertainty, samples)
+    estimates = estimates_with_intervals(space, value, uncertainty, samples)
     left = residual_diagnostics(problem, best, outcome.history) if math.isfinite(cost) else None
     if not math.isfinite(cost):
         status = Status.FAILED
@@ -290,7 +291,7 @@ def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretizat
     wide = torch.linalg.inv(outline.covariance + 1e-18 * torch.eye(len(space)))
     wide, _, discretization = with_steps(space, wide, None, discretization, seed)
     uncertainty = analyze(space, wide, any(scene.pushes for scene in problem.scenes))
-    estimates = _estimates(space, best, uncertainty, None)
+    estimates = estimates_with_intervals(space, best, uncertainty)
     _, _, chi2, informative = _evidence(problem, best)
     scale = max(chi2 / max(1.0, informative), 1e-300)
     left = residual_diagnostics(problem, best, outcome.history)
@@ -391,26 +392,6 @@ def _distance_from_minimum(
         return 0.0
     people, _ = descend(problem, Population.at(u[None]), problem.frames, "pixels", 1)
     return (cost - people.cost[0].item()) / variance
-
-
-def _estimates(space: Space, u: Tensor, uncertainty: Uncertainty, samples: Samples | None) -> dict[str, Estimate]:
-    estimates = {}
-    numbers = space.numbers(u)
-    for k, unknown in enumerate(space.unknowns):
-        spread, value = uncertainty.std_inner[k].item(), numbers[k].item()
-        if space.logarithmic[k]:
-            std = value * spread
-            wide = math.exp(min(Z95 * spread, 700.0))
-            interval = (value / wide, value * wide)
-        else:
-            std, interval = spread, (value - Z95 * spread, value + Z95 * spread)
-        if samples is not None:
-            values = space.numbers(samples.u)[:, k]
-            std = values.std().item()
-            interval = tuple(torch.quantile(values, torch.tensor([0.025, 0.975], dtype=values.dtype)).tolist())
-        known = uncertainty.relative[k].item() < KNOWN
-        estimates[unknown.name] = Estimate(value, std, interval, space.units[k], *space.range(k), known)
-    return estimates
 
 
 def parameter_values(scene, numbers: Mapping[str, float]) -> Values:

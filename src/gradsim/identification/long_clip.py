@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError, Status
-from gradsim.identification.clip_jackknife import estimate_in_range
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import States
 from gradsim.identification.problem import Problem
@@ -40,6 +39,7 @@ from gradsim.identification.uncertainty.discretization import (
     with_steps,
 )
 from gradsim.identification.uncertainty.fisher import analyze
+from gradsim.identification.uncertainty.intervals import estimate_in_range
 from gradsim.identification.uncertainty.residual_diagnostics import (
     FrameResiduals,
     ResidualDiagnostics,

@@ -23,7 +23,8 @@ from gradsim.errors import Status
 from gradsim.identification.fit import Estimate, Fit, search_record
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import Outcome
-from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyze
+from gradsim.identification.uncertainty.fisher import KNOWN, Uncertainty, analyze
+from gradsim.identification.uncertainty.intervals import Z95
 from gradsim.render.camera import from_scene, project
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.runtime.progress import NullProgress, Progress

@@ -16,7 +16,6 @@ from gradsim.identification.unknowns import Space
 KNOWN = 0.1  # relative bound below which an unknown counts as identified
 WIDEST = 0.3  # relative step of a secant at most, for directions that the data leave open
 NARROWER = (1.0, 1 / 4, 1 / 16, 1 / 64)  # of that step: a bent valley looks open only on a short one
-Z95 = 1.959963984540054  # of the normal distribution
 
 
 @dataclass(frozen=True)
