@@ -29,7 +29,7 @@ def leave_one_out(problem: ClipsProblem, valleys: ClipIterates, iterations: int)
     return recordings, ends.u.unflatten(0, cost.shape)[torch.arange(len(recordings)), cost.argmin(1)]
 
 
-def make_fit(
+def jackknife_estimates(
     problem: ClipsProblem, best: ClipIterates, left_out: Tensor, other_cuts: Tensor
 ) -> tuple[dict[str, Estimate], Uncertainty, dict[str, dict[str, float]]]:
     """Estimates with robust error bars: for each unknown the largest of four.

@@ -23,7 +23,7 @@ from gradsim.physics.forces.base import Elements
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.island import ConstrainedIsland
 from gradsim.physics.soft.body import SoftBody
-from gradsim.physics.system import Island, Program, System, Values
+from gradsim.physics.system import Island, RolloutProgram, System, Values
 
 LAW = ("stiffness", "dissipation", "friction_stiffness", "friction")
 AT_ONCE = 4  # contacts that act on one vertex or triangle, for the bound of the step
@@ -38,7 +38,7 @@ class SingleBody(Island):
     def __init__(self, system: System):
         self.systems = (system,)
 
-    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Program:
+    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RolloutProgram:
         return self.systems[0].program(frames, substeps, dt, segment)
 
     def inputs(self, values: Values) -> list[Tensor]:
@@ -84,7 +84,7 @@ class CoupledIsland(Island):
         self.held = {n: self._vertices(a.body, a.region) for n, a in self.holds.items()}
         self._programs: dict[tuple, Coupled] = {}
 
-    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Program:
+    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RolloutProgram:
         key = (frames, substeps, dt, segment)
         if key not in self._programs:
             inner = [self._offset(e, self.first[s.name]) for s in self.soft for e in s.elements]

@@ -13,7 +13,7 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Part
 
-RESOLVED = 0.2  # good step over the largest stable one: a contact of half a period then spans about 8 steps
+STEP_SAFETY = 0.2  # good step over the largest stable one: a contact of half a period then spans about 8 steps
 
 Values = dict[str, Tensor]  # parameters by dotted name, (worlds, ...) each
 State = Mapping[str, Tensor]  # states of one body by name, (worlds, ...) each
@@ -36,7 +36,7 @@ class ObservationUnits:
     landmarks: Tensor
 
 
-class Program(Protocol):
+class RolloutProgram(Protocol):
     """A rollout: see `rigid.rollout.RigidRollout` and `pendulum.simple.PendulumRollout`."""
 
     def run(self, *inputs: Tensor) -> list[Tensor]: ...
@@ -143,7 +143,7 @@ class System(Protocol):
     velocities: tuple[str, ...] = ()
     start_keys: tuple[str, ...] = ()
 
-    def program(self, frames: int, substeps: int, dt: float, segment: int) -> Program:
+    def program(self, frames: int, substeps: int, dt: float, segment: int) -> RolloutProgram:
         """The rollout over `frames` frames."""
         ...
 
@@ -280,7 +280,7 @@ class Island(Protocol):
     pairs: Any = None
     is_single: bool = False
 
-    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Program:
+    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RolloutProgram:
         """The rollout over `frames` frames."""
         ...
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gradsim.app.figures import figure
 from gradsim.errors import Status
-from gradsim.identification.clip_jackknife import leave_one_out, make_fit
+from gradsim.identification.clip_jackknife import jackknife_estimates, leave_one_out
 from gradsim.identification.fit import Estimate, Fit
 from gradsim.identification.solvers.clip_ensemble import ClipIterates, ClipsProblem, descend, scatter
 from gradsim.identification.unknowns import Space
@@ -90,7 +90,7 @@ def real_cube(run: Run) -> Outcome:
     recut = refit(problem_of(fitted, sigma, space, OTHER_CLIP), ends.u, effort.refit)
     progress.stage("again with finer steps")
     fine = refit(problem_of(fitted, sigma, space, finer=FINER), ends.u[:1], effort.refit)
-    estimates, verdict, bars = make_fit(problem, ends[[0]], left_out, recut[None])
+    estimates, verdict, bars = jackknife_estimates(problem, ends[[0]], left_out, recut[None])
     progress.stage(f"predicting {len(others)} tosses")
     predictions = predict(model(space, CLIP), space, ends.u[0], others)
 

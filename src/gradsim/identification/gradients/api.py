@@ -16,7 +16,7 @@ from gradsim.errors import InputError
 from gradsim.identification.fit import Fit
 from gradsim.identification.gradients.findings import Finding, judge
 from gradsim.identification.gradients.secant_audit import Audit, audit
-from gradsim.identification.gradients.trace import Contact, Record
+from gradsim.identification.gradients.trace import ContactInterval, Record
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.problem import Problem
 from gradsim.identification.sensitivity import lyapunov
@@ -49,7 +49,7 @@ class Explanation:
     findings: list[Finding]
     times: Tensor
     sensitivity: Tensor
-    contacts: list[Contact]
+    contacts: list[ContactInterval]
     substeps: int
     size: float
     growth: lyapunov.Growth

@@ -28,7 +28,7 @@ from gradsim.geometry.surface import Part
 from gradsim.physics.appearance import look_of
 from gradsim.physics.pendulum.rollout import STATE, AngleRollout
 from gradsim.physics.pendulum.start_state import SwingStart
-from gradsim.physics.system import RESOLVED, ObservationUnits, State, System, Values, swing_observables
+from gradsim.physics.system import STEP_SAFETY, ObservationUnits, State, System, Values, swing_observables
 
 if TYPE_CHECKING:
     from gradsim.physics.pendulum import simple_kernels
@@ -151,7 +151,7 @@ class PendulumBody(System):
         return swing_observables(state, units)
 
     def stable_step(self, values: Values) -> float:
-        """1/(2 × the fastest rate): ω₀, the start's rate, or its damping. `RESOLVED` makes that an error near 1e-6."""
+        """1/(2 × the fastest rate): ω₀, the start's rate, or its damping. `STEP_SAFETY` makes that an error near 1e-6."""
         of = lambda key: values[f"{self.name}.{key}"]
         length = of("string_length") + of("radius")
         pull = torch.linalg.vector_norm(values["gravity"] + of("force_per_mass"), dim=-1)
@@ -161,7 +161,7 @@ class PendulumBody(System):
         return 0.5 / max(fastest, 1e-9)
 
     def recommended_step(self, values: Values) -> float:
-        return RESOLVED * self.stable_step(values)
+        return STEP_SAFETY * self.stable_step(values)
 
     def check(self, values: Values) -> None:
         """Every start of a pendulum is valid."""

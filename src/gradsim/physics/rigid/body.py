@@ -27,7 +27,7 @@ from gradsim.physics.rigid.contact_points import RigidContactPoints
 from gradsim.physics.rigid.rollout import CONTACT, INPUTS, RigidRollout
 from gradsim.physics.rigid.start_state import RigidStart
 from gradsim.physics.static_geometry import ObstacleBody
-from gradsim.physics.system import RESOLVED, ObservationUnits, State, System, Values, centered
+from gradsim.physics.system import STEP_SAFETY, ObservationUnits, State, System, Values, centered
 from gradsim.scene import contact
 from gradsim.scene.joint import placing_joints
 
@@ -263,7 +263,7 @@ class RigidBody(System):
     def recommended_step(self, values: Values, speed: Tensor | None = None) -> float:
         """As of `System`; `speed` of the impact (worlds,) [m/s], None: `impact_speed`."""
         damped = self._stable_step(values, self.impact_speed(values) if speed is None else speed)
-        contact = min(RESOLVED * self._stable_step(values), DAMPED * damped)
+        contact = min(STEP_SAFETY * self._stable_step(values), DAMPED * damped)
         if self.scene.integrator_of(self.name) != "rk4":  # Euler's error in free spin is of first order at any step
             return contact
         contact *= RK4_LIMIT

@@ -19,7 +19,7 @@ from gradsim.physics.contact.convex_shape import Core, core_of
 from gradsim.physics.contact.impact import DAMPED
 from gradsim.physics.contact.laws import contact_functions
 from gradsim.physics.rigid.body import RigidBody
-from gradsim.physics.system import RESOLVED, Values
+from gradsim.physics.system import STEP_SAFETY, Values
 
 if TYPE_CHECKING:
     from gradsim.physics.contact import convex_kernels, feature_contact_kernels, narrow_phase_kernels
@@ -79,7 +79,7 @@ class Pairs:
 
     def recommended_step(self, values: Values, speeds: Sequence[Tensor]) -> float:
         """Step [s] that resolves contact; `speeds` (worlds,) [m/s] at which a point of each body can meet something."""
-        return min(RESOLVED * self.stable_step(values), DAMPED * self._stable_step(values, speeds))
+        return min(STEP_SAFETY * self.stable_step(values), DAMPED * self._stable_step(values, speeds))
 
     def _stable_step(self, values: Values, speeds: Sequence[Tensor] = ()) -> float:
         """See `stable_step`; with `speeds` also the dissipation at those of the impact (`contact/impact.py`)."""

@@ -18,7 +18,7 @@ def cloth_body(name, body, scene, first: int, dtype: torch.dtype, device: torch.
 
 
 class Triangles:
-    """A `Discretization` (see `body.py`) made from a scene's cloth.
+    """An `ElementModel` (see `body.py`) made from a scene's cloth.
 
     Args:
         name: The body's name.

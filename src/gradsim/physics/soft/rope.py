@@ -17,7 +17,7 @@ def springs_body(name, body, scene, first: int, dtype: torch.dtype, device: torc
 
 
 class SpringNetwork:
-    """A `Discretization` (see `body.py`) made from a scene's rope or net.
+    """An `ElementModel` (see `body.py`) made from a scene's rope or net.
 
     Args:
         name: The body's name.

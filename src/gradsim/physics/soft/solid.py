@@ -20,7 +20,7 @@ def solid_body(name, body, scene, first: int, dtype: torch.dtype, device: torch.
 
 
 class Tetrahedra:
-    """A `Discretization` (see `body.py`) made from a scene's soft solid.
+    """An `ElementModel` (see `body.py`) made from a scene's soft solid.
 
     Args:
         name: The body's name.
