@@ -73,11 +73,11 @@ def _stepped(scene: Scene, integrator: str, substeps: int | str) -> Scene:
 def _measure(scene: Scene, worlds: int, repeats: int) -> tuple[torch.Tensor, float]:
     """Vertices of the surface in all frames, and CPU time of a rollout of one world [s], the least of some."""
     model, frames, seconds = Model(scene), scene.timing.frames, [np.inf]
-    trajectory = model.unchecked(model.values(), frames)
+    trajectory = model.rollout_unchecked(model.values(), frames)
     values = model.values({"gravity": model.get_parameter("gravity").detach().repeat(worlds, 1)})
     for _ in range(repeats):
         start = time.process_time()
-        model.unchecked(values, frames)
+        model.rollout_unchecked(values, frames)
         seconds.append((time.process_time() - start) / worlds)
     return trajectory.surface.vertices[0].detach(), min(seconds)
 

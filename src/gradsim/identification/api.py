@@ -39,7 +39,7 @@ from gradsim.identification.uncertainty.residual_diagnostics import chi2_limit, 
 from gradsim.identification.uncertainty.smc import central, posterior
 from gradsim.identification.uncertainty.valleys import principal_axes
 from gradsim.identification.unknowns import Space, Unknown
-from gradsim.physics.energy import energy_rises
+from gradsim.physics.energy import energy_increases
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 from gradsim.runtime.progress import CheckpointStore
@@ -348,8 +348,8 @@ def _notes(problem: Problem, u: Tensor) -> list[str]:
     notes = growth(model, values, problem.frames).warnings
     if model.scene.timing.substeps != "auto":
         with torch.no_grad():
-            trajectory = model.unchecked(model.values(values), problem.frames)
-        notes = [*notes, *(rise.words for rise in energy_rises(model, trajectory))]
+            trajectory = model.rollout_unchecked(model.values(values), problem.frames)
+        notes = [*notes, *(rise.words for rise in energy_increases(model, trajectory))]
     return notes
 
 

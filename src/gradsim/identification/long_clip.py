@@ -45,7 +45,7 @@ from gradsim.identification.uncertainty.residual_diagnostics import (
     ResidualDiagnostics,
     by_frame,
     chi2_limit,
-    examine,
+    diagnose_residuals,
     first_contact,
     observed_parts,
     outlier_threshold,
@@ -218,7 +218,7 @@ class WindowsAnswer(Answer):
         return linear_bounds(self.problem, self.information)
 
     def doubled(self) -> Self:
-        cut = self.cut.refined(2)
+        cut = self.cut.with_finer_steps(2)
         segments = cut.at(self.segments.u, self.segments.nodes, self.stiffness, cut.problem.frames)
         return type(self)(cut, segments, self.stiffness, 2 * self.factor)
 
@@ -307,4 +307,4 @@ def _diagnostics(answer: WindowsAnswer) -> ResidualDiagnostics:
         for data, *windows in zip(whole, *by_window, strict=True)
     ]
     free = len(problem.space) + answer.segments.nodes[0].numel()
-    return examine(problem, joined, parts, min(contacts, default=None), free, absorbed=True)
+    return diagnose_residuals(problem, joined, parts, min(contacts, default=None), free, absorbed=True)

@@ -122,10 +122,10 @@ class JointProblem:
         """Scene of each clip."""
         return [problem.model.scene for problem in self.problems]
 
-    def refined(self, factor: int) -> Self:
+    def with_finer_steps(self, factor: int) -> Self:
         """As of `Problem`."""
         problem = copy.copy(self)
-        problem.problems = [clip.refined(factor) for clip in self.problems]
+        problem.problems = [clip.with_finer_steps(factor) for clip in self.problems]
         return problem
 
     def cost(self, u: Tensor, frames: int, residual: Residual = "pixels") -> Tensor:

@@ -31,7 +31,7 @@ TOUCHES = 0.2  # proposed step over the largest stable one of contact, as of rig
 
 
 class SingleBody(Island):
-    """A group (see `groups_of`) of one body."""
+    """A group (see `group_into_islands`) of one body."""
 
     is_single = True
 
@@ -247,7 +247,7 @@ class CoupledIsland(Island):
         return [s.name for s in self.hard].index(name)
 
 
-def groups_of(systems: Sequence[System], scene) -> tuple[Island, ...]:
+def group_into_islands(systems: Sequence[System], scene) -> tuple[Island, ...]:
     """The bodies in groups that no contact, attachment or joint crosses, each with the rollout of its bodies."""
     kin = {s.name: {s.name} for s in systems}
     links = scene.links

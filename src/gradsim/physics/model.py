@@ -12,7 +12,7 @@ from gradsim.engine.lanes import check_dtype
 from gradsim.errors import InputError
 from gradsim.physics.dependencies import read_by_motion, read_by_pictures, require_dependency
 from gradsim.physics.forces.custom import CustomForce
-from gradsim.physics.islands import groups_of
+from gradsim.physics.islands import group_into_islands
 from gradsim.physics.pendulum.double import DoublePendulumBody
 from gradsim.physics.pendulum.simple import PendulumBody
 from gradsim.physics.rigid.body import RigidBody
@@ -182,7 +182,7 @@ class Model(nn.Module):
             self._check_joints(states, values)
         return self._trajectory(states, values, frames)
 
-    def unchecked(self, values: Values, frames: int) -> Trajectory:
+    def rollout_unchecked(self, values: Values, frames: int) -> Trajectory:
         """Rollout of complete `values` (see `values`) outside autograd, not checked for divergence."""
         lead, states = self._intervals_before(values), {}
         steps, timed = self._steps(values, frames, lead).detach(), self._timed(values, frames, lead)
@@ -257,7 +257,7 @@ class Model(nn.Module):
             first = system.parts[-1].vertices.stop
             systems.append(system)
         self.systems = tuple(systems)
-        self.groups = groups_of(self.systems, self.scene)
+        self.groups = group_into_islands(self.systems, self.scene)
         for name, acting in self.forces.items():
             self._add(name, acting)
         self.scenery = tuple(
@@ -407,7 +407,7 @@ class Model(nn.Module):
     def _check_joints(self, states, values: Values) -> None:
         """Raise `Divergence` where steps were so long that a joint no longer holds, though all is finite."""
         for group in self.groups:
-            if said := group.opened(states, values):
+            if said := group.open_joint_message(states, values):
                 other = self.scene.timing.integrator == "semi-implicit"
                 way = "Set timing.integrator to rk4, or more substeps" if other else "Use more substeps"
                 raise Divergence(f"{said}: steps are too long for it. {way} than {self.substeps}.")

@@ -207,12 +207,12 @@ class System(Protocol):
         """Numbers of a state at an instant, to plan memory with; by default those of a rigid body."""
         return 13
 
-    def carried(self, states: State, values: Values) -> tuple[Tensor, Tensor, Tensor] | None:
+    def rigid_shape_and_pose(self, states: State, values: Values) -> tuple[Tensor, Tensor, Tensor] | None:
         """Shape at rest (worlds, n, 3) [m], and x and q of all frames, of a surface that is rigid; else None."""
         return None
 
     def rest_tangent(self, along: Values) -> Tensor | None:
-        """Derivative (worlds, n, 3) of the shape in `carried` along a direction in parameters; None for zero."""
+        """Derivative (worlds, n, 3) of the shape in `rigid_shape_and_pose` along a direction in parameters; None for zero."""
         return None
 
     def center_of_mass(self, state: State, values: Values) -> Tensor:
@@ -227,8 +227,8 @@ class System(Protocol):
         """Kinetic energy and that of gravity (worlds, frames) [J]; None if it stores other energy at the start, or gains some."""
         return None
 
-    def after_blows(self, state: State, values: Values) -> State:
-        """The state at the start (worlds, 1, ...) after its blows; itself where it has them already."""
+    def after_impulses(self, state: State, values: Values) -> State:
+        """The state at the start (worlds, 1, ...) after its impulses; itself where it has them already."""
         return state
 
     def bounding_radius(self, values: Values) -> float:
@@ -308,11 +308,11 @@ class Island(Protocol):
         """Raise `InputError` if the start is impossible."""
         ...
 
-    def driven(self, values: Values) -> bool:
+    def has_drive(self, values: Values) -> bool:
         """True if what is between the bodies stores energy at the start, or supplies some."""
         return False
 
-    def opened(self, states: Mapping[str, State], values: Values) -> str:
+    def open_joint_message(self, states: Mapping[str, State], values: Values) -> str:
         """Joint that has come apart at the last frame of states (worlds, frames, ...), in words; "" for none."""
         return ""
 

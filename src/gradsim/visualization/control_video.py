@@ -17,7 +17,7 @@ from gradsim.geometry.surface import Surface
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.camera import from_scene
 from gradsim.render.shading.shading import Shading
-from gradsim.visualization.frames import FrameRenderer, fitting
+from gradsim.visualization.frames import FrameRenderer, default_renderer
 from gradsim.visualization.overlay_video import EDGE, HEIGHT
 from gradsim.visualization.sheets import evenly, strip
 
@@ -105,7 +105,7 @@ class Screen:
     def _renderer(self, motion: Trajectory) -> FrameRenderer:
         looks = [part.appearance for part in motion.scene_surface.parts]
         return FrameRenderer(
-            fitting(self.scene, looks), self.camera, Shading.of(self.scene, None), self.scene.background
+            default_renderer(self.scene, looks), self.camera, Shading.of(self.scene, None), self.scene.background
         )
 
     def _due(self, frame: int) -> int:

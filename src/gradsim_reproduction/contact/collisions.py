@@ -183,7 +183,7 @@ def _film(out: Path, record: dict) -> None:
     scene, truth = collision_scene(True), record["pushed"]["truth"]
     model = model_for(scene, Space(scene, PUSHED))
     true, fitted = (model.rollout(parameter_values(scene, n)) for n in (truth, record["pushed"]["values"]))
-    frames = to_bytes(synthetic.film(scene, true))
+    frames = to_bytes(synthetic.render_video(scene, true))
     write_slow_video(out / "collision.webm", frames, scene.timing.fps)
     write_player(out / "player.html", scene, fitted.scene_surface, frames, true.scene_surface)
     scene.save(out / "scene.yaml")

@@ -176,7 +176,7 @@ def draw_task(out: Path, name: str, scene, unknown: str, record: dict) -> tuple[
     true = motions["truth"]
     with torch.no_grad():
         inside = Silhouettes.of(scene).union(true.surface, true.values)[0, last].numpy()
-    picture = synthetic.film(scene, true)[last].numpy()
+    picture = synthetic.render_video(scene, true)[last].numpy()
     screen = Screen(scene, "camera", [Sought(last, picture, inside)])
     strips = [screen.frames(motion) for motion in motions.values()]
     gap = np.full_like(strips[0][:, :, :GAP], 255)

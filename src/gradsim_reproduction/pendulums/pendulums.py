@@ -113,7 +113,9 @@ def _videos(tasks: Sequence[VideoTask], records: Sequence[dict]) -> Figure:
         model = model_for(task.scene, space)
         trajectory = rollout_of(model, space, space.inner(torch.tensor(truth, dtype=torch.float64)), frames)
         indices = np.linspace(0, frames - 1, SHOWN).round().astype(int).tolist()
-        for ax, picture, k in zip(row, synthetic.film(task.scene, trajectory.at(indices)), indices, strict=True):
+        for ax, picture, k in zip(
+            row, synthetic.render_video(task.scene, trajectory.at(indices)), indices, strict=True
+        ):
             ax.imshow(picture.clamp(0, 1).numpy(), interpolation="nearest")
             ax.set_xticks([])
             ax.set_yticks([])

@@ -75,10 +75,10 @@ class TurnedModel:
         values = {name: v.expand(worlds, *v.shape[1:]) for name, v in values.items()}
         return {**values, ATTITUDE: given[ATTITUDE].to(self.model.dtype)}
 
-    def unchecked(self, values: Values, frames: int) -> "TurnedTrajectory":
+    def rollout_unchecked(self, values: Values, frames: int) -> "TurnedTrajectory":
         """As of `Model`."""
         parameters = {name: v for name, v in values.items() if name != ATTITUDE}
-        return TurnedTrajectory(self.model.unchecked(parameters, frames), values, self.R)
+        return TurnedTrajectory(self.model.rollout_unchecked(parameters, frames), values, self.R)
 
     def tangent(self, values: Values, along: Values, frames: int) -> tuple["TurnedTrajectory", Trajectory]:
         """As of `Model`."""

@@ -125,7 +125,7 @@ class Measurement:
         sharp = Silhouettes(replace(camera, K=lens, width=SHRINK * camera.width, height=SHRINK * camera.height))
         place = {"camera.translation": values["camera.translation"]}
         with torch.no_grad():
-            return sharp.masks(model.unchecked(values, self.problem.frames).surface, place)[0, :, 0].numpy()
+            return sharp.masks(model.rollout_unchecked(values, self.problem.frames).surface, place)[0, :, 0].numpy()
 
     @property
     def pivot(self) -> tuple[float, float]:

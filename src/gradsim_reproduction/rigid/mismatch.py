@@ -95,7 +95,7 @@ def _row(out: Path, seed: int, plan: MultistartConfig, progress: Progress, first
     scene = scene_of(seed)
     truth = synthetic.draw_truth(scene, UNKNOWNS, seed)
     _, trajectory = synthetic.simulate(scene, UNKNOWNS, truth)
-    film = synthetic.noisy_8bit(synthetic.film(scene, trajectory), NOISE, seed)
+    film = synthetic.noisy_8bit(synthetic.render_video(scene, trajectory), NOISE, seed)
     path = synthetic.write_video(out / f"video_{seed}.webm", film, scene.timing.fps)
     evidence = from_video(scene, path, noise=NOISE)
     comparison = compare(
@@ -132,7 +132,7 @@ def _films(out: Path, path: Path, comparison: Comparison, evidence) -> None:
     c = comparison.best
     space = Space(c.scene, [f"{n}:{e.low}:{e.high}" for n, e in c.fit.unknowns.items()])
     trajectory = model_for(c.scene, space).rollout(parameter_values(c.scene, c.fit.values))
-    frames = to_bytes(synthetic.film(c.scene, trajectory))
+    frames = to_bytes(synthetic.render_video(c.scene, trajectory))
     mask = synthetic.float_masks(c.scene, trajectory).masks.numpy()
     write_videos(out, videos.read(path).frames, frames, mask, c.scene.timing.fps)
     write_residuals(out, evidence, mask, c.scene.timing.fps)

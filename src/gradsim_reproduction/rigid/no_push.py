@@ -53,9 +53,9 @@ def no_push(run: Run) -> Outcome:
         fit = least_squares(scene, observation, UNKNOWNS, plan, run.seed, report=report, model=model)
         fits[name] = fit.against(truth)
         if name == "without_push":
-            frames = to_bytes(synthetic.film(scene, trajectory))
+            frames = to_bytes(synthetic.render_video(scene, trajectory))
             fitted = model.rollout(parameter_values(scene, fits[name].values))
-            fitted_frames = to_bytes(synthetic.film(scene, fitted))
+            fitted_frames = to_bytes(synthetic.render_video(scene, fitted))
             mask = synthetic.float_masks(scene, fitted).masks.numpy()
             write_videos(run.out, frames, fitted_frames, mask, scene.timing.fps)
             write_player(run.out / "player.html", scene, fitted.scene_surface, frames, trajectory.scene_surface)

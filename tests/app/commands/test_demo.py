@@ -52,7 +52,7 @@ def test_the_cube_meets_the_floor_and_slides(cube):
 def test_the_video_holds_the_truth_at_its_noise(cube, tmp_path):
     """χ²/N of the 8-bit video at the truth is 1 within 5 standard errors, and all three unknowns are determined."""
     scene, truth, model, trajectory = cube
-    noisy = synthetic.noisy_8bit(synthetic.film(scene, trajectory), NOISE, 0)
+    noisy = synthetic.noisy_8bit(synthetic.render_video(scene, trajectory), NOISE, 0)
     path = synthetic.write_video(tmp_path / "deep" / "video.webm", noisy, scene.timing.fps)
     assert np.array_equal(videos.read(path).frames, noisy)
     problem = Problem(model, from_video(scene, path, noise=NOISE), Space(scene, UNKNOWNS))
@@ -69,7 +69,7 @@ def test_both_fits_are_saved(cube, tmp_path):
     scene, truth, *_ = cube
     scene = scene.model_copy(update={"timing": scene.timing.model_copy(update={"frames": 14})})
     model, trajectory = synthetic.simulate(scene, UNKNOWNS, truth)
-    frames = (synthetic.film(scene, trajectory).numpy() * 255).round().astype("uint8")
+    frames = (synthetic.render_video(scene, trajectory).numpy() * 255).round().astype("uint8")
     synthetic.write_video(tmp_path / "video.webm", frames, scene.timing.fps)
     names = [*UNKNOWNS[:1], f"ground.friction:{0.9 * truth['ground.friction']}:{1.1 * truth['ground.friction']}"]
     seen = synthetic.float_masks(scene, trajectory)

@@ -99,7 +99,7 @@ def films(tmp_path_factory):
     _, trajectory = synthetic.simulate(scene, THROW, THROW_TRUTH)
     paths = {}
     for name in scene.views:
-        frames = synthetic.noisy_8bit(synthetic.film(scene, trajectory, name), 1 / 255, 0)
+        frames = synthetic.noisy_8bit(synthetic.render_video(scene, trajectory, name), 1 / 255, 0)
         paths[name] = synthetic.write_video(folder / f"{name}.webm", frames, scene.timing.fps)
     return scene, paths
 

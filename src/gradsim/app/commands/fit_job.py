@@ -143,7 +143,7 @@ def write_clip_videos(
     video, fps = videos.read(path), scene.timing.fps
     observed = video.frames[align_frames(video, fps, frames).index]
     mask = synthetic.float_masks(scene, fitted, camera).masks.numpy()
-    rendered = to_bytes(synthetic.film(scene, fitted, camera))
+    rendered = to_bytes(synthetic.render_video(scene, fitted, camera))
     videos.write_preview(folder / f"side_by_side{suffix}.webm", side_by_side(observed, rendered), fps)
     videos.write_preview(folder / f"overlay{suffix}.webm", overlay(observed, mask), fps)
     return observed, mask

@@ -95,7 +95,7 @@ class FieldAnswer(Answer):
         return {p.field.name: largest(in_units[p.columns]) for p in self.problem.space.pieces}
 
     def doubled(self) -> Self:
-        return type(self)(self.problem.refined(2), self.u, self.method, None, 2 * self.factor)
+        return type(self)(self.problem.with_finer_steps(2), self.u, self.method, None, 2 * self.factor)
 
     def descend(self) -> Self:
         problem = self.problem

@@ -153,7 +153,7 @@ class Record:
         ends = torch.tensor([width, -width], dtype=next(iter(self.values.values())).dtype)
         lanes = {name: v.detach().expand(2, *v.shape[1:]) for name, v in self.values.items()}
         with torch.no_grad():
-            both = self.fine.unchecked({**lanes, **direction.shift(lanes, ends)}, self.steps)
+            both = self.fine.rollout_unchecked({**lanes, **direction.shift(lanes, ends)}, self.steps)
         apart, larger = torch.zeros(self.steps).double(), torch.zeros(self.steps).double()
         for system in self.model.systems:
             ahead, behind = ({n: y[i : i + 1] for n, y in both.states[system.name].items()} for i in (0, 1))

@@ -95,11 +95,11 @@ def project(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple[T
 
 
 def _carried(trajectory: Trajectory, unknowns: int, values: Values) -> list[tuple[Tensor, Tensor, Tensor]] | None:
-    """`System.carried` of each body in the first of every `unknowns` worlds; None if a body deforms."""
+    """`System.rigid_shape_and_pose` of each body in the first of every `unknowns` worlds; None if a body deforms."""
     if type(trajectory) is not Trajectory:
         return None  # something else lies between states and surface
     states = {body: {name: y[::unknowns] for name, y in state.items()} for body, state in trajectory.states.items()}
-    poses = [s.carried(states[s.name], values) for s in trajectory.systems]
+    poses = [s.rigid_shape_and_pose(states[s.name], values) for s in trajectory.systems]
     rigid = [pose for pose in poses if pose is not None]
     return rigid if len(rigid) == len(poses) else None
 

@@ -132,7 +132,7 @@ class ClipsProblem:
         lanes = torch.cat([u[:, None].expand(-1, len(self.clips), -1), local], -1).flatten(0, 1)
         self.effort.rollouts += len(lanes)
         with torch.no_grad():
-            states = self.model.unchecked(self.model.values(self._values(lanes)), self.frames)[self.body]
+            states = self.model.rollout_unchecked(self.model.values(self._values(lanes)), self.frames)[self.body]
             r = self._compare(states["x"], states["q"])
         chi2 = r.square().sum((1, 2)).reshape(len(u), -1)
         return torch.where(torch.isfinite(chi2), chi2, torch.inf)

@@ -145,9 +145,9 @@ class ShootingProblem:
         schur, gradient, _, _ = eliminate(A[:, None], g[:, None], len(self.space), torch.zeros(len(A)))
         return schur[:, 0], gradient[:, 0]
 
-    def refined(self, factor: int) -> Self:
+    def with_finer_steps(self, factor: int) -> Self:
         """The same with `factor` times the steps; it counts the same effort."""
-        return type(self)(self.problem.refined(factor), self.windows.window)
+        return type(self)(self.problem.with_finer_steps(factor), self.windows.window)
 
     def grown(self, segments: Segments, frames: int) -> Tensor:
         """Start states for `frames` frames: a new window begins where the one before ends."""

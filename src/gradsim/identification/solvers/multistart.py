@@ -261,12 +261,12 @@ def cost_of_steps(problem: Problem, people: Population, frames: int, target_cost
     help, finer steps do (`uncertainty/discretization.py`).
     """
     cost, k = people.cost.min().item(), int(people.cost.argmin())
-    if cost < target_cost or not hasattr(problem, "refined"):
+    if cost < target_cost or not hasattr(problem, "with_finer_steps"):
         return 0.0
     if all(scene.timing.tolerance == math.inf for scene in problem.scenes):  # videos of these very steps
         return 0.0
     u = people.u[k][None]
-    finer = problem.refined(2).residuals(u, frames) - problem.residuals(u, frames)
+    finer = problem.with_finer_steps(2).residuals(u, frames) - problem.residuals(u, frames)
     steps = STEPS * finer.square().sum().item()
     return steps if cost < steps else 0.0
 

@@ -229,7 +229,7 @@ class SearchAnswer(Answer):
         return linear_bounds(self.problem, secant_fisher(self.problem, self.u, self._linearization[1])[0])
 
     def doubled(self) -> Self:
-        return type(self)(self.problem.refined(2), self.u, self._rng, None, 2 * self.factor)
+        return type(self)(self.problem.with_finer_steps(2), self.u, self._rng, None, 2 * self.factor)
 
     def descend(self) -> Self:
         people, count = descend(self.problem, Population.at(self.u[None]), self.problem.frames, "pixels", ITERATIONS)
@@ -293,7 +293,7 @@ def refine(
 
 def depends_on_steps(problem: Problem) -> bool:
     """False for a problem without a model, and for videos that were simulated with the steps of the scene."""
-    return hasattr(problem, "refined") and _tolerance(problem) < math.inf
+    return hasattr(problem, "with_finer_steps") and _tolerance(problem) < math.inf
 
 
 @dataclass(frozen=True)
@@ -365,7 +365,7 @@ def at_answer(problem: Problem, discretization: Discretization | None) -> Proble
     if discretization.frames < problem.frames:
         problem = problem.first_frames(discretization.frames)
     factor = discretization.substeps[0] // _substeps(problem)[0]
-    return problem.refined(factor) if factor > 1 else problem
+    return problem.with_finer_steps(factor) if factor > 1 else problem
 
 
 def with_steps(

@@ -109,9 +109,9 @@ def residual_diagnostics(problem: Problem, u: Tensor, history: list[dict]) -> Re
         return None
     blocks = list(problem.jacobian(u[None], problem.frames))
     parts = by_frame(problem.observation, problem.frames, blocks, outlier_threshold(problem))
-    trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
+    trajectory = problem.model.rollout_unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
     explained = _explained(problem, history)
-    return examine(problem, trajectory, parts, first_contact(trajectory), len(u), explained)
+    return diagnose_residuals(problem, trajectory, parts, first_contact(trajectory), len(u), explained)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class FrameResiduals:
     informative: Tensor
 
 
-def examine(
+def diagnose_residuals(
     problem: Problem,
     trajectory: Trajectory,
     parts: list[FrameResiduals],

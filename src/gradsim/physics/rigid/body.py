@@ -190,7 +190,7 @@ class RigidBody(System):
         rest = self.rest * values[f"{self.name}.scale"][:, None, None]
         return rotation.rotate(q[:, :, None], rest[:, None]) + x[:, :, None]
 
-    def carried(self, states: State, values: Values) -> tuple[Tensor, Tensor, Tensor]:
+    def rigid_shape_and_pose(self, states: State, values: Values) -> tuple[Tensor, Tensor, Tensor]:
         return self.rest * values[f"{self.name}.scale"][:, None, None], states["x"], states["q"]
 
     def rest_tangent(self, along: Values) -> Tensor | None:
@@ -210,7 +210,7 @@ class RigidBody(System):
         moving = 0.5 * mass * state["v"].square().sum(-1) + 0.5 * (spin * state["l"]).sum(-1)
         return moving, -mass * (state["x"] * values["gravity"][:, None]).sum(-1)
 
-    def after_blows(self, state: State, values: Values) -> State:
+    def after_impulses(self, state: State, values: Values) -> State:
         impulses, points = self._pushes(values, len(state["q"]))
         torque = torch.linalg.cross(rotation.rotate(state["q"], points), impulses).sum(1, keepdim=True)
         v = state["v"] + impulses.sum(1, keepdim=True) / self.mass(values)[:, None, None]

@@ -121,7 +121,7 @@ class Joints:
                         total = total + 0.5 * of("limit_stiffness") * (sign * (phi - of(end))).clamp(min=0.0) ** 2
         return total
 
-    def driven(self, values: Values) -> bool:
+    def has_drive(self, values: Values) -> bool:
         """True if a motor or a spring acts: they may give energy to the bodies."""
         return any(self._number(key, values).any() for key in ("spring", "torque"))
 

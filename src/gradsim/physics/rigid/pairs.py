@@ -15,7 +15,7 @@ from gradsim.engine.lanes import Lane, members, specialize
 from gradsim.engine.layout import Layout
 from gradsim.errors import InputError
 from gradsim.physics.contact.convex_reference import Placed, depth
-from gradsim.physics.contact.convex_shape import Core, core_of
+from gradsim.physics.contact.convex_shape import Core, make_core
 from gradsim.physics.contact.impact import DAMPED
 from gradsim.physics.contact.laws import contact_functions
 from gradsim.physics.rigid.body import RigidBody
@@ -198,7 +198,7 @@ def _shape(pairs: Pairs, code, layout: Layout, device: str):
     return shape
 
 
-def pairs_of(bodies: Sequence[RigidBody], scene) -> Pairs | None:
+def make_pairs(bodies: Sequence[RigidBody], scene) -> Pairs | None:
     """The pairs among bodies that contacts of the scene name; None if there are none.
 
     Where a contact is between `all`, bodies that a joint holds together do not touch.
@@ -220,4 +220,4 @@ def pairs_of(bodies: Sequence[RigidBody], scene) -> Pairs | None:
 
 def _core(body: RigidBody) -> Core:
     shape = body.body.shape
-    return core_of(shape, shape.mesh(), body.centre, body.body.collision == "hull", body.name)
+    return make_core(shape, shape.mesh(), body.centre, body.body.collision == "hull", body.name)

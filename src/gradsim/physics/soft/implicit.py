@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gradsim.engine.access import access
 from gradsim.engine.compiler import compiled_for_packs
-from gradsim.engine.dual_parts import halves
+from gradsim.engine.dual_parts import split_dual
 from gradsim.engine.lanes import Lane, members, specialize
 from gradsim.engine.launch import replay
 from gradsim.engine.mapping import InElements, Worlds, mapping_for
@@ -228,7 +228,7 @@ def _code(forces: tuple[Force, ...], lane: Lane, mapping: str):
         implicit_kernels,
         lane,
         **{name: reach[name] for name in VERTICES},
-        **halves(lane),
+        **split_dual(lane),
         **members(step, "Parameters", "constant"),
         **members(plain, "Elements", "add_diagonals", "all_powers"),
         evaluate=residual.evaluate,

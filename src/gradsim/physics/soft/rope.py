@@ -7,7 +7,7 @@ from gradsim.geometry.tubes import Tubes
 from gradsim.physics.forces import spring
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.body import SoftBody, scale_of
-from gradsim.physics.soft.mass_lumping import by_share, lumped
+from gradsim.physics.soft.mass_lumping import by_share, lump_masses
 from gradsim.physics.system import Values
 
 
@@ -46,7 +46,7 @@ class SpringNetwork:
             density = self._of("density", values)
         else:
             density = self._of("mass", values) / length.sum(1, keepdim=True)
-        return lumped((density * length / 2)[..., None].expand(-1, -1, 2), self.springs, len(self.rest))
+        return lump_masses((density * length / 2)[..., None].expand(-1, -1, 2), self.springs, len(self.rest))
 
     def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
         factor = self._of("rest_length_factor", values)

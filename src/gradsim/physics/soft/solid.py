@@ -10,7 +10,7 @@ from gradsim.geometry.tet_mesh import EDGES
 from gradsim.physics.forces import neo_hookean, neo_hookean_quadratic
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.body import SoftBody, rest_scale_of, scale_of
-from gradsim.physics.soft.mass_lumping import lumped
+from gradsim.physics.soft.mass_lumping import lump_masses
 from gradsim.physics.system import Values
 
 
@@ -68,7 +68,7 @@ class Tetrahedra:
     def mass(self, values: Values) -> Tensor:
         volume = self.volume * scale_of(self.name, values)[:, None] ** 3
         share = (self._of("density", values) * volume)[..., None] * self.parts
-        return lumped(share, self.elements, len(self.rest))
+        return lump_masses(share, self.elements, len(self.rest))
 
     def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
         mu, lam = self.moduli(values)
