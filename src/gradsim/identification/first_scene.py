@@ -29,9 +29,9 @@ OPAQUE = 0.5  # coverage from which a pixel is of the body
 MARGIN = 0.5 * math.sqrt(math.pi)  # change of √area by half a pixel all round [px]
 ABOVE = 1e-3  # height at which a body that rests in the first frame starts [m]
 TURN = 2.0  # change of a fall to a rise within two frames, over that by gravity, above which it is a bounce
-BOUNCE = 0.7  # coefficient of restitution of a bounce that is seen, before it is fitted
-LIVELY = (0.95, 0.5)  # and its range
-LASTS = 1e-3  # of half a period of the contact [s]: in it a body at 3 m/s moves by 3 mm
+RESTITUTION = 0.7  # coefficient of restitution of a bounce that is seen, before it is fitted
+RESTITUTION_RANGE = (0.95, 0.5)  # and its range
+CONTACT_TIME = 1e-3  # of half a period of the contact [s]: in it a body at 3 m/s moves by 3 mm
 LENGTHS = ("radius", "size", "height", "tube_radius", "scale")  # of shapes
 
 
@@ -184,7 +184,7 @@ def first_scene(
         ground = content.pop("ground", None) or next(iter(content.pop("grounds", {}).values()), {})
         content["ground"] = _bouncing(ground, mass)
         sources["bounce"] = (
-            f"keeps the same share of the speed at every impact, {BOUNCE:g} is A GUESS; it lasts {1e3 * LASTS:g} ms"
+            f"keeps the same share of the speed at every impact, {RESTITUTION:g} is A GUESS; it lasts {1e3 * CONTACT_TIME:g} ms"
         )
     content.pop("background", None)
     return FirstScene(Scene.parse(content), sources)
@@ -209,11 +209,11 @@ def bounces(found: Regions, fps: float, pixel: float) -> bool:
 def _bouncing(ground: Mapping[str, Any], mass: float) -> dict[str, Any]:
     """Content of a ground on which a body bounces as filmed bodies do."""
     contact = Contact.model_validate({key: ground[key] for key in ("friction", "friction_stiffness") if key in ground})
-    stiffness = float(f"{mass * (math.pi / LASTS) ** 2:.2g}")
+    stiffness = float(f"{mass * (math.pi / CONTACT_TIME) ** 2:.2g}")
     return {
         "law": "constant-restitution",
         "stiffness": stiffness,
-        "damping": float(f"{damping(BOUNCE, stiffness, mass, 'constant-restitution'):.3g}"),
+        "damping": float(f"{damping(RESTITUTION, stiffness, mass, 'constant-restitution'):.3g}"),
         "friction": contact.friction,
         "friction_stiffness": contact.friction_stiffness,
     } | ({"visible": ground["visible"]} if "visible" in ground else {})
@@ -224,7 +224,7 @@ def bounce_unknowns(scene: Scene) -> list[str]:
     ground = scene.grounds.get("ground")
     if ground is None or ground.law != "constant-restitution":
         return []
-    low, high = (damping(e, ground.stiffness, _mass(scene), ground.law) for e in LIVELY)
+    low, high = (damping(e, ground.stiffness, _mass(scene), ground.law) for e in RESTITUTION_RANGE)
     return [f"ground.damping:{low:.3g}:{high:.3g}", "ground.height:-0.1:0.1"]
 
 

@@ -27,7 +27,13 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population
 from gradsim.identification.solvers.levenberg_marquardt import descend as descend_in_one
 from gradsim.identification.solvers.multiple_shooting import Segments, ShootingProblem, descend, jumps, measured_starts
-from gradsim.identification.solvers.multistart import WORSE, MultistartConfig, Outcome, history_entry, search
+from gradsim.identification.solvers.multistart import (
+    HOPELESS_CHI2_GAP,
+    MultistartConfig,
+    Outcome,
+    history_entry,
+    search,
+)
 from gradsim.identification.uncertainty.discretization import (
     ITERATIONS,
     Answer,
@@ -127,7 +133,7 @@ def shoot(
 
 def one_shot_suffices(outcome: Outcome, segments: Segments) -> bool:
     """True if one shot fits the data as well as the windows, which may jump."""
-    return outcome.best_cost < segments.cost[0].item() * 1.1 + WORSE
+    return outcome.best_cost < segments.cost[0].item() * 1.1 + HOPELESS_CHI2_GAP
 
 
 def jump_record(cut: ShootingProblem, segments: Segments, plan: MultipleShooting, polished: bool) -> dict:

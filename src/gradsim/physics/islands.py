@@ -23,11 +23,10 @@ from gradsim.physics.forces.base import Elements
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.island import ConstrainedIsland
 from gradsim.physics.soft.body import SoftBody
-from gradsim.physics.system import Island, RolloutProgram, System, Values
+from gradsim.physics.system import STEP_SAFETY, Island, RolloutProgram, System, Values
 
 LAW = ("stiffness", "dissipation", "friction_stiffness", "friction")
-AT_ONCE = 4  # contacts that act on one vertex or triangle, for the bound of the step
-TOUCHES = 0.2  # proposed step over the largest stable one of contact, as of rigid bodies
+CONTACTS_PER_VERTEX = 4  # contacts that act on one vertex or triangle, for the bound of the step
 
 
 class SingleBody(Island):
@@ -154,7 +153,7 @@ class CoupledIsland(Island):
         return (alone**-2 + self._between(values, damped=False) ** -2) ** -0.5
 
     def recommended_step(self, values: Values) -> float:
-        between = min(TOUCHES * self._between(values, damped=False), DAMPED * self._between(values, damped=True))
+        between = min(STEP_SAFETY * self._between(values, damped=False), DAMPED * self._between(values, damped=True))
         return min(between, *(s.recommended_step(values) for s in self.systems))
 
     def check(self, values: Values) -> None:
@@ -189,7 +188,7 @@ class CoupledIsland(Island):
         stiffness = drag = 0.0
         largest = lambda name: values[name].detach().max().item()
         for name, meeting in self.meetings.items():
-            share = AT_ONCE * sum(1 / mass[body] for body in (meeting.between * 2)[:2])
+            share = CONTACTS_PER_VERTEX * sum(1 / mass[body] for body in (meeting.between * 2)[:2])
             stiff = largest(f"contacts.{name}.stiffness") * share
             stiffness += stiff
             drag += largest(f"contacts.{name}.friction_stiffness") * share

@@ -13,7 +13,7 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Part
 
-STEP_SAFETY = 0.2  # good step over the largest stable one: a contact of half a period then spans about 8 steps
+STEP_SAFETY = 0.2  # good step over the largest stable one, of any contact: half a period of it then spans about 8 steps
 
 Values = dict[str, Tensor]  # parameters by dotted name, (worlds, ...) each
 State = Mapping[str, Tensor]  # states of one body by name, (worlds, ...) each

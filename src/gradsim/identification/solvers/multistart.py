@@ -26,14 +26,14 @@ from gradsim.identification.solvers.de_mcmc import sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.runtime.progress import CheckpointStore, NoCheckpoint
 
-WORSE = 30.0  # χ² above the best at which a start is surely elsewhere: odds of e^15
+HOPELESS_CHI2_GAP = 30.0  # χ² above the best at which a start is surely elsewhere: odds of e^15
 CHAINS, GENERATIONS = 16, 40  # of the samples that look for better valleys after a stage, from five unknowns on
 IDLE, GAIN = 3, 0.9  # rounds of resampling that lower the best cost by less than a tenth, after which no more follow
 MODEL = 1.3  # times the best cost: what counts as explained where the model cannot reach the noise
 KEEP = 3  # solved starts that make resampling needless
 ROUNDING = 1e-16  # χ²/N below which frames without noise are explained to all digits that matter
-STRIDE = 1.5  # times the frames so far: growth of the clip for solved starts
-TOGETHER = 1e-6  # of a logarithm or range: a start that comes so near to the answer of another is there
+CLIP_GROWTH = 1.5  # times the frames so far: growth of the clip for solved starts
+MERGE_DISTANCE = 1e-6  # of a logarithm or range: a start that comes so near to the answer of another is there
 STEPS = 16.0  # times the χ² of the difference that half the step makes: a method of first order is off by 4 of them
 EXACT = 1e-6  # χ²/N of the noise, in units of σ², below which frames count as free of it
 
@@ -295,7 +295,7 @@ def _solved(people: Population, target_cost: float) -> Tensor:
     """True where the noise explains the cost, and it is not clearly above the best."""
     best = people.cost.min()
     return (
-        people.cost < min(target_cost, best.item() + WORSE + 1e-3 * target_cost)
+        people.cost < min(target_cost, best.item() + HOPELESS_CHI2_GAP + 1e-3 * target_cost)
         if math.isfinite(target_cost)
         else people.cost < math.inf
     )
@@ -325,10 +325,10 @@ def _explore(problem: Problem, people: Population, who: Tensor, frames: int, rng
 
 
 def _milestones(stages: list[int]) -> set[int]:
-    """Stages after which solved starts are tried on the rest of the clip: each with `STRIDE` times the frames of the last."""
+    """Stages after which solved starts are tried on the rest of the clip: each with `CLIP_GROWTH` times the frames of the last."""
     milestones = [0]
     for frames in stages:
-        if frames >= STRIDE * milestones[-1]:
+        if frames >= CLIP_GROWTH * milestones[-1]:
             milestones.append(frames)
     return set(milestones)
 
@@ -345,7 +345,7 @@ def _extend_to_full_clip(problem: Problem, people: Population, solved: Tensor, f
         return count, extended
     best = best[[int(best.cost.argmin())]]
     best, n = descend(problem, best, problem.frames, "pixels", 60, _rest(problem, best.u[0]))
-    near = lambda u: ((u - best.u) / problem.space.unit).abs().amax(1) < TOGETHER
+    near = lambda u: ((u - best.u) / problem.space.unit).abs().amax(1) < MERGE_DISTANCE
     extended[order[near(people.u[order])]] = True
     rest = order[~extended[order]]
     came, which, m = _extend(problem, people[rest], frames, near)
@@ -372,7 +372,7 @@ def _extend(
         near, which = near[~rests], which[~rests]
         if not len(which):
             break
-        frames = min(problem.frames, math.ceil(STRIDE * frames))
+        frames = min(problem.frames, math.ceil(CLIP_GROWTH * frames))
         target_cost = solved_cost(problem, frames)
         near, n = descend(problem, near, frames, "pixels", 8, 1e-6 * target_cost)
         count += n

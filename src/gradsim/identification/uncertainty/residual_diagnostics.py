@@ -29,14 +29,14 @@ from gradsim.render.coverage.coverage import coverage_tangent
 
 MAX_CHI2_PER_N = 1.2  # up to which the model explains any number of data: the noise is then stated to within 10 %
 CHANCE_SIGMA = 5.0  # standard deviations at which a correlation, or χ²/N above 1, is not chance: p = 3e-7
-STRAYS = 5.0  # standard deviations at which a pixel that no unknown moves is not noise
-CALM = 3.0  # standard deviations below which a misfit that χ²/N shows may be noise
+OUTLIER_SIGMA = 5.0  # standard deviations at which a pixel that no unknown moves is not noise
+INSIGNIFICANT_SIGMA = 3.0  # standard deviations below which a misfit that χ²/N shows may be noise
 SLIGHT = (
     0.05  # pixels that an outline may be off for the size of time steps; camera and scale are seldom so nearly right
 )
 HIDDEN = 25.0  # χ² of a video without noise in which an error of five standard deviations may hide
-TELLING = 40  # residuals: a misfit half like that of the next frame is then CALM standard deviations from chance
-LOUDEST = 10.0  # times the stated noise; beyond, the model is as likely to be wrong as the statement
+MIN_RESIDUALS = 40  # residuals: a misfit half like that of the next frame is then INSIGNIFICANT_SIGMA standard deviations from chance
+MAX_NOISE_RATIO = 10.0  # times the stated noise; beyond, the model is as likely to be wrong as the statement
 OTHER_LAW = (
     "So look at the contact law and its parameters: the contact of another law, as that of a real ground or of another "
     "engine, may be the cause. Its friction and stiffness are then not numbers of this law; velocities, gravity and air can be "
@@ -160,7 +160,7 @@ def diagnose_residuals(
     scores = {k: _together([s[k] for s, _ in scored if k in s]) for k in names}
     shift = next((y for _, y in scored if len(y)), chi2.new_zeros(0, 2))
     total = (chi2.sum() / max(1.0, counts.sum().item() - free)).item()
-    most = CHANCE_SIGMA if total <= MAX_CHI2_PER_N else CALM
+    most = CHANCE_SIGMA if total <= MAX_CHI2_PER_N else INSIGNIFICANT_SIGMA
     white = all((z if absorbed else abs(z)) < most for z in scores.values())
     per_frame = (chi2 / counts.clamp(min=1)).where(counts > 0, torch.nan).tolist()
     offsets = [(x * noise, y * noise) for x, y in shift.tolist()]
@@ -197,7 +197,7 @@ def first_contact(trajectory: Trajectory) -> int | None:
 def outlier_threshold(problem: Problem) -> float:
     """|r| above which a residual contradicts the model though no unknown moves it: 5, or as many σ of louder noise."""
     level = problem.observation.noise_floor(problem.frames).level
-    return STRAYS * math.sqrt(max(1.0, level)) if math.isfinite(level) else STRAYS
+    return OUTLIER_SIGMA * math.sqrt(max(1.0, level)) if math.isfinite(level) else OUTLIER_SIGMA
 
 
 def _together(scores: list[float]) -> float:
@@ -317,7 +317,7 @@ def _words(found: ResidualDiagnostics, chi2_per_n: float, flight: tuple[float, i
         )
     lands = _lands(found, flight)
     count, louder = sum(found.counts), math.sqrt(chi2_per_n)
-    if found.white and not lands and (count < TELLING or louder > LOUDEST):
+    if found.white and not lands and (count < MIN_RESIDUALS or louder > MAX_NOISE_RATIO):
         return (
             f"χ²/N = {chi2_per_n:.3g}, and {count} residuals show no correlation. Either the noise is {louder:.2g} times as "
             "large as stated, or the model is wrong: state the noise as measured, and take more frames."
@@ -404,7 +404,7 @@ def _named(scores: dict[str, float]) -> str:
         "shift": "outlines are shifted",
         "time": "frames resemble the next",
     }
-    return ", ".join(f"{words[k]}: {z:.0f} σ" for k, z in scores.items() if abs(z) >= CALM)
+    return ", ".join(f"{words[k]}: {z:.0f} σ" for k, z in scores.items() if abs(z) >= INSIGNIFICANT_SIGMA)
 
 
 def _size(found: ResidualDiagnostics) -> str:

@@ -21,7 +21,7 @@ from gradsim.identification.uncertainty.importance import StudentMixture
 
 ITERATIONS = 12  # linearizations on the way to a minimum; samples begin near it
 ARRIVED = 0.1  # decrease of χ² in an iteration at or below which a descent ends
-DEEP = 25.0  # difference of χ² to the best minimum: a valley of a mass of 4e-6 at most of an equally wide one
+MAX_CHI2_GAP = 25.0  # difference of χ² to the best minimum: a valley of a mass of 4e-6 at most of an equally wide one
 APART = 3.0  # σ between two minima of different valleys
 MOST = 40  # valleys, the deepest
 
@@ -64,7 +64,7 @@ def find_valleys(problem: Problem, starts: Tensor) -> Valleys:
     """
     people = Population.at(starts)
     people, _ = descend(problem, people, problem.frames, "pixels", ITERATIONS, min_decrease=ARRIVED, tries=2)
-    rows = (people.cost <= people.cost.min() + DEEP).nonzero()[:, 0]
+    rows = (people.cost <= people.cost.min() + MAX_CHI2_GAP).nonzero()[:, 0]
     rows = rows[people.cost[rows].argsort()]
     _, information, _ = problem.linearize(people.u[rows], problem.frames)
     minima: list[int] = []

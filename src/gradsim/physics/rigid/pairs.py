@@ -29,7 +29,7 @@ else:
     narrow_phase_kernels = "gradsim.physics.contact.narrow_phase_kernels"
 
 NUMBERS = ("stiffness", "dissipation", "friction_stiffness", "friction")
-AT_ONCE = 8  # elements of one pair that carry together: the corners of two faces that lie on one another
+ELEMENTS_PER_CONTACT = 8  # elements of one pair that carry together: the corners of two faces that lie on one another
 NEIGHBOURS = 2  # a body between two others is held as stiffly as by both
 
 
@@ -89,7 +89,7 @@ class Pairs:
             k, drag, loss = of("stiffness"), of("friction_stiffness"), of("dissipation")
             light, turning = (sum(x) for x in zip(self._mobility(a, values), self._mobility(b, values), strict=True))
             single = 1 in (len(self.cores[a].corners), len(self.cores[b].corners))
-            for inverse in (light * (1 if single else AT_ONCE), turning):
+            for inverse in (light * (1 if single else ELEMENTS_PER_CONTACT), turning):
                 stiff, damp = NEIGHBOURS * k * inverse, 2 * NEIGHBOURS * drag * inverse
                 if speeds:
                     damp = damp + 2 * loss * (speeds[a] + speeds[b]) * torch.sqrt(stiff)

@@ -28,10 +28,9 @@ from gradsim.physics.forces.custom import CustomForce
 from gradsim.physics.soft.contact import SoftContact, SoftContactPoints
 from gradsim.physics.soft.implicit import ImplicitParticles
 from gradsim.physics.soft.rollout import Particles
-from gradsim.physics.system import ObservationUnits, State, System, Values, centered
+from gradsim.physics.system import STEP_SAFETY, ObservationUnits, State, System, Values, centered
 
 SOFT_STEP_SAFETY = 0.5  # proposed step over the largest stable one of the material: stiffness grows as it is squeezed
-TOUCHES = 0.2  # the same for contact, as of rigid bodies
 STABLE = {  # factors of k and c in the bound h² k/m + 2 h c/m < 4 of explicit Euler steps
     "semi-implicit": (1.0, 1.0),
     "verlet": (1.0, 2.0),  # extrapolates the velocity
@@ -280,7 +279,7 @@ class SoftBody(System):
         (elastic, touch), (_, damped) = self._rates(values, damped=False), self._rates(values, damped=True)
         factors = (1.0, DAMPED_VERLET) if self.integrator == "verlet" else STABLE[self.integrator]
         return min(
-            SOFT_STEP_SAFETY * _step(*elastic, *factors), TOUCHES * _step(*touch), DAMPED * _step(*damped, *factors)
+            SOFT_STEP_SAFETY * _step(*elastic, *factors), STEP_SAFETY * _step(*touch), DAMPED * _step(*damped, *factors)
         )
 
     def impact_speed(self, values: Values) -> Tensor:
