@@ -139,14 +139,14 @@ def solve(
 
     rng = np.random.default_rng(seed)
     if shooting:
-        outcome, shots, cut = shoot(problem, shooting, plan.starts, rng, report_values)
-        if one_shot := one_shot_suffices(outcome, shots):
+        outcome, segments, cut = shoot(problem, shooting, plan.starts, rng, report_values)
+        if one_shot := one_shot_suffices(outcome, segments):
             fit = make_fit(*refine(problem, outcome, rng, report_values), seed, noise_known, checkpoint)
         else:
-            answer, steps = refine_windows(cut, shots, outcome, shooting.stiffness[-1], report_values)
-            cut, shots = answer.cut, answer.segments
+            answer, steps = refine_windows(cut, segments, outcome, shooting.stiffness[-1], report_values)
+            cut, segments = answer.cut, answer.segments
             fit = verdict(answer, steps, outcome, seed, noise_known)
-        return replace(fit, shooting=jump_record(cut, shots, shooting, one_shot))
+        return replace(fit, shooting=jump_record(cut, segments, shooting, one_shot))
     if getattr(problem.observation, "outline_noise", False):
         problem, outcome = search_outlines(problem, plan, rng, report_values, checkpoint, search)
     else:
@@ -240,8 +240,8 @@ def make_fit(
         else:
             samples = sample(problem, best, principal_axes(wide), rng, checkpoint=checkpoint)
         if samples.best_cost < cost:
-            people, _ = descend(problem, Population.at(samples.best[None]), problem.frames, "pixels", POLISHED)
-            best, cost = people.u[0], people.cost[0].item()
+            iterates, _ = descend(problem, Population.at(samples.best[None]), problem.frames, "pixels", POLISHED)
+            best, cost = iterates.u[0], iterates.cost[0].item()
             fisher, g, chi2, informative = _evidence(problem, best)
         wide = torch.linalg.inv(torch.cov(samples.u.T).reshape(len(space), -1) + 1e-18 * torch.eye(len(space)))
     value = central(samples.u, best) if samples is not None and samples.agreed else best
@@ -390,8 +390,8 @@ def _distance_from_minimum(
     finite = torch.isfinite(fisher).all() and torch.isfinite(g).all()
     if not finite or g[free] @ torch.linalg.pinv(fisher[free][:, free], hermitian=True) @ g[free] <= variance:
         return 0.0
-    people, _ = descend(problem, Population.at(u[None]), problem.frames, "pixels", 1)
-    return (cost - people.cost[0].item()) / variance
+    iterates, _ = descend(problem, Population.at(u[None]), problem.frames, "pixels", 1)
+    return (cost - iterates.cost[0].item()) / variance
 
 
 def parameter_values(scene, numbers: Mapping[str, float]) -> Values:

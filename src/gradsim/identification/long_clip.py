@@ -122,12 +122,12 @@ def shoot(
     for stiffness in plan.stiffness:
         segments = descend(cut, segments, stiffness, problem.frames, plan.iterations)
         note("windows", problem.frames, segments.cost, segments.u)
-    people = _one_shot(problem, segments.u, plan.window)
-    note("one shot", problem.frames, people.cost, people.u)
-    k, original = int(people.cost.argmin()), who >= 0
+    iterates = _one_shot(problem, segments.u, plan.window)
+    note("one shot", problem.frames, iterates.cost, iterates.u)
+    k, original = int(iterates.cost.argmin()), who >= 0
     final, cost = torch.full_like(initial, torch.nan), torch.full((starts,), torch.inf).double()
-    final[who[original]], cost[who[original]] = people.u[original], people.cost[original]
-    outcome = Outcome(initial, final, cost, people.u[k], people.cost[k].item(), len(history), history)
+    final[who[original]], cost[who[original]] = iterates.u[original], iterates.cost[original]
+    outcome = Outcome(initial, final, cost, iterates.u[k], iterates.cost[k].item(), len(history), history)
     return outcome, segments[[int(segments.cost.argmin())]], cut
 
 
@@ -182,10 +182,10 @@ def _grown(cut: ShootingProblem, plan: MultipleShooting, starts: int, rng, note)
 
 def _one_shot(problem: Problem, u: Tensor, window: int) -> Population:
     """Refine the unknowns in one shot through a growing clip."""
-    people = Population.at(u)
+    iterates = Population.at(u)
     for frames in [*range(min(window, problem.frames), problem.frames, max(2, window // 4)), problem.frames]:
-        people, _ = descend_in_one(problem, people, frames, "pixels", 6 if frames < problem.frames else 30)
-    return people
+        iterates, _ = descend_in_one(problem, iterates, frames, "pixels", 6 if frames < problem.frames else 30)
+    return iterates
 
 
 class WindowsAnswer(Answer):

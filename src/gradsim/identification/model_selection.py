@@ -370,11 +370,15 @@ def _restarted(name: str, problems: Mapping[str, Problem], outcomes: Mapping[str
             if unknown in names:
                 u[k] = theirs.best[names.index(unknown)]
         starts.append(u.clamp(problem.space.low, problem.space.high))
-    people, count = descend(problem, Population.at(torch.stack(starts)), problem.frames, "pixels", 40, rtol=rtol)
-    k = int(people.cost.argmin())
-    if not people.cost[k] < outcome.best_cost:
+    iterates, count = descend(problem, Population.at(torch.stack(starts)), problem.frames, "pixels", 40, rtol=rtol)
+    k = int(iterates.cost.argmin())
+    if not iterates.cost[k] < outcome.best_cost:
         return outcome
-    outcome.best, outcome.best_cost, outcome.iterations = people.u[k], people.cost[k].item(), outcome.iterations + count
+    outcome.best, outcome.best_cost, outcome.iterations = (
+        iterates.u[k],
+        iterates.cost[k].item(),
+        outcome.iterations + count,
+    )
     return outcome
 
 

@@ -211,7 +211,7 @@ class System(Protocol):
         """Shape at rest (worlds, n, 3) [m], and x and q of all frames, of a surface that is rigid; else None."""
         return None
 
-    def rest_tangent(self, along: Values) -> Tensor | None:
+    def rest_tangent(self, direction: Values) -> Tensor | None:
         """Derivative (worlds, n, 3) of the shape in `rigid_shape_and_pose` along a direction in parameters; None for zero."""
         return None
 
@@ -256,8 +256,8 @@ class System(Protocol):
         parts = [tangent[name] for name in self.states if name not in self.velocities]
         return torch.cat([y.reshape(*y.shape[:2], -1) for y in parts], -1)
 
-    def velocity_tangent(self, state: State, tangent: State, values: Values, along: Values, size: float) -> Tensor:
-        """The same of the velocities (worlds, frames, m) [1/s]; `along` is the tangent of the parameters."""
+    def velocity_tangent(self, state: State, tangent: State, values: Values, direction: Values, size: float) -> Tensor:
+        """The same of the velocities (worlds, frames, m) [1/s]; `direction` is the tangent of the parameters."""
         first = tangent[self.states[0]]
         parts = [tangent[name].reshape(*first.shape[:2], -1) for name in self.velocities]
         return torch.cat([first.new_zeros(*first.shape[:2], 0), *parts], -1)

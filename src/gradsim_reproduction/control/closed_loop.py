@@ -201,7 +201,7 @@ def train_policies(
         done,
         "open, trained",
         robust,
-        lambda: train(plant, robust, walk.goal, TrainingConfig(**further), progress, given=disturbed),
+        lambda: train(plant, robust, walk.goal, TrainingConfig(**further), progress, overrides=disturbed),
         progress,
     )
     back = mirror_weights(open_loop.weight.detach(), middles(plant))

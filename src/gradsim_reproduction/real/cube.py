@@ -170,26 +170,26 @@ def search(
     Returns:
         The last ones, best first; which of the starts they come from; and an entry for each iteration.
     """
-    who, shots = torch.arange(len(initial)), problem.at(initial)
+    who, iterates = torch.arange(len(initial)), problem.at(initial)
     history: list[dict] = []
     for stride, copies, iterations, keep in stages:
         part = problem.part(range(0, len(problem.clips), stride))
-        if shots.local.shape[1] != len(part.clips):
-            shots = part.at(shots.u)
-        shots, who = scatter(part, shots, copies, rng), who.repeat(copies + 1)
+        if iterates.local.shape[1] != len(part.clips):
+            iterates = part.at(iterates.u)
+        iterates, who = scatter(part, iterates, copies, rng), who.repeat(copies + 1)
         name = f"{len(who)} starts on {len(part.clips)} clips"
         progress.stage(f"{name} of {part.frames} frames")
 
-        shots = descend(part, shots, iterations, report=_reporter(part, name, history, progress))
-        best = shots.cost.argsort()[:keep]
-        shots, who = shots[best], who[best]
-    return shots, who, history
+        iterates = descend(part, iterates, iterations, report=_reporter(part, name, history, progress))
+        best = iterates.cost.argsort()[:keep]
+        iterates, who = iterates[best], who[best]
+    return iterates, who, history
 
 
 def refit(problem: ClipsProblem, u: Tensor, iterations: int) -> Tensor:
     """The answer (unknowns,) of another problem, from the answers of this one (starts, unknowns)."""
-    shots = descend(problem, problem.at(u), iterations)
-    return shots.u[shots.cost.argmin()]
+    iterates = descend(problem, problem.at(u), iterations)
+    return iterates.u[iterates.cost.argmin()]
 
 
 def _reporter(

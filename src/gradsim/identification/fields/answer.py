@@ -135,8 +135,8 @@ def minimize(
         return gauss_newton_cg.descend(problem, u, frames, "pixels", iterations, target_cost=target_cost, rtol=rtol)
     if method == "lbfgs":
         return lbfgs.descend(problem, u, frames, "pixels", STEPS * iterations, rtol)
-    people, count = by_matrix(problem, Population.at(u[None]), frames, "pixels", iterations, target_cost, rtol=rtol)
-    return people.u[0], people.cost[0].item(), count
+    iterates, count = by_matrix(problem, Population.at(u[None]), frames, "pixels", iterations, target_cost, rtol=rtol)
+    return iterates.u[0], iterates.cost[0].item(), count
 
 
 def _by_matrix(problem: FieldProblem, u: Tensor) -> Evidence:

@@ -37,13 +37,13 @@ class Sensitivity:
     Args:
         trajectory: Rollouts (worlds · unknowns); those of one world are equal.
         tangent: Derivatives of the states.
-        along: Directions, by parameter.
+        direction: One for each world, by parameter.
         unknowns: Number of unknowns.
     """
 
     trajectory: Trajectory
     tangent: Trajectory
-    along: Values
+    direction: Values
     unknowns: int
 
     @property
@@ -63,7 +63,7 @@ def all_faces(trajectory: Trajectory) -> tuple[Tensor, bool]:
     return surface.faces, surface.convex
 
 
-def project(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple[Tensor, Tensor]:
+def project(silhouettes: Silhouettes, sensitivity: Trajectory | Sensitivity) -> tuple[Tensor, Tensor]:
     """Project the vertices to the screen.
 
     A part that is not rendered has all vertices in one point off the image.
@@ -72,22 +72,22 @@ def project(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple[T
         Vertices (worlds, frames, n, 2) [px], and their derivatives (worlds, unknowns, frames, n, 2), with 0 unknowns for
         a trajectory without tangents.
     """
-    if isinstance(seen, Sensitivity):
-        trajectory, unknowns, values = seen.trajectory, seen.unknowns, seen.worlds
-        along = {name: seen.by_world(v) for name, v in seen.along.items()}
+    if isinstance(sensitivity, Sensitivity):
+        trajectory, unknowns, values = sensitivity.trajectory, sensitivity.unknowns, sensitivity.worlds
+        along = {name: sensitivity.by_world(v) for name, v in sensitivity.direction.items()}
     else:
-        trajectory, unknowns, values, along = seen, 1, seen.values, {}
+        trajectory, unknowns, values, along = sensitivity, 1, sensitivity.values, {}
     carried = _carried(trajectory, unknowns, values)
     if carried is None:
-        return _projected(silhouettes, seen)
+        return _projected(silhouettes, sensitivity)
     sight, screens, slopes = silhouettes.projection_camera(values, along), [], []
     for s, (rest, x, q) in zip(trajectory.systems, carried, strict=True):
         moving: dict[str, Tensor | None] = {}
-        if isinstance(seen, Sensitivity):
-            tangent = seen.tangent.states[s.name]
-            moving = {"x_tangent": seen.by_world(tangent["x"]), "q_tangent": seen.by_world(tangent["q"])}
-            change = s.rest_tangent(seen.along)
-            moving["rest_tangent"] = None if change is None else seen.by_world(change)
+        if isinstance(sensitivity, Sensitivity):
+            tangent = sensitivity.tangent.states[s.name]
+            moving = {"x_tangent": sensitivity.by_world(tangent["x"]), "q_tangent": sensitivity.by_world(tangent["q"])}
+            change = s.rest_tangent(sensitivity.direction)
+            moving["rest_tangent"] = None if change is None else sensitivity.by_world(change)
         screen, slope = project_rigid(rest, x, q, sight, NEAR, **moving)
         screens.append(screen)
         slopes.append(slope)
@@ -104,14 +104,14 @@ def _carried(trajectory: Trajectory, unknowns: int, values: Values) -> list[tupl
     return rigid if len(rigid) == len(poses) else None
 
 
-def _projected(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple[Tensor, Tensor]:
-    if not isinstance(seen, Sensitivity):
-        screen = whole(silhouettes.screen(seen.surface, seen.values))
+def _projected(silhouettes: Silhouettes, sensitivity: Trajectory | Sensitivity) -> tuple[Tensor, Tensor]:
+    if not isinstance(sensitivity, Sensitivity):
+        screen = whole(silhouettes.screen(sensitivity.surface, sensitivity.values))
         return screen, screen.new_empty(len(screen), 0, *screen.shape[1:])
-    surface, moving = seen.trajectory.surface_tangent(seen.tangent, seen.along)
-    along = {name: seen.by_world(v) for name, v in seen.along.items()}
-    once = Surface(surface.vertices[:: seen.unknowns], surface.parts)
-    screen, slope = silhouettes.screen_tangent(once, seen.by_world(moving), seen.worlds, along)
+    surface, moving = sensitivity.trajectory.surface_tangent(sensitivity.tangent, sensitivity.direction)
+    along = {name: sensitivity.by_world(v) for name, v in sensitivity.direction.items()}
+    once = Surface(surface.vertices[:: sensitivity.unknowns], surface.parts)
+    screen, slope = silhouettes.screen_tangent(once, sensitivity.by_world(moving), sensitivity.worlds, along)
     return whole(screen), torch.where(torch.isfinite(screen)[:, None], slope, 0.0)
 
 

@@ -232,16 +232,18 @@ class SearchAnswer(Answer):
         return type(self)(self.problem.with_finer_steps(2), self.u, self._rng, None, 2 * self.factor)
 
     def descend(self) -> Self:
-        people, count = descend(self.problem, Population.at(self.u[None]), self.problem.frames, "pixels", ITERATIONS)
-        return self._at(people, count)
+        iterates, count = descend(self.problem, Population.at(self.u[None]), self.problem.frames, "pixels", ITERATIONS)
+        return self._at(iterates, count)
 
     def restart(self) -> Self:
-        people = Population.at(self.u[None])
-        people.cost[0] = self.cost
-        return self._at(*restart_around_best(self.problem, people, self._rng, RESTARTS))
+        iterates = Population.at(self.u[None])
+        iterates.cost[0] = self.cost
+        return self._at(*restart_around_best(self.problem, iterates, self._rng, RESTARTS))
 
-    def _at(self, people: Population, count: int) -> Self:
-        return self.arrived(type(self)(self.problem, people.u[0], self._rng, people.cost[0].item(), self.factor), count)
+    def _at(self, iterates: Population, count: int) -> Self:
+        return self.arrived(
+            type(self)(self.problem, iterates.u[0], self._rng, iterates.cost[0].item(), self.factor), count
+        )
 
 
 A = TypeVar("A", bound=Answer)

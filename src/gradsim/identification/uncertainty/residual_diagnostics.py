@@ -306,69 +306,69 @@ def _explained(problem: Problem, history: list[dict]) -> int | None:
     return most
 
 
-def _words(found: ResidualDiagnostics, chi2_per_n: float, flight: tuple[float, int]) -> str:
+def _words(left: ResidualDiagnostics, chi2_per_n: float, flight: tuple[float, int]) -> str:
     """Summary in a few sentences; `flight` is χ²/N and N of the frames before the first contact."""
     if chi2_per_n <= MAX_CHI2_PER_N:
-        if found.white:
+        if left.white:
             return f"What is left is white: χ²/N = {chi2_per_n:.3g}, and no correlation between pixels or frames."
         return (
-            f"χ²/N = {chi2_per_n:.3g} is near 1, but what is left is not white ({_named(found.scores)}): the model misses "
-            f"something small{_size(found)}, which the error bars do not count."
+            f"χ²/N = {chi2_per_n:.3g} is near 1, but what is left is not white ({_named(left.scores)}): the model misses "
+            f"something small{_size(left)}, which the error bars do not count."
         )
-    lands = _lands(found, flight)
-    count, louder = sum(found.counts), math.sqrt(chi2_per_n)
-    if found.white and not lands and (count < MIN_RESIDUALS or louder > MAX_NOISE_RATIO):
+    lands = _lands(left, flight)
+    count, louder = sum(left.counts), math.sqrt(chi2_per_n)
+    if left.white and not lands and (count < MIN_RESIDUALS or louder > MAX_NOISE_RATIO):
         return (
             f"χ²/N = {chi2_per_n:.3g}, and {count} residuals show no correlation. Either the noise is {louder:.2g} times as "
             "large as stated, or the model is wrong: state the noise as measured, and take more frames."
         )
-    if found.white and not lands:
+    if left.white and not lands:
         return (
             f"χ²/N = {chi2_per_n:.3g}, but what is left is white, so the noise is probably about "
             f"{louder:.2g} times as large as stated, and the model right."
         )
-    last = len(found.counts) - 1
-    known = [(x, k) for k, x in enumerate(found.chi2_per_n) if math.isfinite(x)]
+    last = len(left.counts) - 1
+    known = [(x, k) for k, x in enumerate(left.chi2_per_n) if math.isfinite(x)]
     worst, where = max(known, default=(chi2_per_n, 0))
     text = ""
     if lands:
-        text = f"{lands} {OTHER_LAW.format(found.contact)} "
-    elif found.explained and found.explained <= last:
-        begin = found.explained - 1
-        text = f"The first {found.explained} frames alone are explained, and more are not"
-        if found.contact is not None and found.contact < begin:
-            text += f"; the first contact, before frame {found.contact}, is. Look at what begins later"
+        text = f"{lands} {OTHER_LAW.format(left.contact)} "
+    elif left.explained and left.explained <= last:
+        begin = left.explained - 1
+        text = f"The first {left.explained} frames alone are explained, and more are not"
+        if left.contact is not None and left.contact < begin:
+            text += f"; the first contact, before frame {left.contact}, is. Look at what begins later"
         else:
             text += ", before anything touches: look at camera, shape, pushes, gravity and air"
         text += ". "
-    elif found.explained == 0 and not 0 < _furthest(found)[0] < SLIGHT:
+    elif left.explained == 0 and not 0 < _furthest(left)[0] < SLIGHT:
         text = "Not even the first frames are explained: look at camera, scale, start pose and masks. "
-    text += f"Over all frames χ²/N is {chi2_per_n:.3g}, most in frame {where} ({worst:.3g}){_size(found)}."
-    if not lands and 0 < _furthest(found)[0] < SLIGHT:
+    text += f"Over all frames χ²/N is {chi2_per_n:.3g}, most in frame {where} ({worst:.3g}){_size(left)}."
+    if not lands and 0 < _furthest(left)[0] < SLIGHT:
         text += (
             " So little may be the time step alone: fit with other `timing.substeps` and see whether the answer moves."
         )
     return text
 
 
-def _lands(found: ResidualDiagnostics, flight: tuple[float, int]) -> str:
+def _lands(left: ResidualDiagnostics, flight: tuple[float, int]) -> str:
     """Sentence that frames are explained up to the first contact, and then not; empty if that is not so.
 
     They are explained by themselves, in a stage of the search, or by the fit of all frames, where louder noise would show
     in the flight as much as in the rest.
     """
-    if found.contact is None:
+    if left.contact is None:
         return ""
-    count = sum(found.counts[found.contact :])
-    rest = sum(n * x for n, x in list(zip(found.counts, found.chi2_per_n, strict=True))[found.contact :] if n)
+    count = sum(left.counts[left.contact :])
+    rest = sum(n * x for n, x in list(zip(left.counts, left.chi2_per_n, strict=True))[left.contact :] if n)
     rest /= max(1, count)
     if not _exceeds(rest, count):
         return ""
-    alone = found.explained or 0
-    if not found.white and alone < len(found.counts) and abs(found.contact + 1 - alone) <= 2:
+    alone = left.explained or 0
+    if not left.white and alone < len(left.counts) and abs(left.contact + 1 - alone) <= 2:
         return (
             f"The first {alone} frames alone are explained, and more are not. The first contact is just before frame "
-            f"{found.contact}."
+            f"{left.contact}."
         )
     chi2_per_n, quiet = flight
     louder = 1 + CHANCE_SIGMA * math.sqrt(
@@ -376,7 +376,7 @@ def _lands(found: ResidualDiagnostics, flight: tuple[float, int]) -> str:
     )  # ratio of two mean squares of the same noise, at most
     if quiet and not _exceeds(chi2_per_n, quiet) and rest > louder * chi2_per_n:
         return (
-            f"Up to the first contact, just before frame {found.contact}, χ²/N is {chi2_per_n:.3g}, and from there on "
+            f"Up to the first contact, just before frame {left.contact}, χ²/N is {chi2_per_n:.3g}, and from there on "
             f"{rest:.3g}."
         )
     return ""
@@ -407,15 +407,15 @@ def _named(scores: dict[str, float]) -> str:
     return ", ".join(f"{words[k]}: {z:.0f} σ" for k, z in scores.items() if abs(z) >= INSIGNIFICANT_SIGMA)
 
 
-def _size(found: ResidualDiagnostics) -> str:
+def _size(left: ResidualDiagnostics) -> str:
     """Frame and direction of the largest shift of the outline."""
-    most, frame = _furthest(found)
+    most, frame = _furthest(left)
     if not most:
         return ""
     size = f"{most:.2g} px" if most < 0.7 else "a pixel or more"  # beyond, slopes at the outline do not tell
     return f", where the outline is off by up to {size} (frame {frame})"
 
 
-def _furthest(found: ResidualDiagnostics) -> tuple[float, int]:
+def _furthest(left: ResidualDiagnostics) -> tuple[float, int]:
     """By how much the outline is off where it is off most [px], and in which frame; 0 where that is not known."""
-    return max(((math.hypot(*s), k) for k, s in enumerate(found.shift) if math.isfinite(s[0])), default=(0.0, 0))
+    return max(((math.hypot(*s), k) for k, s in enumerate(left.shift) if math.isfinite(s[0])), default=(0.0, 0))

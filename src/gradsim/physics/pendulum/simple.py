@@ -95,7 +95,7 @@ class PendulumBody(System):
     velocities = ("rate",)
     start_keys = states
 
-    def __init__(self, name, body, scene, first: int, dtype: torch.dtype, device: torch.device):
+    def __init__(self, name, body, scene, vertex_offset: int, dtype: torch.dtype, device: torch.device):
         self.name, self.body, self.scene = name, body, scene
         to = {"dtype": dtype, "device": device}
         mesh = meshes.sphere(1.0, 3)
@@ -105,7 +105,7 @@ class PendulumBody(System):
             self.rod = torch.tensor(rod.vertices, **to)  # along z, from -1/2 to 1/2
             mesh = meshes.joined([mesh, rod])
         faces, look = torch.tensor(mesh.faces, device=device), look_of(body, mesh, f"bodies.{name}", True, to)
-        self.part = Part(name, slice(first, first + len(mesh.vertices)), faces, self.rod is None, look)
+        self.part = Part(name, slice(vertex_offset, vertex_offset + len(mesh.vertices)), faces, self.rod is None, look)
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> PendulumRollout:
         return _rollout(frames, substeps, dt, segment)

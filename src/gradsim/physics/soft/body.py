@@ -82,7 +82,7 @@ class SoftBody(System):
         name: Its name.
         body: The scene's description of it.
         scene: The scene, for its grounds and obstacles.
-        first: Number of surface vertices before its own.
+        vertex_offset: Number of surface vertices before its own.
         matter: Its discretization.
     """
 
@@ -90,7 +90,7 @@ class SoftBody(System):
     velocities = ("v",)
     start_keys = ("position", "rotation_vector", "velocity", "angular_velocity")
 
-    def __init__(self, name: str, body, scene, first: int, matter: ElementModel):
+    def __init__(self, name: str, body, scene, vertex_offset: int, matter: ElementModel):
         self.name, self.body, self.matter, self.rest = name, body, matter, matter.rest
         self.integrator = scene.integrator_of(name)
         self.scene = scene
@@ -128,7 +128,7 @@ class SoftBody(System):
             Elements(anchor.FORCE if along is None else plane_constraint.FORCE, vertices[:, None])
             for along, vertices in zip(self.along, self.anchored, strict=True)
         ]
-        self.part = Part(name, slice(first, first + len(matter.mesh.vertices)), faces, False, look)
+        self.part = Part(name, slice(vertex_offset, vertex_offset + len(matter.mesh.vertices)), faces, False, look)
         self.acting: dict[str, CustomForce] = {}  # forces of the user, by dotted name
         self.own: list[Elements] = []  # their elements
         self._programs: dict[tuple, Particles | ImplicitParticles] = {}
@@ -210,7 +210,7 @@ class SoftBody(System):
         """Over √n, so that its norm is the root mean square over the n vertices."""
         return tangent["x"].flatten(2) / (size * len(self.rest) ** 0.5)
 
-    def velocity_tangent(self, state: State, tangent: State, values: Values, along: Values, size: float) -> Tensor:
+    def velocity_tangent(self, state: State, tangent: State, values: Values, direction: Values, size: float) -> Tensor:
         return tangent["v"].flatten(2) / (size * len(self.rest) ** 0.5)
 
     def _mean(self, y: Tensor, values: Values) -> Tensor:

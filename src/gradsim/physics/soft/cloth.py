@@ -12,9 +12,9 @@ from gradsim.physics.system import Values
 POWERS = {"area": 2, "least_edge": 2, "least_normal": 4} | dict.fromkeys(("inverse_00", "inverse_01", "inverse_11"), -1)
 
 
-def cloth_body(name, body, scene, first: int, dtype: torch.dtype, device: torch.device) -> SoftBody:
+def cloth_body(name, body, scene, vertex_offset: int, dtype: torch.dtype, device: torch.device) -> SoftBody:
     """The `System` of a cloth. Arguments as for `RigidBody`."""
-    return SoftBody(name, body, scene, first, Triangles(name, body, dtype, device))
+    return SoftBody(name, body, scene, vertex_offset, Triangles(name, body, dtype, device))
 
 
 class Triangles:

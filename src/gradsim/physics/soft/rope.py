@@ -11,9 +11,9 @@ from gradsim.physics.soft.mass_lumping import by_share, lump_masses
 from gradsim.physics.system import Values
 
 
-def springs_body(name, body, scene, first: int, dtype: torch.dtype, device: torch.device) -> SoftBody:
+def springs_body(name, body, scene, vertex_offset: int, dtype: torch.dtype, device: torch.device) -> SoftBody:
     """The `System` of a rope or a net. Arguments as for `RigidBody`."""
-    return SoftBody(name, body, scene, first, SpringNetwork(name, body, dtype, device))
+    return SoftBody(name, body, scene, vertex_offset, SpringNetwork(name, body, dtype, device))
 
 
 class SpringNetwork:

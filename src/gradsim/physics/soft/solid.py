@@ -14,9 +14,9 @@ from gradsim.physics.soft.mass_lumping import lump_masses
 from gradsim.physics.system import Values
 
 
-def solid_body(name, body, scene, first: int, dtype: torch.dtype, device: torch.device) -> SoftBody:
+def solid_body(name, body, scene, vertex_offset: int, dtype: torch.dtype, device: torch.device) -> SoftBody:
     """The `System` of a soft solid. Arguments as for `RigidBody`."""
-    return SoftBody(name, body, scene, first, Tetrahedra(name, body, dtype, device))
+    return SoftBody(name, body, scene, vertex_offset, Tetrahedra(name, body, dtype, device))
 
 
 class Tetrahedra:
