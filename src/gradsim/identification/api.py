@@ -126,7 +126,7 @@ def solve(
 ) -> Fit:
     """Search for the best fit of a problem and judge it; arguments as for `least_squares` and `identify`."""
     space, plan, search = problem.space, plan or MultistartConfig(), estimator_named(estimator)
-    if getattr(problem.observation, "outline_noise", False) and (shooting or problem.prior_precision.any()):
+    if problem.observation.outline_noise and (shooting or problem.prior_precision.any()):
         raise InputError(
             "noise `auto` is for one shot without priors; state the noise, or remove `shooting` and the priors."
         )
@@ -147,7 +147,7 @@ def solve(
             cut, segments = answer.cut, answer.segments
             fit = verdict(answer, steps, outcome, seed, noise_known)
         return replace(fit, shooting=jump_record(cut, segments, shooting, one_shot))
-    if getattr(problem.observation, "outline_noise", False):
+    if problem.observation.outline_noise:
         problem, outcome = search_outlines(problem, plan, rng, report_values, checkpoint, search)
     else:
         outcome = search(problem, plan, rng, report_values, checkpoint)
@@ -219,7 +219,7 @@ def make_fit(
         sampled: Whether to sample the posterior where contact may kink the likelihood.
     """
     space, best, cost = problem.space, outcome.best, outcome.best_cost
-    if getattr(problem.observation, "outline_noise", False) and math.isfinite(cost):
+    if problem.observation.outline_noise and math.isfinite(cost):
         return _outline_fit(problem, outcome, discretization, seed)
     fisher, g, chi2, informative = _evidence(problem, best)
     scale = 1.0 if noise_known else max(chi2 / max(1.0, informative - len(space)), 1e-30)
@@ -272,7 +272,7 @@ def make_fit(
         status=status,
         unknowns=estimates,
         uncertainty=uncertainty,
-        sigma_reference=getattr(problem.observation, "sigma", 1.0) * (1.0 if noise_known else math.sqrt(scale)),
+        sigma_reference=problem.observation.sigma * (1.0 if noise_known else math.sqrt(scale)),
         chi2_per_n=chi2_per_n if noise_known else chi2_per_n / scale,
         informative=informative,
         seed=seed,
@@ -280,7 +280,7 @@ def make_fit(
         residual_diagnostics=left,
         discretization=discretization,
         notes=notes,
-        evidence=dict(getattr(problem.observation, "notes", {})) | _contact_law(problem),
+        evidence=dict(problem.observation.notes) | _contact_law(problem),
     )
 
 
@@ -310,7 +310,7 @@ def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretizat
         status=status,
         unknowns=estimates,
         uncertainty=uncertainty,
-        sigma_reference=getattr(problem.observation, "sigma", 1.0) * math.sqrt(scale),
+        sigma_reference=problem.observation.sigma * math.sqrt(scale),
         chi2_per_n=outline.excess,
         informative=informative,
         seed=seed,
@@ -318,7 +318,7 @@ def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretizat
         discretization=discretization,
         outline=outline.result() | {"words": sentences, "causes": [asdict(cause) for cause in causes]},
         notes=_notes(problem, best),
-        evidence=dict(getattr(problem.observation, "notes", {})) | _contact_law(problem),
+        evidence=dict(problem.observation.notes) | _contact_law(problem),
     )
 
 
@@ -341,9 +341,9 @@ def _contact_law(problem: Problem) -> dict[str, str]:
 
 def _notes(problem: Problem, u: Tensor) -> list[str]:
     """Warnings of the growth rate of errors, and of energy that steps make; none for several clips."""
-    model = getattr(problem, "model", None)
-    if model is None:
+    if problem.problems != [problem]:
         return []
+    model = problem.model
     values = problem.space.values(u[None])
     notes = growth(model, values, problem.frames).warnings
     if model.scene.timing.substeps != "auto":

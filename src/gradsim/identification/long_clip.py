@@ -53,7 +53,6 @@ from gradsim.identification.uncertainty.residual_diagnostics import (
     chi2_limit,
     diagnose_residuals,
     first_contact,
-    observed_parts,
     outlier_threshold,
 )
 
@@ -153,8 +152,7 @@ def jump_record(cut: ShootingProblem, segments: Segments, plan: MultipleShooting
 
 def _all_states(problem: Problem) -> list[States]:
     """Measured states of every body, in their order; nothing where some are not measured."""
-    observation = problem.observation
-    parts = list(getattr(observation, "parts", {"": observation}).values())
+    parts = problem.observation.parts.values()
     known = {part.body: part for part in parts if isinstance(part, States) and part.q is not None}
     bodies = list(problem.model.scene.bodies)
     return [known[name] for name in bodies] if set(bodies) <= set(known) else []
@@ -286,7 +284,7 @@ def verdict(
         status=status,
         unknowns=estimates,
         uncertainty=uncertainty,
-        sigma_reference=getattr(problem.observation, "sigma", 1.0) * math.sqrt(scale),
+        sigma_reference=problem.observation.sigma * math.sqrt(scale),
         chi2_per_n=chi2 / scale,
         informative=informative,
         seed=seed,
@@ -306,7 +304,7 @@ def _diagnostics(answer: WindowsAnswer) -> ResidualDiagnostics:
         by_window.append(by_frame(data, last - first, blocks, outlier_threshold(problem)))
         contacts += [first + frame for frame in [first_contact(trajectory)] if frame is not None]
     assert joined is not None
-    whole = observed_parts(problem.observation)
+    whole = list(problem.observation.parts.values())
     whole = whole if len(whole) == len(by_window[0]) else [problem.observation]
     parts = [
         FrameResiduals(data, torch.cat([w.r for w in windows]), torch.cat([w.informative for w in windows]))

@@ -84,6 +84,11 @@ class Problem:
         return self.observation.frames
 
     @property
+    def problems(self) -> list["Problem"]:
+        """Problems by clip: itself."""
+        return [self]
+
+    @property
     def scenes(self) -> list:
         """The one scene."""
         return [self.model.scene]

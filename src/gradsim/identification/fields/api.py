@@ -121,7 +121,7 @@ def _conclude(
         std_inner = spectrum.std[p.columns].numpy()
         size = values[p.field.name].ravel()[p.entries.numpy()] if p.kind.positive else p.scale
         std[p.field.name] = p.whole(std_inner * size, 0.0)
-    effort, sigma = problem.effort, getattr(problem.observation, "sigma", 1.0)
+    effort, sigma = problem.effort, problem.observation.sigma
     return FieldFit(
         status if finite else Status.FAILED,
         values,

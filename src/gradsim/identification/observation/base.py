@@ -9,10 +9,11 @@ states, other bodies by their surface.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -137,9 +138,24 @@ class NoiseFloor(NamedTuple):
 
 
 class Observation(Protocol):
-    """Interface of data that a trajectory is fitted to."""
+    """Interface of data that a trajectory is fitted to; what inherits from it takes its defaults.
+
+    Attributes:
+        frames: Number of frames.
+        sigma: Standard deviation of the noise, to which a result refers; 1 where the data have noise of several units.
+        outline_noise: Whether the noise is estimated from the outlines, and `sigma` is only a scale.
+        notes: Entries of `result.json` on the data, such as dropped frames.
+    """
 
     frames: int
+    sigma: float = 1.0
+    outline_noise: bool = False
+    notes: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def parts(self) -> Mapping[str, "Observation"]:
+        """Observations of which this one consists, by camera; itself where it is a single one."""
+        return {"": self}
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
         """Blocks (worlds, n) of residuals of the first `frames` frames, differentiable; their squares sum to the cost."""
@@ -205,7 +221,7 @@ def _image_loss(residual: Residual) -> ImageLoss | None:
     return None if isinstance(loss, MSE) else loss
 
 
-class Masks:
+class Masks(Observation):
     """Masks of the bodies in a video.
 
     Args:
@@ -362,7 +378,7 @@ class Masks:
         return part
 
 
-class States:
+class States(Observation):
     """Position and orientation of a rigid body at each frame, as from motion capture (the paper's 3-D supervision).
 
     Args:

@@ -20,6 +20,7 @@ from gradsim.identification.observation import optical_flow
 from gradsim.identification.observation.base import (
     CLEAR,
     NoiseFloor,
+    Observation,
     Residual,
     Sensitivity,
     normal_equations,
@@ -36,7 +37,7 @@ BLOCK = 8  # [px] size of the blocks of CDF residuals
 CHUNK = 2**23  # elements of one batch of images: some hundred MB with the buffers of the rasterizer
 
 
-class Images:
+class Images(Observation):
     """RGB images of a video: an `Observation`.
 
     Args:

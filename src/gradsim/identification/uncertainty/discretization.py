@@ -430,7 +430,7 @@ def _largest(x: Tensor) -> float:
 
 def _substeps(problem: Problem) -> list[int]:
     """Steps per frame of each clip."""
-    return [p.model.substeps for p in getattr(problem, "problems", [problem])]
+    return [p.model.substeps for p in problem.problems]
 
 
 def _continued(problem: Problem, outcome: Outcome, answer: Answer, report: Callable[[dict], None]) -> Outcome:

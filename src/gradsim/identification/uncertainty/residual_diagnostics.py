@@ -96,8 +96,8 @@ def residual_diagnostics(problem: Problem, u: Tensor, history: list[dict]) -> Re
     Returns:
         What is left; of several clips, that of the worst one. None for a problem of another kind than one clip's.
     """
-    clips = getattr(problem, "problems", None)
-    if clips:
+    clips = problem.problems
+    if clips != [problem]:
         candidates = (
             residual_diagnostics(clip, u[mine], [])
             for clip, mine in zip(clips, problem.space.columns, strict=True)  # pyright: ignore[reportAttributeAccessIssue]
@@ -219,7 +219,7 @@ def by_frame(
     r = torch.cat([r[0] for r, _ in blocks])
     slope = torch.cat([J[0].abs().amax(1) for _, J in blocks])
     informative = (slope > 1e-9 * slope.max().clamp(min=1e-300)) | (r.abs() > threshold)
-    parts, shapes = observed_parts(data), []
+    parts, shapes = list(data.parts.values()), []
     for part in parts:
         images = part.masks.shape if isinstance(part, Masks) else None
         shapes.append(images or (frames, 6 if getattr(part, "q", None) is not None else 3))
@@ -228,11 +228,6 @@ def by_frame(
         parts, shapes, sizes = [data], [(frames, -1)], [len(r)]
     split = zip(parts, shapes, r.split(sizes), informative.split(sizes), strict=True)
     return [FrameResiduals(part, x.reshape(shape), counts.reshape(shape)) for part, shape, x, counts in split]
-
-
-def observed_parts(data: Observation) -> list[Observation]:
-    """One for each camera."""
-    return list(getattr(data, "parts", {"": data}).values())
 
 
 def _scores(trajectory: Trajectory, part: FrameResiduals) -> tuple[dict[str, float], Tensor]:
@@ -294,7 +289,7 @@ def _correlation(r: Tensor, valid: Tensor, steps: list[tuple[int, ...]]) -> floa
 
 def _explained(problem: Problem, history: list[dict]) -> int | None:
     """Most first frames that a stage of the search explained by itself; 0 if none, None if unknown."""
-    robust = any(getattr(part, "loss", GAUSSIAN).kind for part in observed_parts(problem.observation))
+    robust = any(getattr(part, "loss", GAUSSIAN).kind for part in problem.observation.parts.values())
     most = 0 if history and not robust else None  # the noise floor of a robust loss is unknown
     for entry in history:
         floor, informative, level = problem.observation.noise_floor(entry["frames"])
