@@ -16,10 +16,10 @@ from clock import memory
 from cloth_sheet import BENDING, DAMPING, DRAG, DT, GRAVITY, LIFT, STIFFNESS, ClothSheet, cloth_sheet
 from rollouts import Cases, Rollout, at_least, has_newton, per_step
 
+from gradsim.app.figures import figure
 from gradsim.physics.forces import aerodynamics, bending, membrane
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.rollout import Particles
-from gradsim_reproduction.runner import figure
 
 STEPS = {64: 300, 512: 300, 2048: 100}  # that keep all states
 FRAMES, SUBSTEPS = {64: 31, 512: 11, 2048: 6}, 32  # of the operation

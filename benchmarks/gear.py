@@ -16,12 +16,12 @@ import torch
 from clock import best, memory
 from rollouts import Rollout
 
+from gradsim.app.figures import figure
 from gradsim.geometry.tet_grid import gear as gear_of_tets
 from gradsim.physics.contact.vertex_plane import touch
 from gradsim.physics.forces import neo_hookean
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.rollout import Particles
-from gradsim_reproduction.runner import figure
 
 FRAMES, SUBSTEPS, DT = 91, 64, 1 / 1920
 DENSITY, MU, LAM, DAMPING = 1.0, 1000.0, 1000.0, 1.0  # [kg/m³], [Pa], [Pa], [Pa s]

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from gradsim.app.figures import figure
 from gradsim.physics.model import Model
 from gradsim.runtime.atomic import atomic_path
 from gradsim.scene import Scene
-from gradsim_reproduction.runner import figure
 
 OLD = "semi-implicit"
 KINDS = {  # scene, and worlds, so many that their steps cost more than the launch
@@ -73,11 +73,11 @@ def _stepped(scene: Scene, integrator: str, substeps: int | str) -> Scene:
 def _measure(scene: Scene, worlds: int, repeats: int) -> tuple[torch.Tensor, float]:
     """Vertices of the surface in all frames, and CPU time of a rollout of one world [s], the least of some."""
     model, frames, seconds = Model(scene), scene.timing.frames, [np.inf]
-    trajectory = model.unchecked(model.values(), frames)
+    trajectory = model.rollout_unchecked(model.values(), frames)
     values = model.values({"gravity": model.get_parameter("gravity").detach().repeat(worlds, 1)})
     for _ in range(repeats):
         start = time.process_time()
-        model.unchecked(values, frames)
+        model.rollout_unchecked(values, frames)
         seconds.append((time.process_time() - start) / worlds)
     return trajectory.surface.vertices[0].detach(), min(seconds)
 

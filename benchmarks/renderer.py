@@ -24,11 +24,11 @@ import trimesh
 from clock import REPEATS, Case, best, memory
 from torch import Tensor
 
+from gradsim.app.figures import figure
 from gradsim.geometry.surface import Appearance, Surface
 from gradsim.render import Antialiased, Renderer, Shading, SoftRas, look_at
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.view import View
-from gradsim_reproduction.runner import figure
 
 BALLS = {"320": (2,), "720": (12, 30), "5120": (4,)}  # icosphere by subdivisions, or sphere by rings and segments
 SIZES, BATCHES = (64, 256, 512), (1, 30)

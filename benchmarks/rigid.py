@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 from torch_cube import rollout as torch_rollout
 
+from gradsim.app.figures import figure
 from gradsim.numerics.rotation import rotate
 from gradsim.physics import Model
 from gradsim.scene import Scene
-from gradsim_reproduction.runner import figure
 
 SIZE, MASS, STIFFNESS, FRICTION_STIFFNESS, FRICTION = 0.4, 4.0, 5e4, 100.0, 0.2
 FRAMES, SUBSTEPS, FPS = 17, 64, 30  # 1024 steps of 1/1920 s, the original's rate

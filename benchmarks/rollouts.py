@@ -7,9 +7,9 @@ from clock import Case, best
 from rigid import has_newton as newton_is_there
 from torch import Tensor
 
+from gradsim.app.figures import figure
 from gradsim.engine import launch
 from gradsim.physics.soft import rollout
-from gradsim_reproduction.runner import figure
 
 Cases = dict[str, tuple[int, Case]]
 """What is timed by name: number of steps, and the run."""

@@ -18,10 +18,10 @@ from smoke import smoke
 from solid import solid
 
 from gradsim.app.commands.demo import UNKNOWNS
+from gradsim.app.figures import figure, write_result
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares
 from gradsim.scene import Scene
-from gradsim_reproduction.runner import figure, write_result
 
 
 def identify() -> tuple[dict, list[str]]:

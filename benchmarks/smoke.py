@@ -12,9 +12,9 @@ import torch
 from clock import best
 from torch import Tensor
 
+from gradsim.app.figures import figure
 from gradsim.physics.smoke.solver import Smoke
 from gradsim_reproduction.control.smoke import StreamFunction, disc, targets
-from gradsim_reproduction.runner import figure
 
 SIZES, STEPS, DT, PAD = (128, 256), 20, 0.01, 16
 HALF = {0: (0.0, 0.5), 1: (0.5, 0.0), None: (0.5, 0.5)}  # where nodes lie in their cells, by component

@@ -21,11 +21,11 @@ from clock import best, memory
 from rollouts import Cases, Rollout, at_least, has_newton, per_step
 from soft_box import DT, GRAVITY, SoftBox, soft_box
 
+from gradsim.app.figures import figure
 from gradsim.physics.contact.vertex_plane import touch
 from gradsim.physics.forces import neo_hookean as law
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.rollout import Particles
-from gradsim_reproduction.runner import figure
 
 STEPS = {100: 300, 1000: 300, 10000: 100}  # that keep all states
 FRAMES, SUBSTEPS = {100: 31, 1000: 11, 10000: 3}, 64  # of the operation

@@ -22,7 +22,7 @@ html_theme = "furo"
 html_title = f"gradsim {version}"
 
 ROOT = Path(__file__).parents[1]
-CELLS = "tests/experiments/test_differentiability.py"
+CELLS = "tests/reproduction/differentiability/test_check.py"
 
 
 def measure_gradients(app) -> None:

@@ -1,5 +1,6 @@
 """docs/architecture.md and docs/glossary.md say what is true of the code."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -21,6 +22,17 @@ def rows(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
+def definitions(name: str) -> set[str]:
+    """Functions, methods, classes and constants of a source file."""
+    path = next(home / name for home in HOMES if (home / name).exists())
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
+                names.add(name)
+    return names
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_source_file_that_a_page_names_exists(page):
     """A path below one of the homes, or a bare name that some file has."""
@@ -32,6 +44,14 @@ def test_every_source_file_that_a_page_names_exists(page):
 
 def test_the_table_of_places_has_thirty_rows():
     assert len(rows("Where is …")) >= 30
+
+
+def test_the_functions_of_the_table_of_places_are_in_its_files():
+    named = [
+        (re.findall(r"`([\w/]+\.py)`", files), re.findall(r"`(\w+)`", names)) for _, files, names in rows("Where is …")
+    ]
+    lost = [name for files, names in named for name in names if not any(name in definitions(file) for file in files)]
+    assert lost == []
 
 
 def test_the_floors_of_the_page_are_those_that_the_imports_keep():
@@ -49,3 +69,11 @@ def test_the_glossary_is_sorted_and_names_each_term_once():
     page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
     terms = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")][1:]
     assert terms == sorted(set(terms), key=str.lower) and len(terms) >= 30
+
+
+def test_contributing_names_every_recipe_for_something_new():
+    """The first cells of the table at the top of docs/extend.md."""
+    table = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8").split("\n## ")[0]
+    seams = re.findall(r"^\| \[([\w ]+?)(?: on soft bodies)?\]", table, re.MULTILINE)
+    page = " ".join((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split())
+    assert len(seams) >= 7 and [seam for seam in seams if f"a {seam}" not in page and f"an {seam}" not in page] == []

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gradsim.app.figures import figure, write_result
 from gradsim.errors import InputError
-from gradsim_reproduction.runner import figure, write_result
 from gradsim_reproduction.tables import write_table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))

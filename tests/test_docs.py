@@ -15,13 +15,24 @@ from gradsim.identification.unknowns import Space, Unknown
 from gradsim.losses.registry import LOSSES
 from gradsim.physics import model
 from gradsim.physics.contact import laws
+from gradsim.render.renderer import RASTERIZERS
 from gradsim.scene import Scene, contact, scene
 from gradsim.scene.parameters import KEYS
 from gradsim_reproduction.all import PAPER
 from gradsim_reproduction.registry import EXPERIMENTS
 
 ROOT = Path(__file__).parents[1]
-REGISTRIES = (scene.KINDS, KEYS, model.KINDS, laws.LAWS, contact.LAWS, ESTIMATORS, LOSSES, experiments())
+REGISTRIES = (
+    scene.KINDS,
+    KEYS,
+    model.KINDS,
+    laws.LAWS,
+    contact.LAWS,
+    RASTERIZERS,
+    ESTIMATORS,
+    LOSSES,
+    experiments(),
+)
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 
 

@@ -27,7 +27,7 @@ def observe(scene: Scene, truth: Mapping[str, float], model: Model, mode: str, s
         scene: Scene known to the fit.
         truth: True values of the unknowns, by name.
         model: The scene's.
-        sight: One of the four above.
+        mode: One of the four above.
         seed: Seed of the noise.
     """
     source = Model(scene, substeps=FINER * model.substeps) if mode == "foreign" else model

@@ -90,7 +90,7 @@ def true_rollout(scene: Scene, values: Mapping[str, float]) -> Trajectory:
 
 def blended_frames(scene: Scene, values: Mapping[str, float], every: int) -> np.ndarray:
     """Every `every`-th frame in one image (height, width, 3), later frames stronger."""
-    frames = synthetic.film(scene, true_rollout(scene, values)).numpy()[::every]
+    frames = synthetic.render_video(scene, true_rollout(scene, values)).numpy()[::every]
     background, weight = np.array(scene.background), np.linspace(0.25, 1, len(frames))[:, None, None, None]
     return np.clip(background + ((frames - background) * weight).min(0), 0, 1)
 

@@ -1,4 +1,4 @@
-"""Experiments: one runner, resumable ledgers, figures with goals, `result.json`.
+"""Experiments: one runner, resumable ledgers, figures with goals (`gradsim.app.figures`), `result.json`.
 
 An experiment is a function of a `Run` that returns further content of `result.json` and its figures:
 
@@ -15,15 +15,11 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Protocol
 
-from gradsim.errors import Status
-from gradsim.identification.fit import SCHEMA
-from gradsim.runtime.atomic import write_json
+from gradsim.app.figures import Figures, write_result
 from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.parallel import run_jobs
 from gradsim.runtime.progress import NullProgress, Progress
-from gradsim.runtime.provenance import provenance, versions
 
-Figures = dict[str, dict]  # by name, see `figure`
 Outcome = tuple[dict, Figures]  # further content of result.json, and its figures
 
 
@@ -117,22 +113,6 @@ def _command(name: str, options: Mapping[str, Any]) -> str:
         elif isinstance(value, int | str | Path) and value is not False:
             words.append(f"--{key} {value}")
     return " ".join(words)
-
-
-def figure(value: float, paper: float | None = None, goal: float | None = None, ok: bool | None = None) -> dict:
-    """One figure: value, the paper's value, our goal, and whether it is met (by default: value ≤ goal)."""
-    is_met = ok if ok is not None else (goal is None or value <= goal)
-    return {"value": value, "paper": paper, "goal": goal, "ok": bool(is_met)}
-
-
-def write_result(folder: Path, command: str, result: dict, figures: Figures) -> dict:
-    """Write `result.json` with its figures, and return its content."""
-    content = {"schema": SCHEMA, "status": Status.OK, "versions": versions(), "made_by": provenance(), **result}
-    content |= {"command": command, "figures": figures}
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "result.json", content)
-    return content
 
 
 def run_missing(

@@ -88,7 +88,7 @@ def test_a_spin_is_measured_not_a_momentum():
     model, heavy = Model(cube(pushes=[])), {"cube.mass": torch.tensor([4.0]).double()}
     plant = Plant(model, [Control("cube.velocity", -1, 1)])
     controller = Mpc.__new__(Mpc)
-    controller.plant, controller.given = plant, None
+    controller.plant, controller.overrides = plant, None
     states, values = plant.begin(heavy), model.values(heavy)
     seen = _as_seen(states, plant, values, controller)
     assert error(seen["cube"]["l"], states["cube"]["l"] / 2) < 1e-12

@@ -70,7 +70,7 @@ def test_frames_and_truths_come_as_tensors(made):
     assert frames.shape == (2, 3, 64, 64)
     kept = VideoDataset(made, size=64, frames=[0, 59], dtype=torch.uint8)[2][0]
     torch.testing.assert_close(frames, kept / 255)
-    masks, _ = VideoDataset(made, size=64, what="masks")[2]
+    masks, _ = VideoDataset(made, size=64, kind="masks")[2]
     assert masks.shape == (60, 1, 64, 64)
     assert masks.max() == 1
     assert ((videos.low < truth) & (truth < videos.high)).all()
@@ -85,7 +85,7 @@ def test_workers_of_a_loader_read_what_one_process_reads(made):
         torch.testing.assert_close(truths[k], videos[k][1])
 
 
-@pytest.mark.parametrize("given", [{"size": 48}, {"split": "tset"}, {"dtype": torch.float64}, {"what": "depth"}])
+@pytest.mark.parametrize("given", [{"size": 48}, {"split": "tset"}, {"dtype": torch.float64}, {"kind": "depth"}])
 def test_what_the_data_set_lacks_is_refused(made, given):
     with pytest.raises(InputError, match=f"{next(iter(given))}: got"):
         VideoDataset(made, **given)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gradsim.dataset import sample
-from gradsim.dataset.rigid import RESOLVED, substeps
+from gradsim.dataset.rigid import LONGEST_STEP, substeps
 from gradsim.geometry import mesh as meshes
 from gradsim.physics.model import Model
 
@@ -18,7 +18,7 @@ def test_a_box_on_a_face_has_the_bound_of_the_formula():
     a, b = 6 * stiffness / mass, 12 * damping / mass
     longest = (-b + np.sqrt(b * b + 16 * a)) / (2 * a)
     count = substeps(cube, inertia, mass, stiffness, damping, 0.0, 30)
-    assert count % 8 == 0 and 0 <= count - 1 / (30 * RESOLVED * longest) < 8
+    assert count % 8 == 0 and 0 <= count - 1 / (30 * LONGEST_STEP * longest) < 8
 
 
 @pytest.mark.parametrize("number", [1, 11, 13])  # cylinder, mug, airplane

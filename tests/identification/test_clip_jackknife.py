@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradsim.identification.clip_jackknife import leave_one_out, make_fit
+from gradsim.identification.clip_jackknife import jackknife_estimates, leave_one_out
 from gradsim.identification.solvers.clip_ensemble import descend
 
 SCALE = {"cube.mass", "ground.stiffness", "ground.friction_stiffness"}
@@ -21,7 +21,7 @@ def noisy():
 
 def test_mass_without_a_known_force_is_open_and_the_words_say_with_what(noisy):
     problem, best, (_, left_out) = noisy
-    estimates, verdict, _ = make_fit(problem, best, left_out, best.u[:0])
+    estimates, verdict, _ = jackknife_estimates(problem, best, left_out, best.u[:0])
     assert {name for name, e in estimates.items() if not e.identifiable} >= SCALE
     weakest = verdict.null[0]
     for name, coefficient in weakest.combination.items():
@@ -33,7 +33,7 @@ def test_mass_without_a_known_force_is_open_and_the_words_say_with_what(noisy):
 
 def test_intervals_hold_the_truth_of_what_is_not_open(noisy):
     problem, best, (_, left_out) = noisy
-    estimates, _, bars = make_fit(problem, best, left_out, best.u[:0])
+    estimates, _, bars = jackknife_estimates(problem, best, left_out, best.u[:0])
     for name in ("ground.friction", "gravity.z"):
         assert estimates[name].identifiable
         assert abs(estimates[name].value - cases.TRUTH[name]) < 3 * estimates[name].std
@@ -51,7 +51,7 @@ def test_disagreement_over_cuts_widens_the_error(noisy):
     k = problem.space.names.index("ground.friction")
     other = best.u.clone()
     other[0, k] += 0.4
-    _, _, bars = make_fit(problem, best, left_out, other)
+    _, _, bars = jackknife_estimates(problem, best, left_out, other)
     assert bars["ground.friction"]["between_cuts"] == pytest.approx(0.2)
 
 
@@ -60,6 +60,6 @@ def test_jackknife_is_about_the_mean_of_the_answers(noisy):
     problem, best, _ = noisy
     numbers = torch.randn(3, best.u.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 100
     left_out = (numbers.sum(0) - numbers) / 2
-    _, _, bars = make_fit(problem, best, left_out, best.u[:0])
+    _, _, bars = jackknife_estimates(problem, best, left_out, best.u[:0])
     expected = numbers.std(0) / 3**0.5
     assert [bar["leave_one_out"] for bar in bars.values()] == pytest.approx(expected.tolist(), rel=1e-10)

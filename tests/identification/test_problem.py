@@ -28,7 +28,7 @@ def test_jacobian_matches_central_differences(case, residual):
     frames = problem.frames
 
     def residuals(u):
-        trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u)), frames)
+        trajectory = problem.model.rollout_unchecked(problem.model.values(problem.space.values(u)), frames)
         return [torch.cat(list(problem.observation.residuals(trajectory, frames, residual)), 1)]
 
     (r, J) = (torch.cat(part, 1) for part in zip(*problem.jacobian(u, frames, residual), strict=True))

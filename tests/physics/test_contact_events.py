@@ -39,7 +39,7 @@ def test_forces_are_the_change_of_momentum(law, obstacles):
     """m (v' − v)/h = m g + Σ f in every step of semi-implicit Euler; rounding: 1e-16 of m v/h = 3e3 N."""
     model = tumbling(law, obstacles)
     values = {name: v.detach() for name, v in model.values().items()}
-    trajectory = model.unchecked(values, 500)
+    trajectory = model.rollout_unchecked(values, 500)
     cube = trajectory["cube"]
     given = 2.0 * (cube["v"].diff(dim=1)[0] / model.dt - values["gravity"])
     forces = contact_forces(model.systems[0], cube, values)

@@ -10,7 +10,7 @@ import torch
 from gradsim.app.commands.simulate import simulate
 from gradsim.identification.api import _notes, model_for
 from gradsim.identification.unknowns import Space
-from gradsim.physics.energy import energy_rises
+from gradsim.physics.energy import energy_increases
 from gradsim.physics.model import Model
 from gradsim.scene import Scene, restitution
 
@@ -29,7 +29,7 @@ def drop(ground: dict, height: float, substeps: int | str = 75, **body) -> Scene
 
 def rises(scene: Scene):
     model = Model(scene)
-    return energy_rises(model, model.rollout())
+    return energy_increases(model, model.rollout())
 
 
 @pytest.mark.parametrize(("ground", "height"), DAMPED)
@@ -54,7 +54,7 @@ def test_what_random_fixed_steps_make_is_named():
         spin = model.systems[0].spin(state["q"][None], state["l"][None], model.values())[0].detach()
         energy = 9.81 * state["x"][:, 2] + 0.5 * state["v"].square().sum(1) + 0.5 * (spin * state["l"]).sum(1)
         rose = bool(energy.max() - energy[0] > 2e-3 * energy.max())
-        said = bool(energy_rises(model, trajectory))
+        said = bool(energy_increases(model, trajectory))
         assert said or not rose
         made, named = made + rose, named + said
     assert 5 < made <= named < 60 and named - made < 3
@@ -105,10 +105,10 @@ def test_soft_bodies_whose_shape_at_rest_is_the_start_keep_to_their_energy(kind)
     for changes, seen in ((still, 1), ({}, 0)):
         model = Model(getattr(soft_cases, kind)(**changes))
         trajectory = model.rollout()
-        assert energy_rises(model, trajectory) == []
+        assert energy_increases(model, trajectory) == []
         (states,) = trajectory.states.values()
         states["v"] = torch.cat([states["v"][:, :3], 3 * states["v"][:, 3:]], 1)
-        assert len(energy_rises(model, trajectory)) == (seen if kind != "solid" or changes else 0)
+        assert len(energy_increases(model, trajectory)) == (seen if kind != "solid" or changes else 0)
 
 
 def test_simulate_says_so(tmp_path):

@@ -138,7 +138,7 @@ def test_only_a_body_whose_shape_changes_has_elements(model):
 
 def test_a_body_alone_is_an_island_without_pairs_and_joints(model):
     (island,) = model.groups
-    assert island.is_single and island.pairs is None and island.opened({}, {}) == ""
+    assert island.is_single and island.pairs is None and island.open_joint_message({}, {}) == ""
 
 
 def test_bodies_that_touch_or_hold_one_another_are_an_island_that_is_not_single():
@@ -146,7 +146,7 @@ def test_bodies_that_touch_or_hold_one_another_are_an_island_that_is_not_single(
     contacts = {"all": {"between": ["a", "b"], "stiffness": 1e4}}
     model = Model(Scene.parse({"bodies": bodies, "contacts": contacts, "timing": {"frames": 2, "substeps": 100}}))
     (island,) = model.groups
-    assert not island.is_single and island.pairs.contacts == {(0, 1): "all"} and island.opened({}, {}) == ""
+    assert not island.is_single and island.pairs.contacts == {(0, 1): "all"} and island.open_joint_message({}, {}) == ""
 
 
 @pytest.mark.parametrize("body", [BOX, SWING, ARMS, {**ARMS, "second_colour": [1, 0, 0]}])
@@ -182,7 +182,7 @@ def test_a_rollout_begins_in_the_state_of_a_frame_of_another(model):
 def test_a_surface_that_a_pose_carries_is_the_surface(model):
     (system,) = model.systems
     trajectory = model.rollout()
-    carried = system.carried(trajectory[system.name], trajectory.values)
+    carried = system.rigid_shape_and_pose(trajectory[system.name], trajectory.values)
     assert (carried is not None) == (system.states == ("x", "q", "v", "l"))
     if carried is not None:
         rest, x, q = carried

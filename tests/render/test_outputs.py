@@ -60,7 +60,7 @@ def test_depth_and_normals_of_a_ball_are_those_of_rays():
 
 def test_depth_on_a_face_is_that_of_its_plane():
     image = Renderer(CAMERA).output(ball(1))
-    (body,), points = image.paint.view.parts, image.paint.view.points[0]
+    (body,), points = image.color_source.view.parts, image.color_source.view.points[0]
     eye, ways = rays()
     seen = image.faces[0, 0] >= 0
     a, b, c = points[body.faces[image.faces[0, 0][seen]]].unbind(1)
@@ -128,7 +128,7 @@ def test_faces_are_left_out_by_the_side_they_show():
     seen = ~torch.isinf(kinds["none"].depth)
     assert torch.equal(seen, ~torch.isinf(kinds["front"].depth))  # closed: the far side fills the same pixels
     assert bool((kinds["front"].depth[seen] > kinds["none"].depth[seen]).all())
-    front = kinds["none"].paint.view.is_front[0]
+    front = kinds["none"].color_source.view.is_front[0]
     assert bool(front[kinds["back"].faces[seen]].all()) and not bool(front[kinds["front"].faces[seen]].any())
     with pytest.raises(ValueError, match="cull is 'both'"):
         Renderer(CAMERA, DibR(cull="both"))(surface)

@@ -241,10 +241,10 @@ class Centres:
     def alpha(self, view):
         return (nearest(view, self.cull) > 0).to(view.clip)
 
-    def draw(self, view, paint, background):
+    def draw(self, view, color_source, background):
         fragments = rasterize(view, self.cull)
         alpha = (fragments.rows >= 0).to(view.clip)
-        return composite(fragments, paint.at(fragments), alpha, background), alpha
+        return composite(fragments, color_source.at(fragments), alpha, background), alpha
 
 
 def test_a_rasteriser_of_one_s_own_draws_pictures_and_masks():

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from gradsim.app import experiments
+from gradsim.app.figures import figure, write_result
 from gradsim.app.report.report import write_report
 from gradsim.errors import InputError
 from gradsim_reproduction import all
-from gradsim_reproduction.runner import figure, write_result
 from gradsim_reproduction.tables import write_table
 
 RUNS = []

@@ -5,9 +5,10 @@ import json
 
 import pytest
 
+from gradsim.app.figures import figure
 from gradsim.errors import InputError
 from gradsim.runtime.checkpoint import Ledger
-from gradsim_reproduction.runner import Run, experiment, figure, run_missing
+from gradsim_reproduction.runner import Run, experiment, run_missing
 
 CALLS = []
 

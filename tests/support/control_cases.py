@@ -21,8 +21,8 @@ class Line:
         self.observation = SimpleNamespace(size=2) if observation else None
         self.calls = []  # worlds of each rollout
 
-    def rollout(self, policy, given=None, frames=None, worlds=1):
-        mass = (given or {}).get("mass", torch.ones(worlds).double())
+    def rollout(self, policy, overrides=None, frames=None, worlds=1):
+        mass = (overrides or {}).get("mass", torch.ones(worlds).double())
         x, v = torch.zeros(len(mass)).double(), torch.full((len(mass),), 0.3).double()
         self.calls.append(len(mass))
         path, actions = [x], []

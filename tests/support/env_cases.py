@@ -26,7 +26,7 @@ class PointPlant:
     outputs_of, controls = {"point.force": 2}, ()
     observation = PointObservation()
     model = SimpleNamespace(
-        values=lambda given=None: {"point.mass": torch.ones(1, dtype=torch.float64)} | (given or {}),
+        values=lambda overrides=None: {"point.mass": torch.ones(1, dtype=torch.float64)} | (overrides or {}),
         systems=(),
         scenery=(),
         scene=SimpleNamespace(timing=SimpleNamespace(fps=10, frames=13)),
@@ -34,18 +34,18 @@ class PointPlant:
     )
     times = DT * torch.arange(12, dtype=torch.float64)
 
-    def begin(self, given=None, worlds=1):
+    def begin(self, overrides=None, worlds=1):
         zero = torch.zeros(worlds, 2, dtype=torch.float64)
         return {"point": {"x": zero, "v": zero}}
 
-    def observe(self, states, given=None):
-        return self.observation(states, given, self)
+    def observe(self, states, overrides=None):
+        return self.observation(states, overrides, self)
 
     def check(self, policy):
         pass
 
-    def advance(self, states, u, given=None, frames=None):
-        mass = (given or {}).get("point.mass", torch.ones(1, dtype=torch.float64))[:, None]
+    def advance(self, states, u, overrides=None, frames=None):
+        mass = (overrides or {}).get("point.mass", torch.ones(1, dtype=torch.float64))[:, None]
         v = states["point"]["v"] + DT * u / mass
         x = states["point"]["x"] + DT * v
         if not torch.isfinite(x).all():
@@ -54,15 +54,15 @@ class PointPlant:
         both = {name: torch.stack([y.expand(len(x), -1), after[name]], 1) for name, y in states["point"].items()}
         return SimpleNamespace(states={"point": both})
 
-    def rollout(self, policy, given=None, frames=None, worlds=1):
-        states, xs, us = self.begin(given, worlds), [], []
+    def rollout(self, policy, overrides=None, frames=None, worlds=1):
+        states, xs, us = self.begin(overrides, worlds), [], []
         plan = None if policy.feedback else policy(self.times, None)
         for k in range(self.intervals):
             seen = self.observation(states, None, self)
             u = plan[:, k] if plan is not None else policy(self.times[k : k + 1], seen)[:, 0]
             us.append(u)
             xs.append(states["point"]["x"])
-            piece = self.advance(states, us[-1], given)
+            piece = self.advance(states, us[-1], overrides)
             states = {"point": {name: y[:, -1] for name, y in piece.states["point"].items()}}
         x = torch.stack([*xs, states["point"]["x"]], 1)
         trajectory: Any = SimpleNamespace(states={"point": {"x": x}})

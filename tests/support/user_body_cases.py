@@ -32,10 +32,10 @@ class Bob(BodyNode):
 class BobSystem(System):
     states = ("height",)
 
-    def __init__(self, name, body, scene, first, dtype, device):
+    def __init__(self, name, body, scene, vertex_offset, dtype, device):
         self.name, self.ball = name, torch.tensor(mesh.sphere(0.1, 1).vertices, dtype=dtype, device=device)
         faces = torch.tensor(mesh.sphere(0.1, 1).faces, device=device)
-        self.part = Part(name, slice(first, first + len(self.ball)), faces, True, Appearance())
+        self.part = Part(name, slice(vertex_offset, vertex_offset + len(self.ball)), faces, True, Appearance())
 
     def program(self, frames, substeps, dt, segment=1):
         def height(amplitude, frequency, step):

@@ -12,7 +12,7 @@ from gradsim.render.shading.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
 from gradsim.visualization import frames
-from gradsim.visualization.frames import FrameRenderer, fitting
+from gradsim.visualization.frames import FrameRenderer, default_renderer
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +56,10 @@ def test_the_share_of_a_body_lacks_what_others_hide(scene, surface, name):
 
 def test_the_renderer_is_the_simplest_that_shows_the_looks(scene, surface):
     looks = [part.appearance for part in surface.parts]
-    assert fitting(scene, looks) == "coverage"
+    assert default_renderer(scene, looks) == "coverage"
     content = scene.model_dump(exclude_none=True)
-    assert fitting(Scene.parse({**content, "shading": "phong"}), looks) == "aa"
-    assert fitting(Scene.parse({**content, "grounds": {"floor": {"visible": {"size": 2}}}}), looks) == "aa"
+    assert default_renderer(Scene.parse({**content, "shading": "phong"}), looks) == "aa"
+    assert default_renderer(Scene.parse({**content, "grounds": {"floor": {"visible": {"size": 2}}}}), looks) == "aa"
 
 
 def test_a_renderer_that_cannot_is_refused(scene):

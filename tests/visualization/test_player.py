@@ -21,7 +21,7 @@ def motion():
 
 def test_the_page_refers_to_nothing_outside_itself(motion, tmp_path, capsys):
     scene, trajectory = motion
-    video = (synthetic.film(scene, trajectory).numpy() * 255).round().astype("uint8")
+    video = (synthetic.render_video(scene, trajectory).numpy() * 255).round().astype("uint8")
     page = player.write_player(tmp_path / "player.html", scene, trajectory.surface, video, trajectory.surface)
     assert page is not None
     text = page.read_text()

@@ -73,13 +73,13 @@ class RandomImpulses:
         return impulses
 
 
-def split(given: Parameters | None, model: Model) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def split(overrides: Parameters | None, model: Model) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Separate parameters of the model from impulses (worlds, intervals, 3) by body.
 
     Raises:
         InputError: If a body with impulses has no velocity, or impulses have another shape.
     """
-    parameters = dict(given or {})
+    parameters = dict(overrides or {})
     impulses = {name.removesuffix(NAME): parameters.pop(name) for name in list(parameters) if name.endswith(NAME)}
     movable = [system.name for system in model.systems if "v" in system.states]
     for body, series in impulses.items():

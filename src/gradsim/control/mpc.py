@@ -38,7 +38,7 @@ class Mpc:
         config: Training configuration of each plan; at least 2 iterations, since a plan is evaluated before it is used.
         first: Iterations of the first plan, which has no warm start; None: as many as the others.
         start: Open-loop policy that initializes the first plan; None: u = 0.
-        given: Parameters that replace those of the model, (1, ...) by name.
+        overrides: Parameters that replace those of the model, (1, ...) by name.
 
     Raises:
         InputError: If a control is set at the start only, the goal is not in the last frame, or the horizon or the
@@ -53,7 +53,7 @@ class Mpc:
         config: TrainingConfig | None = None,
         first: int | None = None,
         start: nn.Module | None = None,
-        given: Parameters | None = None,
+        overrides: Parameters | None = None,
     ):
         launches = [c.name for c in plant.controls if not plant.model.kinds[c.name].timed]
         if launches:
@@ -71,7 +71,7 @@ class Mpc:
         counts("search.iterations of MPC", self.config.iterations, least=2)
         if first is not None:
             counts("first", first, least=2)
-        self.plant, self.goal, self.horizon, self.first, self.given = plant, goal, horizon, first, given
+        self.plant, self.goal, self.horizon, self.first, self.overrides = plant, goal, horizon, first, overrides
         self.numbers = torch.zeros(plant.intervals, plant.outputs, dtype=torch.float64)
         if start is not None:
             plant.check(start)
@@ -95,7 +95,7 @@ class Mpc:
         seconds = length * self.plant.interval / self.plant.model.scene.timing.fps
         plan = PiecewiseConstant(self.plant.outputs, length, seconds, self.numbers[rows], bounded=True)
         config = replace(self.config, iterations=self.first) if self.first and not interval else self.config
-        run = Descent(ahead, plan, self.goal, config, self.given)
+        run = Descent(ahead, plan, self.goal, config, self.overrides)
         while not run.finished:
             run.iterate()
         history = run.history
@@ -108,7 +108,7 @@ class Mpc:
 
 
 def run_mpc(
-    controller: Mpc, plant: Plant, goal, given: Parameters | None = None, progress: IterationProgress | None = None
+    controller: Mpc, plant: Plant, goal, overrides: Parameters | None = None, progress: IterationProgress | None = None
 ) -> tuple[Episode, History]:
     """Simulate an episode of a plant under a controller.
 
@@ -117,7 +117,7 @@ def run_mpc(
         plant: Simulated plant; same bodies, controls and intervals as the controller's model, other parameters may
             differ.
         goal: Goal that the episode is evaluated with.
-        given: Parameters that replace those of the plant, (1, ...) by name, and impulses (`impulses.py`); unknown to
+        overrides: Parameters that replace those of the plant, (1, ...) by name, and impulses (`impulses.py`); unknown to
             the controller.
         progress: Called after each interval with the loss of its plan.
 
@@ -127,8 +127,8 @@ def run_mpc(
     Raises:
         InputError: If intervals or outputs of plant and model differ, or there are several worlds.
     """
-    _check(controller.plant, plant, given)
-    parameters, impulses = split(given, plant.model)
+    _check(controller.plant, plant, overrides)
+    parameters, impulses = split(overrides, plant.model)
     states, values = plant.begin(parameters), plant.model.values(parameters)
     history, pieces, actions = History(), [], []
     for k in range(plant.intervals):
@@ -166,25 +166,25 @@ class _Ahead:
         self.times = plant.times_of(intervals)
         self.frames = 1 + min(intervals * plant.interval, plant.frames - 1 - first * plant.interval)
 
-    def rollout(self, policy, given: Parameters | None, frames: int, worlds: int = 1) -> Episode:
+    def rollout(self, policy, overrides: Parameters | None, frames: int, worlds: int = 1) -> Episode:
         u = policy(self.times, None)
-        trajectory = self.model.rollout(self.plant.values(u, frames, given), frames, start=self.states)
+        trajectory = self.model.rollout(self.plant.values(u, frames, overrides), frames, start=self.states)
         return Episode(trajectory, u)
 
 
-def _check(model: Plant, plant: Plant, given: Parameters | None) -> None:
+def _check(model: Plant, plant: Plant, overrides: Parameters | None) -> None:
     for name in ("outputs_of", "interval", "frames"):
         ours, theirs = getattr(model, name), getattr(plant, name)
         if ours != theirs:
             raise InputError(f"`{name}` of the model is {ours} and of the plant {theirs}; make them equal.")
-    worlds = max((len(value) for value in (given or {}).values()), default=1)
+    worlds = max((len(value) for value in (overrides or {}).values()), default=1)
     if worlds != 1:
         raise InputError(f"the plant has {worlds} worlds; a controller acts on one: run it for each of them.")
 
 
 def _as_seen(states: States, plant: Plant, values: Mapping[str, Tensor], controller: Mpc) -> States:
     """States of the plant for the model: rigid bodies keep their angular velocity, with the inertia of the model."""
-    model_values, measured = controller.plant.model.values(controller.given), {}
+    model_values, measured = controller.plant.model.values(controller.overrides), {}
     for system, model_system in zip(plant.model.systems, controller.plant.model.systems, strict=True):
         state = {name: y.detach() for name, y in states[system.name].items()}
         converted = system.transfer(state, dict(values), model_system, model_values)

@@ -276,30 +276,30 @@ class Plant:
         check(self, policy)
 
     def rollout(
-        self, policy: Policy, given: Parameters | None = None, frames: int | None = None, worlds: int = 1
+        self, policy: Policy, overrides: Parameters | None = None, frames: int | None = None, worlds: int = 1
     ) -> Episode:
         """Simulate an episode under a policy; differentiable with respect to its parameters.
 
         Args:
             policy: The policy.
-            given: Parameters that differ from the model's own, (worlds, ...) by name, and `BODY.impulses` (`impulses.py`).
+            overrides: Parameters that differ from the model's own, (worlds, ...) by name, and `BODY.impulses` (`impulses.py`).
             frames: Frames of the episode, including the start; None: the scene's.
-            worlds: Number of worlds with feedback, unless `given` determines it.
+            worlds: Number of worlds with feedback, unless `overrides` determines it.
 
         Raises:
             Divergence: If a state is not finite.
         """
         frames = frames or self.frames
-        parameters, impulses = split(given, self.model)
+        parameters, impulses = split(overrides, self.model)
         if policy.feedback or impulses:
             start = self.begin(parameters, max([worlds, *map(len, impulses.values())]))
-            return self.pieces(policy, start, range(self.intervals_of(frames)), given, frames)
+            return self.pieces(policy, start, range(self.intervals_of(frames)), overrides, frames)
         u = policy(self.times_of(self.intervals_of(frames)), None)
-        return Episode(self.model.rollout(self.values(u, frames, given), frames), u)
+        return Episode(self.model.rollout(self.values(u, frames, overrides), frames), u)
 
-    def values(self, u: Tensor, frames: int, given: Parameters | None = None) -> dict[str, Tensor]:
-        """Parameters of a rollout over `frames` frames: `given` and the controls at u (worlds, intervals, outputs)."""
-        values = dict(given or {})
+    def values(self, u: Tensor, frames: int, overrides: Parameters | None = None) -> dict[str, Tensor]:
+        """Parameters of a rollout over `frames` frames: `overrides` and the controls at u (worlds, intervals, outputs)."""
+        values = dict(overrides or {})
         parts = u.split(list(self.outputs_of.values()), 2)
         for control, part in zip(self.controls, parts, strict=True):
             kind, value = self.model.kinds[control.name], control.value(part)
@@ -316,35 +316,35 @@ class Plant:
             )
         return {name: v.expand(worlds, *v.shape[1:]) for name, v in values.items()}
 
-    def begin(self, given: Parameters | None = None, worlds: int = 1) -> dict[str, dict[str, Tensor]]:
-        """States at the start, by body and name, (worlds, ...) each; differentiable by `given`."""
-        start = self.model.rollout(given, 1)
+    def begin(self, overrides: Parameters | None = None, worlds: int = 1) -> dict[str, dict[str, Tensor]]:
+        """States at the start, by body and name, (worlds, ...) each; differentiable by `overrides`."""
+        start = self.model.rollout(overrides, 1)
         worlds = max(worlds, len(start.values["gravity"]))
         first = lambda y: y[:, 0].expand(worlds, *y[:, 0].shape[1:])
         return {body: {name: first(y) for name, y in state.items()} for body, state in start.states.items()}
 
-    def observe(self, states: States, given: Parameters | None = None) -> Tensor:
+    def observe(self, states: States, overrides: Parameters | None = None) -> Tensor:
         """Observation (worlds, size) of states."""
         if self.observation is None:
             raise InputError("the plant has no observation; give Plant(..., observation=StateObservation(...)).")
-        return self.observation(states, self.model.values(given), self)
+        return self.observation(states, self.model.values(overrides), self)
 
     def advance(
-        self, states: States, u: Tensor, given: Parameters | None = None, frames: int | None = None
+        self, states: States, u: Tensor, overrides: Parameters | None = None, frames: int | None = None
     ) -> Trajectory:
         """Simulate one control interval, or `frames` frames of it, under u (worlds or 1, outputs); differentiable.
 
-        Controls of the start are set with `begin(given)`.
+        Controls of the start are set with `begin(overrides)`.
         """
         frames = frames or self.interval
-        return self.model.rollout(self.values(u[:, None], frames + 1, given), frames + 1, start=states)
+        return self.model.rollout(self.values(u[:, None], frames + 1, overrides), frames + 1, start=states)
 
     def pieces(
         self,
         policy: Policy,
         states: States,
         intervals: range,
-        given: Parameters | None = None,
+        overrides: Parameters | None = None,
         frames: int | None = None,
     ) -> Episode:
         """Simulate consecutive intervals of an episode, interrupted by observations and impulses.
@@ -355,7 +355,7 @@ class Plant:
             policy: The policy; times are those of the episode.
             states: States at the start of the first interval, (worlds, ...) by body and name.
             intervals: Consecutive intervals.
-            given: As for `rollout`.
+            overrides: As for `rollout`.
             frames: Frames of the whole episode; None: the scene's.
 
         Raises:
@@ -366,7 +366,7 @@ class Plant:
             name = next(name for name, timed in self._timed.items() if not timed)
             why = "a policy with feedback acts" if policy.feedback else "impulses act"
             raise InputError(f"{why} over time, and `{name}` is set at the start; remove it from the controls.")
-        (parameters, impulses), frames = split(given, self.model), frames or self.frames
+        (parameters, impulses), frames = split(overrides, self.model), frames or self.frames
         first, end = intervals.start, intervals.stop
         ahead = None if policy.feedback else policy(self.times_of(end - first, first), None)
         inner = range(first + 1, end)

@@ -74,15 +74,15 @@ def generate(
         raise InputError(f"shard: got {share}/{shares}; expected 1/{shares} to {shares}/{shares}.")
     layout = DatasetLayout.begin(out, DatasetSettings.of(kind, seed, sizes, unit))
     layout.grow(count)
-    wanted = [k for k in layout.units(count) if k % shares == share - 1 and not is_complete(layout, k, count)]
-    made = generate_units(layout, wanted, layout.count, engine, workers, report, f"{share}/{shares}")
+    units = [k for k in layout.units(count) if k % shares == share - 1 and not is_complete(layout, k, count)]
+    made = generate_units(layout, units, layout.count, engine, workers, report, f"{share}/{shares}")
     layout.grow(count)  # another run for fewer videos may have written in between
     return made
 
 
 def generate_units(
     layout: DatasetLayout,
-    wanted: list[int],
+    units: list[int],
     count: int,
     engine: str = "serial",
     workers: int | None = None,
@@ -93,9 +93,9 @@ def generate_units(
     record = layout.folder / "runs" / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid4().hex[:8]}.json"
     start, totals = time.monotonic(), {"videos": 0, "units": 0, "cpu_s": 0.0}
     run = {"engine": engine, "workers": workers, "shard": share}
-    jobs: list[Job] = [(layout, unit, count) for unit in wanted]
+    jobs: list[Job] = [(layout, unit, count) for unit in units]
     for k, manifest in run_jobs(generate_unit, jobs, engine, workers, report=report):
-        totals["videos"] += len(layout.members(wanted[k], count))
+        totals["videos"] += len(layout.members(units[k], count))
         totals["units"] += 1
         totals["cpu_s"] += manifest.cpu_s
         with atomic_write(record, fsync=True) as file:

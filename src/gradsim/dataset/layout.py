@@ -131,13 +131,13 @@ class DatasetLayout:
             file.write(json.dumps(asdict(settings), indent=1).encode())
         return layout
 
-    def compare(self, wanted: DatasetSettings) -> None:
+    def compare(self, settings: DatasetSettings) -> None:
         """Require equal settings.
 
         Raises:
             InputError: It names the settings that differ.
         """
-        if other := differences(asdict(self.settings), asdict(wanted)):
+        if other := differences(asdict(self.settings), asdict(settings)):
             raise InputError(f"{self.folder} holds a data set of other settings ({other}); choose another folder.")
 
     def units(self, count: int) -> range:

@@ -24,6 +24,6 @@ class SampleScene:
     unknowns: tuple[str, ...]
 
 
-def random_stream(which: int, seed: int, kind: int, number: int) -> np.random.Generator:
+def random_stream(stream: int, seed: int, kind: int, number: int) -> np.random.Generator:
     """Independent random generator for `SCENE` or `TRUTH` of a sample."""
-    return np.random.default_rng([seed, kind, number, which])
+    return np.random.default_rng([seed, kind, number, stream])

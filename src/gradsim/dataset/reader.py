@@ -53,22 +53,22 @@ class DatasetReader:
         units, step = self.layout.units(self.layout.count), self.settings.unit
         return [number for unit in units for number in range(unit * step, unit * step + self._finished(unit))]
 
-    def frames(self, number: int, size: int, which: slice | list[int] = slice(None)) -> np.ndarray:
+    def frames(self, number: int, size: int, indices: slice | list[int] = slice(None)) -> np.ndarray:
         """Images (frames, size, size, 3) uint8, RGB, row 0 on top.
 
         Args:
             number: Number of the video.
             size: One of `settings.sizes` [px].
-            which: Frames; all by default.
+            indices: Frames; all by default.
 
         Raises:
             InputError: If the video or the size does not exist.
         """
-        return self._images("frames", number, size)[which]
+        return self._images("frames", number, size)[indices]
 
-    def masks(self, number: int, size: int, which: slice | list[int] = slice(None)) -> np.ndarray:
+    def masks(self, number: int, size: int, indices: slice | list[int] = slice(None)) -> np.ndarray:
         """Coverage by the bodies (frames, size, size) uint8, 255 for the whole pixel; arguments as for `frames`."""
-        return self._images("masks", number, size)[which]
+        return self._images("masks", number, size)[indices]
 
     def label(self, number: int) -> dict[str, Any]:
         """Labels of a video (see `labels`), without its trajectory."""
@@ -103,11 +103,11 @@ class DatasetReader:
             for row in parquet.read_table(path, columns=selected).to_pylist():
                 yield {key: value for key, value in row.items() if value is not None}
 
-    def _images(self, what: str, number: int, size: int) -> np.ndarray:
+    def _images(self, kind: str, number: int, size: int) -> np.ndarray:
         if size not in self.settings.sizes:
             raise InputError(f"size: got {size}; {self.layout.folder} has {self.settings.sizes}.")
         self._check(number)
-        name = f"{what}_{size}"
+        name = f"{kind}_{size}"
         if name not in self._arrays:
             self._arrays[name] = require_extra("zarr", "files of a data set", "data").open_array(
                 self.layout.images / name, mode="r"

@@ -31,7 +31,7 @@ from gradsim.scene import Object, Scene
 
 PLANES = 128  # normals evenly over the sphere, in addition to those of the faces
 SUNK = 0.007  # [m] depth at which the lightest body, on one of its points, stops from 3.5 m/s on the stiffest ground
-RESOLVED = 0.7  # longest step over the largest stable one
+LONGEST_STEP = 0.7  # longest step over the largest stable one
 
 
 def substeps(
@@ -57,7 +57,7 @@ def substeps(
     spring, drag = _eigenvalues(mesh, inertia, stiffness, damping, friction_stiffness)
     a, b = spring / mass, 2 * drag / mass
     step = 8 / (b + np.sqrt(b**2 + 16 * a)).max()  # the positive root
-    return 8 * math.ceil(1 / (fps * RESOLVED * step) / 8)
+    return 8 * math.ceil(1 / (fps * LONGEST_STEP * step) / 8)
 
 
 def _eigenvalues(mesh: Mesh, inertia: np.ndarray, stiffness: float, damping: float, friction: float) -> tuple:

@@ -25,7 +25,7 @@ class VideoDataset(Dataset[tuple[Tensor, Tensor]]):
         split: "train" (four of five), "test" (the last of every five: 200 of the first 1000), or "all".
         frames: Frames of each video; None: all.
         dtype: torch.float32 in [0, 1], or torch.uint8 as stored.
-        what: "frames", RGB (frames, 3, size, size); or "masks", (frames, 1, size, size), 1 where bodies are.
+        kind: "frames", RGB (frames, 3, size, size); or "masks", (frames, 1, size, size), 1 where bodies are.
         count: Use only the first `count` videos of the split; None: all.
 
     Attributes:
@@ -46,7 +46,7 @@ class VideoDataset(Dataset[tuple[Tensor, Tensor]]):
         split: Literal["train", "test", "all"] = "all",
         frames: slice | Sequence[int] | None = None,
         dtype: torch.dtype = torch.float32,
-        what: Literal["frames", "masks"] = "frames",
+        kind: Literal["frames", "masks"] = "frames",
         count: int | None = None,
     ):
         self.recordings = DatasetReader(folder)
@@ -56,12 +56,12 @@ class VideoDataset(Dataset[tuple[Tensor, Tensor]]):
             ("size", self.size, sizes),
             ("split", split, ("train", "test", "all")),
             ("dtype", dtype, (torch.float32, torch.uint8)),
-            ("what", what, ("frames", "masks")),
+            ("kind", kind, ("frames", "masks")),
         ):
             if value not in known:
                 raise InputError(f"{name}: got {value!r}; expected {' or '.join(map(str, known))}.")
         self.which = slice(None) if frames is None else frames if isinstance(frames, slice) else list(frames)
-        self.dtype, self.what = dtype, what
+        self.dtype, self.kind = dtype, kind
         first = next(iter(self.recordings.table(["unknowns"])), None)
         if first is None:
             raise InputError(f"{folder} has no finished videos; gradsim dataset verify lists what it has.")
@@ -82,9 +82,9 @@ class VideoDataset(Dataset[tuple[Tensor, Tensor]]):
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         """Images (frames, channels, size, size) and true parameters (parameters,)."""
-        read = self.recordings.frames if self.what == "frames" else self.recordings.masks
+        read = self.recordings.frames if self.kind == "frames" else self.recordings.masks
         images = torch.from_numpy(read(self.numbers[index], self.size, self.which).copy())
-        images = images.permute(0, 3, 1, 2) if self.what == "frames" else images[:, None]
+        images = images.permute(0, 3, 1, 2) if self.kind == "frames" else images[:, None]
         if self.dtype == torch.float32:
             return images.float() / 255, self.labels[index]
         return images.contiguous(), self.labels[index]

@@ -1,7 +1,7 @@
 # pyright: reportInvalidTypeForm=false
 """Conversion between plain and dual vectors: pair a value with its tangent, and split them again.
 
-`halves(lane)` gives, for vectors of a plain lane type: `pair(x, d)`, the dual vector of value x and derivative d; and
+`split_dual(lane)` gives, for vectors of a plain lane type: `pair(x, d)`, the dual vector of value x and derivative d; and
 `value` and `slope` of a dual vector.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # as templates see them; a dual vector is a `Vec3` to them
 
 
 @cache
-def halves(lane: Lane) -> dict:
+def split_dual(lane: Lane) -> dict:
     """`pair`, `value` and `slope`.
 
     Args:

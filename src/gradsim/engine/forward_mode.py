@@ -11,14 +11,14 @@ _RULES = {Tensor.add, Tensor.sub, Tensor.mul, Tensor.div}
 
 
 def derivative(
-    function: Callable[[dict[str, Tensor]], list[Tensor]], at: Mapping[str, Tensor], along: Mapping[str, Tensor]
+    function: Callable[[dict[str, Tensor]], list[Tensor]], at: Mapping[str, Tensor], direction: Mapping[str, Tensor]
 ) -> tuple[list[Tensor], list[Tensor | None]]:
     """Outputs of a function of named tensors, and their derivatives; None where an output does not depend on any.
 
     The same as `torch.func.jvp`, which takes ten times as long for a hundred small tensors.
     """
     with forward_ad.dual_level():
-        duals = {name: forward_ad.make_dual(x.contiguous(), along[name]) for name, x in at.items()}
+        duals = {name: forward_ad.make_dual(x.contiguous(), direction[name]) for name, x in at.items()}
         with _WithoutZeros():
             outputs = function(duals)
         pairs = [forward_ad.unpack_dual(y) for y in outputs]

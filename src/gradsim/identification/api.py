@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError, Status
 from gradsim.identification.estimators import LEAST_SQUARES, Estimator, estimator_named, name_of
-from gradsim.identification.fit import MISMATCH, Estimate, Fit
+from gradsim.identification.fit import Fit
 from gradsim.identification.long_clip import (
     MultipleShooting,
     jump_record,
@@ -26,19 +26,20 @@ from gradsim.identification.observation.observability import require_observable
 from gradsim.identification.outline_search import search_outlines
 from gradsim.identification.problem import Problem
 from gradsim.identification.sensitivity.lyapunov import growth
-from gradsim.identification.solvers.de_mcmc import Samples, sample
+from gradsim.identification.solvers.de_mcmc import sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import EXACT, MultistartConfig, Outcome
 from gradsim.identification.uncertainty.causes import describe, likely_causes
 from gradsim.identification.uncertainty.discretization import Discretization, refine, with_steps
-from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyze, secant_fisher
+from gradsim.identification.uncertainty.fisher import analyze, secant_fisher
+from gradsim.identification.uncertainty.intervals import estimates_with_intervals
 from gradsim.identification.uncertainty.outline import fit_outline
 from gradsim.identification.uncertainty.profile_likelihood import with_profiles
-from gradsim.identification.uncertainty.residual_diagnostics import outlier_threshold, residual_diagnostics
+from gradsim.identification.uncertainty.residual_diagnostics import chi2_limit, outlier_threshold, residual_diagnostics
 from gradsim.identification.uncertainty.smc import central, posterior
 from gradsim.identification.uncertainty.valleys import principal_axes
 from gradsim.identification.unknowns import Space, Unknown
-from gradsim.physics.energy import energy_rises
+from gradsim.physics.energy import energy_increases
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 from gradsim.runtime.progress import CheckpointStore
@@ -125,7 +126,7 @@ def solve(
 ) -> Fit:
     """Search for the best fit of a problem and judge it; arguments as for `least_squares` and `identify`."""
     space, plan, search = problem.space, plan or MultistartConfig(), estimator_named(estimator)
-    if getattr(problem.observation, "outline_noise", False) and (shooting or problem.prior_precision.any()):
+    if problem.observation.outline_noise and (shooting or problem.prior_precision.any()):
         raise InputError(
             "noise `auto` is for one shot without priors; state the noise, or remove `shooting` and the priors."
         )
@@ -138,15 +139,15 @@ def solve(
 
     rng = np.random.default_rng(seed)
     if shooting:
-        outcome, shots, cut = shoot(problem, shooting, plan.starts, rng, report_values)
-        if one_shot := one_shot_suffices(outcome, shots):
+        outcome, segments, cut = shoot(problem, shooting, plan.starts, rng, report_values)
+        if one_shot := one_shot_suffices(outcome, segments):
             fit = make_fit(*refine(problem, outcome, rng, report_values), seed, noise_known, checkpoint)
         else:
-            answer, steps = refine_windows(cut, shots, outcome, shooting.stiffness[-1], report_values)
-            cut, shots = answer.cut, answer.segments
+            answer, steps = refine_windows(cut, segments, outcome, shooting.stiffness[-1], report_values)
+            cut, segments = answer.cut, answer.segments
             fit = verdict(answer, steps, outcome, seed, noise_known)
-        return replace(fit, shooting=jump_record(cut, shots, shooting, one_shot))
-    if getattr(problem.observation, "outline_noise", False):
+        return replace(fit, shooting=jump_record(cut, segments, shooting, one_shot))
+    if problem.observation.outline_noise:
         problem, outcome = search_outlines(problem, plan, rng, report_values, checkpoint, search)
     else:
         outcome = search(problem, plan, rng, report_values, checkpoint)
@@ -218,7 +219,7 @@ def make_fit(
         sampled: Whether to sample the posterior where contact may kink the likelihood.
     """
     space, best, cost = problem.space, outcome.best, outcome.best_cost
-    if getattr(problem.observation, "outline_noise", False) and math.isfinite(cost):
+    if problem.observation.outline_noise and math.isfinite(cost):
         return _outline_fit(problem, outcome, discretization, seed)
     fisher, g, chi2, informative = _evidence(problem, best)
     scale = 1.0 if noise_known else max(chi2 / max(1.0, informative - len(space)), 1e-30)
@@ -239,8 +240,8 @@ def make_fit(
         else:
             samples = sample(problem, best, principal_axes(wide), rng, checkpoint=checkpoint)
         if samples.best_cost < cost:
-            people, _ = descend(problem, Population.at(samples.best[None]), problem.frames, "pixels", POLISHED)
-            best, cost = people.u[0], people.cost[0].item()
+            iterates, _ = descend(problem, Population.at(samples.best[None]), problem.frames, "pixels", POLISHED)
+            best, cost = iterates.u[0], iterates.cost[0].item()
             fisher, g, chi2, informative = _evidence(problem, best)
         wide = torch.linalg.inv(torch.cov(samples.u.T).reshape(len(space), -1) + 1e-18 * torch.eye(len(space)))
     value = central(samples.u, best) if samples is not None and samples.agreed else best
@@ -251,12 +252,11 @@ def make_fit(
     spare = max(1.0, informative - len(space))
     chi2_per_n = chi2 / spare
     uncertainty = analyze(space, wide, pushed)
-    estimates = _estimates(space, value, uncertainty, samples)
-    limit = max(MISMATCH, 1 + 5 * math.sqrt(2 / spare))
-    left = residual_diagnostics(problem, best, outcome.history, MISMATCH) if math.isfinite(cost) else None
+    estimates = estimates_with_intervals(space, value, uncertainty, samples)
+    left = residual_diagnostics(problem, best, outcome.history) if math.isfinite(cost) else None
     if not math.isfinite(cost):
         status = Status.FAILED
-    elif noise_known and (chi2_per_n > limit or not (left is None or left.white)):
+    elif noise_known and (chi2_per_n > chi2_limit(spare) or not (left is None or left.white)):
         status = Status.MISMATCH
     elif not all(e.identifiable for e in estimates.values()):
         status = Status.UNIDENTIFIABLE
@@ -272,7 +272,7 @@ def make_fit(
         status=status,
         unknowns=estimates,
         uncertainty=uncertainty,
-        sigma_reference=getattr(problem.observation, "sigma", 1.0) * (1.0 if noise_known else math.sqrt(scale)),
+        sigma_reference=problem.observation.sigma * (1.0 if noise_known else math.sqrt(scale)),
         chi2_per_n=chi2_per_n if noise_known else chi2_per_n / scale,
         informative=informative,
         seed=seed,
@@ -280,7 +280,7 @@ def make_fit(
         residual_diagnostics=left,
         discretization=discretization,
         notes=notes,
-        evidence=dict(getattr(problem.observation, "notes", {})) | _contact_law(problem),
+        evidence=dict(problem.observation.notes) | _contact_law(problem),
     )
 
 
@@ -291,10 +291,10 @@ def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretizat
     wide = torch.linalg.inv(outline.covariance + 1e-18 * torch.eye(len(space)))
     wide, _, discretization = with_steps(space, wide, None, discretization, seed)
     uncertainty = analyze(space, wide, any(scene.pushes for scene in problem.scenes))
-    estimates = _estimates(space, best, uncertainty, None)
+    estimates = estimates_with_intervals(space, best, uncertainty)
     _, _, chi2, informative = _evidence(problem, best)
     scale = max(chi2 / max(1.0, informative), 1e-300)
-    left = residual_diagnostics(problem, best, outcome.history, MISMATCH)
+    left = residual_diagnostics(problem, best, outcome.history)
     causes = [] if outline.explained else likely_causes(problem, best, outline.size)
     sentences = outline.words + describe(causes, problem.model.scene, outline.size)
     if left is not None:
@@ -310,7 +310,7 @@ def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretizat
         status=status,
         unknowns=estimates,
         uncertainty=uncertainty,
-        sigma_reference=getattr(problem.observation, "sigma", 1.0) * math.sqrt(scale),
+        sigma_reference=problem.observation.sigma * math.sqrt(scale),
         chi2_per_n=outline.excess,
         informative=informative,
         seed=seed,
@@ -318,7 +318,7 @@ def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretizat
         discretization=discretization,
         outline=outline.result() | {"words": sentences, "causes": [asdict(cause) for cause in causes]},
         notes=_notes(problem, best),
-        evidence=dict(getattr(problem.observation, "notes", {})) | _contact_law(problem),
+        evidence=dict(problem.observation.notes) | _contact_law(problem),
     )
 
 
@@ -341,15 +341,15 @@ def _contact_law(problem: Problem) -> dict[str, str]:
 
 def _notes(problem: Problem, u: Tensor) -> list[str]:
     """Warnings of the growth rate of errors, and of energy that steps make; none for several clips."""
-    model = getattr(problem, "model", None)
-    if model is None:
+    if problem.problems != [problem]:
         return []
+    model = problem.model
     values = problem.space.values(u[None])
     notes = growth(model, values, problem.frames).warnings
     if model.scene.timing.substeps != "auto":
         with torch.no_grad():
-            trajectory = model.unchecked(model.values(values), problem.frames)
-        notes = [*notes, *(rise.words for rise in energy_rises(model, trajectory))]
+            trajectory = model.rollout_unchecked(model.values(values), problem.frames)
+        notes = [*notes, *(rise.words for rise in energy_increases(model, trajectory))]
     return notes
 
 
@@ -390,28 +390,8 @@ def _distance_from_minimum(
     finite = torch.isfinite(fisher).all() and torch.isfinite(g).all()
     if not finite or g[free] @ torch.linalg.pinv(fisher[free][:, free], hermitian=True) @ g[free] <= variance:
         return 0.0
-    people, _ = descend(problem, Population.at(u[None]), problem.frames, "pixels", 1)
-    return (cost - people.cost[0].item()) / variance
-
-
-def _estimates(space: Space, u: Tensor, uncertainty: Uncertainty, samples: Samples | None) -> dict[str, Estimate]:
-    estimates = {}
-    numbers = space.numbers(u)
-    for k, unknown in enumerate(space.unknowns):
-        spread, value = uncertainty.std_inner[k].item(), numbers[k].item()
-        if space.logarithmic[k]:
-            std = value * spread
-            wide = math.exp(min(Z95 * spread, 700.0))
-            interval = (value / wide, value * wide)
-        else:
-            std, interval = spread, (value - Z95 * spread, value + Z95 * spread)
-        if samples is not None:
-            values = space.numbers(samples.u)[:, k]
-            std = values.std().item()
-            interval = tuple(torch.quantile(values, torch.tensor([0.025, 0.975], dtype=values.dtype)).tolist())
-        known = uncertainty.relative[k].item() < KNOWN
-        estimates[unknown.name] = Estimate(value, std, interval, space.units[k], *space.range(k), known)
-    return estimates
+    iterates, _ = descend(problem, Population.at(u[None]), problem.frames, "pixels", 1)
+    return (cost - iterates.cost[0].item()) / variance
 
 
 def parameter_values(scene, numbers: Mapping[str, float]) -> Values:

@@ -4,7 +4,6 @@ A contact model is never quite right, and its errors are correlated within a rec
 not frames.
 """
 
-import math
 from dataclasses import replace
 
 import torch
@@ -12,10 +11,8 @@ from torch import Tensor
 
 from gradsim.identification.fit import Estimate
 from gradsim.identification.solvers.clip_ensemble import ClipIterates, ClipsProblem, descend
-from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyze
-from gradsim.identification.unknowns import Space
-
-BLIND = 10.0  # relative bound above which the data say nothing at all
+from gradsim.identification.uncertainty.fisher import Uncertainty, analyze
+from gradsim.identification.uncertainty.intervals import estimate_in_range
 
 
 def leave_one_out(problem: ClipsProblem, valleys: ClipIterates, iterations: int) -> tuple[list[str], Tensor]:
@@ -32,7 +29,7 @@ def leave_one_out(problem: ClipsProblem, valleys: ClipIterates, iterations: int)
     return recordings, ends.u.unflatten(0, cost.shape)[torch.arange(len(recordings)), cost.argmin(1)]
 
 
-def make_fit(
+def jackknife_estimates(
     problem: ClipsProblem, best: ClipIterates, left_out: Tensor, other_cuts: Tensor
 ) -> tuple[dict[str, Estimate], Uncertainty, dict[str, dict[str, float]]]:
     """Estimates with robust error bars: for each unknown the largest of four.
@@ -73,16 +70,3 @@ def make_fit(
     estimates = {name: estimate_in_range(space, k, best.u[0, k].item(), honest) for k, name in enumerate(space.names)}
     table = {name: {bar: std[k].item() for bar, std in bars.items()} for k, name in enumerate(space.names)}
     return estimates, honest, table
-
-
-def estimate_in_range(space: Space, k: int, inner: float, uncertainty: Uncertainty) -> Estimate:
-    """Estimate of the k-th unknown; an interval wider than its range is its range."""
-    spread = uncertainty.std_inner[k].item()
-    ends = torch.tensor([inner - Z95 * spread, inner, inner + Z95 * spread]).double()
-    low, value, high = ends.clamp(space.low[k], space.high[k]).tolist()
-    if space.logarithmic[k]:
-        low, value, high, spread = math.exp(low), math.exp(value), math.exp(high), math.exp(value) * spread
-    relative = uncertainty.relative[k].item()
-    std = spread if relative < BLIND else math.inf
-    lowest, highest = space.numbers(torch.stack([space.low, space.high]))[:, k].tolist()
-    return Estimate(value, std, (low, high), space.units[k], lowest, highest, relative < KNOWN)

@@ -29,9 +29,9 @@ OPAQUE = 0.5  # coverage from which a pixel is of the body
 MARGIN = 0.5 * math.sqrt(math.pi)  # change of √area by half a pixel all round [px]
 ABOVE = 1e-3  # height at which a body that rests in the first frame starts [m]
 TURN = 2.0  # change of a fall to a rise within two frames, over that by gravity, above which it is a bounce
-BOUNCE = 0.7  # coefficient of restitution of a bounce that is seen, before it is fitted
-LIVELY = (0.95, 0.5)  # and its range
-LASTS = 1e-3  # of half a period of the contact [s]: in it a body at 3 m/s moves by 3 mm
+RESTITUTION = 0.7  # coefficient of restitution of a bounce that is seen, before it is fitted
+RESTITUTION_RANGE = (0.95, 0.5)  # and its range
+CONTACT_TIME = 1e-3  # of half a period of the contact [s]: in it a body at 3 m/s moves by 3 mm
 LENGTHS = ("radius", "size", "height", "tube_radius", "scale")  # of shapes
 
 
@@ -99,7 +99,7 @@ class FirstScene:
 
 def first_scene(
     start: Mapping[str, Any],
-    found: Regions,
+    regions: Regions,
     size: tuple[int, int],
     fps: float,
     frames: int,
@@ -112,7 +112,7 @@ def first_scene(
 
     Args:
         start: Content of a scene file with one rigid body; its shape, mass and ground are kept.
-        found: Where the body is.
+        regions: Where the body is.
         size: Width and height of the clip [px].
         fps: Frames per second.
         frames: Number of frames.
@@ -131,9 +131,9 @@ def first_scene(
     sources = {}
     shape = Shape.model_validate(body["shape"])
     extent = float(np.ptp(shape.mesh().vertices, axis=0).max())
-    off = np.hypot(*(found.centre - np.array(size) / 2).T)
+    off = np.hypot(*(regions.centre - np.array(size) / 2).T)
     slant = np.cos(np.arctan(off / (focal or PHONE * max(size))))  # a ball off the axis covers 1/cos as much
-    typical = math.sqrt(float(np.median(found.area * slant)))  # px
+    typical = math.sqrt(float(np.median(regions.area * slant)))  # px
     rough = f"± {100 * MARGIN / typical:.1g} %, if masks are half a pixel wide"
     if body_size is None and focal is not None and distance is not None:
         factor = typical * distance / focal / _projected(shape)
@@ -154,16 +154,16 @@ def first_scene(
     distance = focal * across / typical if distance is None else distance
     sources["distance"] = f"{distance:.3g} m, {sources['distance']}"
     pixel = distance / focal
-    low = float(found.lowest.max()) if grounded else float(size[1])
+    low = float(regions.lowest.max()) if grounded else float(size[1])
     height = (low - size[1] / 2) * pixel
     sources["ground"] = "z = 0 is " + (
         "the lowest point that the body comes to" if grounded else "the picture's lower edge"
     )
-    place, velocity = _launch(found, size, fps, pixel, height)
+    place, velocity = _launch(regions, size, fps, pixel, height)
     below = factor * float(-shape.mesh().vertices[:, 2].min()) - place[2]
     if grounded and below > 0:  # outlines are off, and a body must not start in the ground
         height, place[2] = height + below + ABOVE, round(place[2] + below + ABOVE, 4)
-    sources["place"] = f"of frame 0, from a parabola through the {min(FIRST, len(found.frames))} first centres"
+    sources["place"] = f"of frame 0, from a parabola through the {min(FIRST, len(regions.frames))} first centres"
     content = dict(start) | {
         "name": start.get("name", "clip"),
         "timing": {"fps": fps, "frames": frames},
@@ -179,28 +179,28 @@ def first_scene(
     }
     if not grounded:
         content.pop("ground", None), content.pop("grounds", None)
-    elif bounces(found, fps, pixel):
+    elif bounces(regions, fps, pixel):
         mass = _mass(Scene.parse(content))
         ground = content.pop("ground", None) or next(iter(content.pop("grounds", {}).values()), {})
         content["ground"] = _bouncing(ground, mass)
         sources["bounce"] = (
-            f"keeps the same share of the speed at every impact, {BOUNCE:g} is A GUESS; it lasts {1e3 * LASTS:g} ms"
+            f"keeps the same share of the speed at every impact, {RESTITUTION:g} is A GUESS; it lasts {1e3 * CONTACT_TIME:g} ms"
         )
     content.pop("background", None)
     return FirstScene(Scene.parse(content), sources)
 
 
-def bounces(found: Regions, fps: float, pixel: float) -> bool:
+def bounces(regions: Regions, fps: float, pixel: float) -> bool:
     """True if the body's centre turns from falling to rising within two frames, by far more than it moves otherwise.
 
     Args:
-        found: Where the body is.
+        regions: Where the body is.
         fps: Frames per second.
         pixel: Of the image in the plane of the motion [m].
     """
-    if len(found.frames) < 4:
+    if len(regions.frames) < 4:
         return False
-    fall = np.diff(found.centre[:, 1]) / np.diff(found.frames)  # [px a frame]
+    fall = np.diff(regions.centre[:, 1]) / np.diff(regions.frames)  # [px a frame]
     turn = fall[:-2] - fall[2:]
     by_gravity = 2 * GRAVITY / fps**2 / pixel  # that gravity alone changes in two frames, the other way
     return bool(((fall[:-2] > 0) & (fall[2:] < 0) & (turn > TURN * by_gravity)).any())
@@ -209,11 +209,11 @@ def bounces(found: Regions, fps: float, pixel: float) -> bool:
 def _bouncing(ground: Mapping[str, Any], mass: float) -> dict[str, Any]:
     """Content of a ground on which a body bounces as filmed bodies do."""
     contact = Contact.model_validate({key: ground[key] for key in ("friction", "friction_stiffness") if key in ground})
-    stiffness = float(f"{mass * (math.pi / LASTS) ** 2:.2g}")
+    stiffness = float(f"{mass * (math.pi / CONTACT_TIME) ** 2:.2g}")
     return {
         "law": "constant-restitution",
         "stiffness": stiffness,
-        "damping": float(f"{damping(BOUNCE, stiffness, mass, 'constant-restitution'):.3g}"),
+        "damping": float(f"{damping(RESTITUTION, stiffness, mass, 'constant-restitution'):.3g}"),
         "friction": contact.friction,
         "friction_stiffness": contact.friction_stiffness,
     } | ({"visible": ground["visible"]} if "visible" in ground else {})
@@ -224,7 +224,7 @@ def bounce_unknowns(scene: Scene) -> list[str]:
     ground = scene.grounds.get("ground")
     if ground is None or ground.law != "constant-restitution":
         return []
-    low, high = (damping(e, ground.stiffness, _mass(scene), ground.law) for e in LIVELY)
+    low, high = (damping(e, ground.stiffness, _mass(scene), ground.law) for e in RESTITUTION_RANGE)
     return [f"ground.damping:{low:.3g}:{high:.3g}", "ground.height:-0.1:0.1"]
 
 
@@ -262,12 +262,12 @@ def _scaled(shape: Mapping[str, Any], factor: float) -> dict[str, Any]:
     }
 
 
-def _launch(found: Regions, size: tuple[int, int], fps: float, pixel: float, height: float) -> tuple[list, list]:
+def _launch(regions: Regions, size: tuple[int, int], fps: float, pixel: float, height: float) -> tuple[list, list]:
     """Position [m] and velocity [m/s] at frame 0."""
     first = slice(0, FIRST)
-    t = found.frames[first] / fps
-    x = (found.centre[first, 0] - size[0] / 2) * pixel
-    z = height - (found.centre[first, 1] - size[1] / 2) * pixel
+    t = regions.frames[first] / fps
+    x = (regions.centre[first, 0] - size[0] / 2) * pixel
+    z = height - (regions.centre[first, 1] - size[1] / 2) * pixel
     line = np.stack([np.ones_like(t), t], 1)
     falls = lambda y: float(np.sum((y - line @ np.linalg.lstsq(line, y)[0]) ** 2))
     fall = GRAVITY / 2 * t**2

@@ -18,7 +18,6 @@ from gradsim.runtime.atomic import jsonable, write_json
 from gradsim.runtime.provenance import versions
 
 SCHEMA = "gradsim.result/2"
-MISMATCH = 1.2  # χ²/N above which the model does not explain the data, beyond its own sampling error
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Fit:
     """Result of `gradsim.identify`.
 
     Args:
-        status: OK, UNIDENTIFIABLE, MISMATCH or FAILED.
+        status: OK, UNIDENTIFIABLE, UNCONVERGED, MISMATCH or FAILED.
         unknowns: Estimates by name.
         sigma_reference: Noise that errors and verdict refer to (images: of one pixel in [0, 1]).
         chi2_per_n: Mean square of the whitened residuals that carry information.
@@ -225,11 +224,19 @@ class Fit:
             lines.append(f"{name:<{width}}  {number:<32} 95 %: {rounded(low, e.std)} … {rounded(high, e.std)}{verdict}")
         return "\n".join(lines)
 
-    def save(self, folder: str | Path) -> Path:
-        """Write `result.json` and `history.json` into a folder; each file appears whole or not at all."""
+    def save(self, folder: str | Path, extra: Mapping | None = None) -> Path:
+        """Write `result.json` and `history.json` into a folder; each file appears whole or not at all.
+
+        Args:
+            folder: Where to.
+            extra: Further entries of `result.json`; they take precedence.
+
+        Returns:
+            Path of `result.json`.
+        """
         folder = Path(folder)
         write_json(folder / "history.json", {"stages": self.history, "starts": self.population})
-        return write_json(folder / "result.json", self.result())
+        return write_json(folder / "result.json", {**self.result(), **(extra or {})})
 
 
 def search_record(space: Space, outcome: Outcome) -> dict:

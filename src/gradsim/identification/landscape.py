@@ -87,7 +87,7 @@ def landscape(
 
 def _costs(problem: Problem, u: Tensor) -> tuple[Tensor, Tensor]:
     with torch.no_grad():
-        trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u)), problem.frames)
+        trajectory = problem.model.rollout_unchecked(problem.model.values(problem.space.values(u)), problem.frames)
         near, far = (problem.observation.cost(trajectory, problem.frames, residual) for residual in ("pixels", "cdf"))
     problem.effort.rollouts += len(u)
     return torch.where(near.isfinite(), near, torch.inf), torch.where(far.isfinite(), far, torch.inf)

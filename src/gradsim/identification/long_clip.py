@@ -21,14 +21,19 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError, Status
-from gradsim.identification.clip_jackknife import estimate_in_range
-from gradsim.identification.fit import MISMATCH, Fit
+from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import States
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population
 from gradsim.identification.solvers.levenberg_marquardt import descend as descend_in_one
 from gradsim.identification.solvers.multiple_shooting import Segments, ShootingProblem, descend, jumps, measured_starts
-from gradsim.identification.solvers.multistart import WORSE, MultistartConfig, Outcome, history_entry, search
+from gradsim.identification.solvers.multistart import (
+    HOPELESS_CHI2_GAP,
+    MultistartConfig,
+    Outcome,
+    history_entry,
+    search,
+)
 from gradsim.identification.uncertainty.discretization import (
     ITERATIONS,
     Answer,
@@ -40,13 +45,14 @@ from gradsim.identification.uncertainty.discretization import (
     with_steps,
 )
 from gradsim.identification.uncertainty.fisher import analyze
+from gradsim.identification.uncertainty.intervals import estimate_in_range
 from gradsim.identification.uncertainty.residual_diagnostics import (
     FrameResiduals,
     ResidualDiagnostics,
     by_frame,
-    examine,
+    chi2_limit,
+    diagnose_residuals,
     first_contact,
-    observed_parts,
     outlier_threshold,
 )
 
@@ -115,18 +121,18 @@ def shoot(
     for stiffness in plan.stiffness:
         segments = descend(cut, segments, stiffness, problem.frames, plan.iterations)
         note("windows", problem.frames, segments.cost, segments.u)
-    people = _one_shot(problem, segments.u, plan.window)
-    note("one shot", problem.frames, people.cost, people.u)
-    k, original = int(people.cost.argmin()), who >= 0
+    iterates = _one_shot(problem, segments.u, plan.window)
+    note("one shot", problem.frames, iterates.cost, iterates.u)
+    k, original = int(iterates.cost.argmin()), who >= 0
     final, cost = torch.full_like(initial, torch.nan), torch.full((starts,), torch.inf).double()
-    final[who[original]], cost[who[original]] = people.u[original], people.cost[original]
-    outcome = Outcome(initial, final, cost, people.u[k], people.cost[k].item(), len(history), history)
+    final[who[original]], cost[who[original]] = iterates.u[original], iterates.cost[original]
+    outcome = Outcome(initial, final, cost, iterates.u[k], iterates.cost[k].item(), len(history), history)
     return outcome, segments[[int(segments.cost.argmin())]], cut
 
 
 def one_shot_suffices(outcome: Outcome, segments: Segments) -> bool:
     """True if one shot fits the data as well as the windows, which may jump."""
-    return outcome.best_cost < segments.cost[0].item() * 1.1 + WORSE
+    return outcome.best_cost < segments.cost[0].item() * 1.1 + HOPELESS_CHI2_GAP
 
 
 def jump_record(cut: ShootingProblem, segments: Segments, plan: MultipleShooting, polished: bool) -> dict:
@@ -146,8 +152,7 @@ def jump_record(cut: ShootingProblem, segments: Segments, plan: MultipleShooting
 
 def _all_states(problem: Problem) -> list[States]:
     """Measured states of every body, in their order; nothing where some are not measured."""
-    observation = problem.observation
-    parts = list(getattr(observation, "parts", {"": observation}).values())
+    parts = problem.observation.parts.values()
     known = {part.body: part for part in parts if isinstance(part, States) and part.q is not None}
     bodies = list(problem.model.scene.bodies)
     return [known[name] for name in bodies] if set(bodies) <= set(known) else []
@@ -175,10 +180,10 @@ def _grown(cut: ShootingProblem, plan: MultipleShooting, starts: int, rng, note)
 
 def _one_shot(problem: Problem, u: Tensor, window: int) -> Population:
     """Refine the unknowns in one shot through a growing clip."""
-    people = Population.at(u)
+    iterates = Population.at(u)
     for frames in [*range(min(window, problem.frames), problem.frames, max(2, window // 4)), problem.frames]:
-        people, _ = descend_in_one(problem, people, frames, "pixels", 6 if frames < problem.frames else 30)
-    return people
+        iterates, _ = descend_in_one(problem, iterates, frames, "pixels", 6 if frames < problem.frames else 30)
+    return iterates
 
 
 class WindowsAnswer(Answer):
@@ -217,7 +222,7 @@ class WindowsAnswer(Answer):
         return linear_bounds(self.problem, self.information)
 
     def doubled(self) -> Self:
-        cut = self.cut.refined(2)
+        cut = self.cut.with_finer_steps(2)
         segments = cut.at(self.segments.u, self.segments.nodes, self.stiffness, cut.problem.frames)
         return type(self)(cut, segments, self.stiffness, 2 * self.factor)
 
@@ -271,7 +276,7 @@ def verdict(
     left = _diagnostics(answer) if math.isfinite(answer.cost) else None
     if left is None:
         status = Status.FAILED
-    elif noise_known and (chi2 > max(MISMATCH, 1 + 5 * math.sqrt(2 / spare)) or not left.white):
+    elif noise_known and (chi2 > chi2_limit(spare) or not left.white):
         status = Status.MISMATCH
     return Fit.of(
         problem,
@@ -279,7 +284,7 @@ def verdict(
         status=status,
         unknowns=estimates,
         uncertainty=uncertainty,
-        sigma_reference=getattr(problem.observation, "sigma", 1.0) * math.sqrt(scale),
+        sigma_reference=problem.observation.sigma * math.sqrt(scale),
         chi2_per_n=chi2 / scale,
         informative=informative,
         seed=seed,
@@ -299,11 +304,11 @@ def _diagnostics(answer: WindowsAnswer) -> ResidualDiagnostics:
         by_window.append(by_frame(data, last - first, blocks, outlier_threshold(problem)))
         contacts += [first + frame for frame in [first_contact(trajectory)] if frame is not None]
     assert joined is not None
-    whole = observed_parts(problem.observation)
+    whole = list(problem.observation.parts.values())
     whole = whole if len(whole) == len(by_window[0]) else [problem.observation]
     parts = [
         FrameResiduals(data, torch.cat([w.r for w in windows]), torch.cat([w.informative for w in windows]))
         for data, *windows in zip(whole, *by_window, strict=True)
     ]
     free = len(problem.space) + answer.segments.nodes[0].numel()
-    return examine(problem, joined, parts, min(contacts, default=None), free, MISMATCH, absorbed=True)
+    return diagnose_residuals(problem, joined, parts, min(contacts, default=None), free, absorbed=True)

@@ -31,13 +31,14 @@ import torch
 
 from gradsim.errors import InputError
 from gradsim.identification.api import make_fit, model_for
-from gradsim.identification.fit import MISMATCH, Fit
+from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.observation.clip import Clip, Files
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import MultistartConfig, Outcome, search
 from gradsim.identification.uncertainty.discretization import Discretization, refine
+from gradsim.identification.uncertainty.residual_diagnostics import chi2_limit
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.runtime.atomic import write_json
 from gradsim.scene.node import did_you_mean
@@ -369,11 +370,15 @@ def _restarted(name: str, problems: Mapping[str, Problem], outcomes: Mapping[str
             if unknown in names:
                 u[k] = theirs.best[names.index(unknown)]
         starts.append(u.clamp(problem.space.low, problem.space.high))
-    people, count = descend(problem, Population.at(torch.stack(starts)), problem.frames, "pixels", 40, rtol=rtol)
-    k = int(people.cost.argmin())
-    if not people.cost[k] < outcome.best_cost:
+    iterates, count = descend(problem, Population.at(torch.stack(starts)), problem.frames, "pixels", 40, rtol=rtol)
+    k = int(iterates.cost.argmin())
+    if not iterates.cost[k] < outcome.best_cost:
         return outcome
-    outcome.best, outcome.best_cost, outcome.iterations = people.u[k], people.cost[k].item(), outcome.iterations + count
+    outcome.best, outcome.best_cost, outcome.iterations = (
+        iterates.u[k],
+        iterates.cost[k].item(),
+        outcome.iterations + count,
+    )
     return outcome
 
 
@@ -387,7 +392,7 @@ def _ranked(
     least = min(costs, key=lambda name: costs[name])
     n = max(1, first[least].informative)
     inflation = first[least].chi2_per_n
-    inflation = inflation if inflation > max(MISMATCH, 1 + 5 * math.sqrt(2 / n)) else 1.0
+    inflation = inflation if inflation > chi2_limit(n) else 1.0
     scores = {name: _criteria(costs[name] / inflation, len(problems[name].space), n) for name in problems}
     lowest = min(bic for *_, bic in scores.values())
     odds = {name: math.exp(-min(700.0, (bic - lowest) / 2)) for name, (*_, bic) in scores.items()}

@@ -9,7 +9,8 @@ An unknown such as `cube.mass` is one number for all clips that have it. `cube.v
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Self
+from types import MappingProxyType
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -122,10 +123,10 @@ class JointProblem:
         """Scene of each clip."""
         return [problem.model.scene for problem in self.problems]
 
-    def refined(self, factor: int) -> Self:
+    def with_finer_steps(self, factor: int) -> Self:
         """As of `Problem`."""
         problem = copy.copy(self)
-        problem.problems = [clip.refined(factor) for clip in self.problems]
+        problem.problems = [clip.with_finer_steps(factor) for clip in self.problems]
         return problem
 
     def cost(self, u: Tensor, frames: int, residual: Residual = "pixels") -> Tensor:
@@ -175,6 +176,9 @@ class JointProblem:
 
 class _Evidence:
     """Observations of several clips as one."""
+
+    outline_noise = False
+    notes: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, parts: Sequence[Observation]):
         self.parts, self.frames = list(parts), max(part.frames for part in parts)

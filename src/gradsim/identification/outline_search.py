@@ -52,16 +52,16 @@ def search_outlines(
     coarse.observation = observation.binned(observation.largest_bin(COARSE))
     coarse_outcome = search(coarse, replace(plan, ratio=RATIO, followers=FOLLOWERS), rng, report, checkpoint)
     ended = coarse_outcome.cost.isfinite()
-    people = Population.at(torch.cat([coarse_outcome.best[None], coarse_outcome.final[ended]]))
-    people, n = descend(problem, people, problem.frames, "pixels", POLISHED)
-    k = int(people.cost.argmin())
-    problem = with_outline_scale(problem, people.u[k])
-    cost = problem.cost(people.u, problem.frames)
+    iterates = Population.at(torch.cat([coarse_outcome.best[None], coarse_outcome.final[ended]]))
+    iterates, n = descend(problem, iterates, problem.frames, "pixels", POLISHED)
+    k = int(iterates.cost.argmin())
+    problem = with_outline_scale(problem, iterates.u[k])
+    cost = problem.cost(iterates.u, problem.frames)
     final, costs = coarse_outcome.final.clone(), coarse_outcome.cost.clone()
-    final[ended], costs[ended] = people.u[1:], cost[1:]
-    entry = history_entry(problem, "fine pixels", problem.frames, people.u, cost, coarse_outcome.iterations + n)
+    final[ended], costs[ended] = iterates.u[1:], cost[1:]
+    entry = history_entry(problem, "fine pixels", problem.frames, iterates.u, cost, coarse_outcome.iterations + n)
     report(entry)
     history = [*coarse_outcome.history, entry]
     return problem, Outcome(
-        coarse_outcome.initial, final, costs, people.u[k], cost[k].item(), coarse_outcome.iterations + n, history
+        coarse_outcome.initial, final, costs, iterates.u[k], cost[k].item(), coarse_outcome.iterations + n, history
     )

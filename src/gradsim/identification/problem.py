@@ -84,11 +84,16 @@ class Problem:
         return self.observation.frames
 
     @property
+    def problems(self) -> list["Problem"]:
+        """Problems by clip: itself."""
+        return [self]
+
+    @property
     def scenes(self) -> list:
         """The one scene."""
         return [self.model.scene]
 
-    def refined(self, factor: int) -> Self:
+    def with_finer_steps(self, factor: int) -> Self:
         """The same problem with `factor` times the steps; it counts the same effort."""
         return self.with_substeps(factor * self.model.substeps)
 
@@ -109,7 +114,7 @@ class Problem:
         values = self.model.values(self.space.values(u))
         self.effort.rollouts += len(u)
         with torch.no_grad():
-            trajectory = self.model.unchecked(values, frames)
+            trajectory = self.model.rollout_unchecked(values, frames)
             total = self.prior_cost(u) + self.observation.cost(trajectory, frames, residual)
         return torch.where(torch.isfinite(total), total, torch.inf)
 
@@ -121,7 +126,7 @@ class Problem:
         """Costs (starts,) of stretches that begin with the first frame, from one rollout; the first has the prior, too."""
         self.effort.rollouts += len(u)
         with torch.no_grad():
-            trajectory = self.model.unchecked(self.model.values(self.space.values(u)), stretches[-1].last)
+            trajectory = self.model.rollout_unchecked(self.model.values(self.space.values(u)), stretches[-1].last)
             parts = []
             for first, last, observation in stretches:
                 stretch = trajectory.at(slice(first, last))
@@ -174,7 +179,7 @@ class Problem:
         frames = frames or self.frames
         self.effort.rollouts += len(u)
         with torch.no_grad():
-            trajectory = self.model.unchecked(self.model.values(self.space.values(u)), frames)
+            trajectory = self.model.rollout_unchecked(self.model.values(self.space.values(u)), frames)
             return torch.cat(list(self.observation.residuals(trajectory, frames, "pixels")), 1)
 
     def _sensitivity(self, u: Tensor, frames: int) -> Sensitivity:

@@ -60,7 +60,7 @@ def float_masks(scene, trajectory: Trajectory, camera: str = "camera") -> Masks:
     return Masks(image, 1 / 255, silhouettes)
 
 
-def film(scene, trajectory: Trajectory, camera: str = "camera") -> Tensor:
+def render_video(scene, trajectory: Trajectory, camera: str = "camera") -> Tensor:
     """Flat-coloured frames (frames, height, width, 3) in [0, 1], as a camera of the scene sees them.
 
     By exact coverage, which takes a body as wholly before or behind another; a ground that is visible is neither, and
@@ -74,7 +74,7 @@ def film(scene, trajectory: Trajectory, camera: str = "camera") -> Tensor:
 
 def noisy_masks(scene, trajectory: Trajectory, body: str, seed: int) -> Masks:
     """Masks from an 8-bit video with noise of σ = 1/255, by the color of a body."""
-    frames = noisy_8bit(film(scene, trajectory), NOMINAL, seed)
+    frames = noisy_8bit(render_video(scene, trajectory), NOMINAL, seed)
     colour, background = (np.array(c) for c in (scene.bodies[body].colour, scene.background))
     alpha = segmentation.alpha_from_flat_colors(frames, colour, background)
     sigma = math.hypot(NOMINAL, QUANTIZED) / float(np.linalg.norm(colour - background))

@@ -11,7 +11,7 @@ from gradsim.geometry.surface import Appearance
 from gradsim.scene.material import Material
 
 
-def look_of(node, mesh: Mesh, name: str, smooth: bool, to: dict[str, Any]) -> Appearance:
+def look_of(node, mesh: Mesh, name: str, smooth: bool, tensor_options: dict[str, Any]) -> Appearance:
     """Appearance of a body or an obstacle.
 
     Args:
@@ -19,7 +19,7 @@ def look_of(node, mesh: Mesh, name: str, smooth: bool, to: dict[str, Any]) -> Ap
         mesh: Its shape.
         name: Name in messages, such as "bodies.cube".
         smooth: Interpolate normals, unless its material says otherwise.
-        to: `dtype` and `device` of its tensors.
+        tensor_options: `dtype` and `device` of its tensors.
 
     Raises:
         InputError: If it has a texture, and the mesh no uv.
@@ -31,12 +31,12 @@ def look_of(node, mesh: Mesh, name: str, smooth: bool, to: dict[str, Any]) -> Ap
             f"{name}.material.texture: the mesh file has no uv coordinates for the texture; export it with uv, "
             "or leave the texture out."
         )
-    tensor = lambda array: None if array is None else torch.tensor(array, **to)
+    tensor = lambda array: None if array is None else torch.tensor(array, **tensor_options)
     return Appearance(
         tuple(node.colour),
         tensor(mesh.vertex_colors),
         tensor(mesh.uv),
-        None if mesh.uv_faces is None else torch.tensor(mesh.uv_faces, device=to["device"]),
+        None if mesh.uv_faces is None else torch.tensor(mesh.uv_faces, device=tensor_options["device"]),
         tensor(texture),
         smooth if material.smooth is None else material.smooth,
         material.ambient,

@@ -154,7 +154,7 @@ def contact_energy(system: System, states: dict[str, Tensor], values: Values) ->
 
 
 def force_tangents(
-    system: System, states: dict[str, Tensor], tangents: dict[str, Tensor], values: Values, along: Values
+    system: System, states: dict[str, Tensor], tangents: dict[str, Tensor], values: Values, direction: Values
 ) -> tuple[Tensor, Tensor]:
     """Contact forces of world 0 and their derivatives, each (steps, grounds, points, 2, 3) [N]: normal part, friction.
 
@@ -163,11 +163,11 @@ def force_tangents(
         states: x, q, v, l or x, v (worlds, steps, ...).
         tangents: Their derivatives.
         values: Parameters (worlds, ...).
-        along: Derivatives of some of them.
+        direction: Derivatives of some of them.
     """
     forces = lambda states, moving: _forces(system, states, {**values, **moving})
-    arguments = (_first(states), {name: values[name].detach() for name in along})
-    return torch.func.jvp(forces, arguments, (_first(tangents), dict(along)))  # pyright: ignore[reportReturnType]
+    arguments = (_first(states), {name: values[name].detach() for name in direction})
+    return torch.func.jvp(forces, arguments, (_first(tangents), dict(direction)))  # pyright: ignore[reportReturnType]
 
 
 def _first(states: dict[str, Tensor]) -> dict[str, Tensor]:

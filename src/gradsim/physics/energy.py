@@ -49,7 +49,7 @@ class EnergyRise:
         )
 
 
-def energy_rises(model: Model, trajectory: Trajectory, least: float = RISE) -> list[EnergyRise]:
+def energy_increases(model: Model, trajectory: Trajectory, least: float = RISE) -> list[EnergyRise]:
     """Groups of bodies whose energy rises by more than a share of the largest, in world 0.
 
     Args:
@@ -75,14 +75,14 @@ def energy_rises(model: Model, trajectory: Trajectory, least: float = RISE) -> l
 
 def _energies(group: Island, trajectory: Trajectory, values: Values, from_start: bool) -> tuple[Tensor, Tensor] | None:
     """Energy (frames,) [J], and the least of gravity's; None where something supplies energy, or may."""
-    if group.driven(values):
+    if group.has_drive(values):
         return None
     total, lowest = torch.zeros(()), torch.zeros(())
     for system in group.systems:
         state = {name: y.detach() for name, y in trajectory[system.name].items()}
         first = {name: y[:, :1] for name, y in state.items()}
         energies = system.energy(state, values)
-        start = system.energy(system.after_blows(first, values) if from_start else first, values)
+        start = system.energy(system.after_impulses(first, values) if from_start else first, values)
         if energies is None or start is None:
             return None
         at_start = start[0][0] + start[1][0]

@@ -12,7 +12,7 @@ from gradsim.scene.parameters import resolve
 
 
 def gradients(
-    loss: Tensor, model: Model, names: Sequence[str], given: Mapping[str, Tensor] | None = None
+    loss: Tensor, model: Model, names: Sequence[str], overrides: Mapping[str, Tensor] | None = None
 ) -> dict[str, Tensor]:
     """∂loss/∂parameter for each name; 0 only where that is the derivative.
 
@@ -20,10 +20,10 @@ def gradients(
     and optimisers pass it over. This raises.
 
     Args:
-        loss: Scalar computed from `model.rollout(given)`; its graph is retained.
+        loss: Scalar computed from `model.rollout(overrides)`; its graph is retained.
         model: The model.
         names: Parameters or components: "cube.mass", "cube.velocity", "cube.velocity.x".
-        given: Values that were passed to the rollout; missing names have the model's values.
+        overrides: Values that were passed to the rollout; missing names have the model's values.
 
     Returns:
         By name, of the shape of the parameter given, or of the model's own; of a component without its last dimension.
@@ -39,7 +39,7 @@ def gradients(
         raise InputError(
             "the loss has no graph: it was made under no_grad or from detached tensors, or depends on no parameter."
         )
-    overrides, names = given or {}, [names] if isinstance(names, str) else list(names)
+    overrides, names = overrides or {}, [names] if isinstance(names, str) else list(names)
     places = {name: resolve(model.scene, name) if name not in model.kinds else (name, None) for name in names}
     require_dependency(model, (parameter for parameter, _ in places.values()))
     leaves = {p: overrides[p] if p in overrides else model.get_parameter(p) for p, _ in places.values()}

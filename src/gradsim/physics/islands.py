@@ -23,22 +23,21 @@ from gradsim.physics.forces.base import Elements
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.island import ConstrainedIsland
 from gradsim.physics.soft.body import SoftBody
-from gradsim.physics.system import Island, Program, System, Values
+from gradsim.physics.system import STEP_SAFETY, Island, RolloutProgram, System, Values
 
 LAW = ("stiffness", "dissipation", "friction_stiffness", "friction")
-AT_ONCE = 4  # contacts that act on one vertex or triangle, for the bound of the step
-TOUCHES = 0.2  # proposed step over the largest stable one of contact, as of rigid bodies
+CONTACTS_PER_VERTEX = 4  # contacts that act on one vertex or triangle, for the bound of the step
 
 
 class SingleBody(Island):
-    """A group (see `groups_of`) of one body."""
+    """A group (see `group_into_islands`) of one body."""
 
     is_single = True
 
     def __init__(self, system: System):
         self.systems = (system,)
 
-    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Program:
+    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RolloutProgram:
         return self.systems[0].program(frames, substeps, dt, segment)
 
     def inputs(self, values: Values) -> list[Tensor]:
@@ -84,7 +83,7 @@ class CoupledIsland(Island):
         self.held = {n: self._vertices(a.body, a.region) for n, a in self.holds.items()}
         self._programs: dict[tuple, Coupled] = {}
 
-    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Program:
+    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RolloutProgram:
         key = (frames, substeps, dt, segment)
         if key not in self._programs:
             inner = [self._offset(e, self.first[s.name]) for s in self.soft for e in s.elements]
@@ -154,7 +153,7 @@ class CoupledIsland(Island):
         return (alone**-2 + self._between(values, damped=False) ** -2) ** -0.5
 
     def recommended_step(self, values: Values) -> float:
-        between = min(TOUCHES * self._between(values, damped=False), DAMPED * self._between(values, damped=True))
+        between = min(STEP_SAFETY * self._between(values, damped=False), DAMPED * self._between(values, damped=True))
         return min(between, *(s.recommended_step(values) for s in self.systems))
 
     def check(self, values: Values) -> None:
@@ -189,7 +188,7 @@ class CoupledIsland(Island):
         stiffness = drag = 0.0
         largest = lambda name: values[name].detach().max().item()
         for name, meeting in self.meetings.items():
-            share = AT_ONCE * sum(1 / mass[body] for body in (meeting.between * 2)[:2])
+            share = CONTACTS_PER_VERTEX * sum(1 / mass[body] for body in (meeting.between * 2)[:2])
             stiff = largest(f"contacts.{name}.stiffness") * share
             stiffness += stiff
             drag += largest(f"contacts.{name}.friction_stiffness") * share
@@ -247,7 +246,7 @@ class CoupledIsland(Island):
         return [s.name for s in self.hard].index(name)
 
 
-def groups_of(systems: Sequence[System], scene) -> tuple[Island, ...]:
+def group_into_islands(systems: Sequence[System], scene) -> tuple[Island, ...]:
     """The bodies in groups that no contact, attachment or joint crosses, each with the rollout of its bodies."""
     kin = {s.name: {s.name} for s in systems}
     links = scene.links

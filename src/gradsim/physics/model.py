@@ -12,7 +12,7 @@ from gradsim.engine.lanes import check_dtype
 from gradsim.errors import InputError
 from gradsim.physics.dependencies import read_by_motion, read_by_pictures, require_dependency
 from gradsim.physics.forces.custom import CustomForce
-from gradsim.physics.islands import groups_of
+from gradsim.physics.islands import group_into_islands
 from gradsim.physics.pendulum.double import DoublePendulumBody
 from gradsim.physics.pendulum.simple import PendulumBody
 from gradsim.physics.rigid.body import RigidBody
@@ -106,16 +106,16 @@ class Model(nn.Module):
         """Parameters that no trajectory, surface or image depends on; they have no gradient."""
         return frozenset(self.kinds) - read_by_motion(self) - read_by_pictures(self.scene)
 
-    def values(self, given: Mapping[str, Tensor] | None = None) -> Values:
-        """All parameters with a leading dimension of worlds; `given` replaces some of them.
+    def values(self, overrides: Mapping[str, Tensor] | None = None) -> Values:
+        """All parameters with a leading dimension of worlds; `overrides` replaces some of them.
 
         Args:
-            given: Tensors (worlds, ...) by name. All have the same number of worlds, or 1. A number of a soft body's
+            overrides: Tensors (worlds, ...) by name. All have the same number of worlds, or 1. A number of a soft body's
                 material may have one for each of its elements, (worlds, elements); its actuation (`activation`,
                 `bending_activation`, `rest_length_factor`) also one for each frame interval and element, or all of
                 them, (worlds, frames - 1, elements or 1).
         """
-        overrides = given or {}
+        overrides = overrides or {}
         for name in overrides:
             if name not in self.kinds:
                 raise InputError(f"the scene has no parameter `{name}`; it has {', '.join(self.kinds)}.")
@@ -140,7 +140,7 @@ class Model(nn.Module):
 
     def rollout(
         self,
-        given: Mapping[str, Tensor] | None = None,
+        overrides: Mapping[str, Tensor] | None = None,
         frames: int | None = None,
         segment: int = 1,
         start: States | None = None,
@@ -148,7 +148,7 @@ class Model(nn.Module):
         """Move all worlds through time; differentiable by every parameter.
 
         Args:
-            given: Parameters that differ from the model's own, (worlds, ...) by name.
+            overrides: Parameters that differ from the model's own, (worlds, ...) by name.
             frames: Number of frames, frame 0 being the start; None takes the scene's.
             segment: Frames between two checkpoints of the backward pass: memory against recomputation.
             start: States (worlds, ...) by body and name to continue from, such as those of a frame of another rollout;
@@ -161,11 +161,11 @@ class Model(nn.Module):
             Divergence: If a state becomes non-finite, or a joint has come apart at the last frame (not checked inside
                 `torch.compile`).
         """
-        values = self.values(given)
+        values = self.values(overrides)
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            require_dependency(self, [name for name, v in (given or {}).items() if v.requires_grad])
+            require_dependency(self, [name for name, v in (overrides or {}).items() if v.requires_grad])
         frames = frames or self.scene.timing.frames
-        lead = self._intervals_before(values, given or {}) if start is None else 0
+        lead = self._intervals_before(values, overrides or {}) if start is None else 0
         if start is not None:
             values, start = self._continued(values, start)
         steps, states = self._steps(values, frames, lead), {}
@@ -182,7 +182,7 @@ class Model(nn.Module):
             self._check_joints(states, values)
         return self._trajectory(states, values, frames)
 
-    def unchecked(self, values: Values, frames: int) -> Trajectory:
+    def rollout_unchecked(self, values: Values, frames: int) -> Trajectory:
         """Rollout of complete `values` (see `values`) outside autograd, not checked for divergence."""
         lead, states = self._intervals_before(values), {}
         steps, timed = self._steps(values, frames, lead).detach(), self._timed(values, frames, lead)
@@ -192,24 +192,24 @@ class Model(nn.Module):
             states |= _by_body(group, [y[:, lead:].contiguous() for y in outputs])
         return self._trajectory(states, values, frames)
 
-    def tangent(self, values: Values, along: Values, frames: int) -> tuple[Trajectory, Trajectory]:
+    def tangent(self, values: Values, direction: Values, frames: int) -> tuple[Trajectory, Trajectory]:
         """Rollout of every world, and its exact derivative along one direction per world.
 
         Args:
             values: All parameters (worlds, ...), see `values`.
-            along: Directions (worlds, ...) for some of them.
+            direction: Directions (worlds, ...) for some of them.
             frames: Number of frames.
 
         Returns:
             Trajectory, and a trajectory of derivatives instead of states. Neither is checked for divergence.
 
         Raises:
-            InputError: If nothing reads a parameter of `along`.
+            InputError: If nothing reads a parameter of `direction`.
         """
-        require_dependency(self, along)
-        fixed = {name: v for name, v in values.items() if name not in along}
-        moving = {name: values[name] for name in along}
-        lead = self._intervals_before(values, along)
+        require_dependency(self, direction)
+        fixed = {name: v for name, v in values.items() if name not in direction}
+        moving = {name: values[name] for name in direction}
+        lead = self._intervals_before(values, direction)
         states, derivatives = {}, {}
         for group in self.groups:
 
@@ -217,7 +217,7 @@ class Model(nn.Module):
                 timed = self._timed({**fixed, **some}, frames, lead)
                 return [*g.inputs(timed), self._steps(timed, frames, lead)]
 
-            inputs, tangents = derivative(inputs_of, moving, along)
+            inputs, tangents = derivative(inputs_of, moving, direction)
             pairs = group.program(lead + frames, self.substeps, self.dt, 1).tangent(inputs, tangents)
             for k, target in enumerate((states, derivatives)):
                 target |= _by_body(group, [pair[k][:, lead:].contiguous() for pair in pairs])
@@ -257,7 +257,7 @@ class Model(nn.Module):
             first = system.parts[-1].vertices.stop
             systems.append(system)
         self.systems = tuple(systems)
-        self.groups = groups_of(self.systems, self.scene)
+        self.groups = group_into_islands(self.systems, self.scene)
         for name, acting in self.forces.items():
             self._add(name, acting)
         self.scenery = tuple(
@@ -278,7 +278,7 @@ class Model(nn.Module):
             self._build(after.dtype, after.device)
         return self
 
-    def _add(self, name: str, acting: CustomForce) -> None:
+    def _add(self, name: str, custom_force: CustomForce) -> None:
         """Let a force of the user's act; its parameters join those of the scene."""
         owner, _, suffix = name.partition(".")
         soft = {system.name: system for system in self.systems if isinstance(system, SoftBody)}
@@ -286,11 +286,11 @@ class Model(nn.Module):
             known = f"its soft bodies are {', '.join(soft)}" if soft else "it has no soft body"
             raise InputError(f"the force `{name}` needs a name such as BODY.wind of a soft body of the scene; {known}.")
         body = soft[owner]
-        elements, numbers, counts = acting.on(name, len(body.rest))
+        elements, numbers, counts = custom_force.on(name, len(body.rest))
         taken = [key for key in self.kinds if key == name or key.startswith(f"{name}.")]
         if taken:
             raise InputError(f"the force `{name}` has the name of the scene's `{taken[0]}`; choose another.")
-        body.acting[name] = acting
+        body.acting[name] = custom_force
         body.own.append(elements)
         for key, value in numbers.items():
             row_of = "" if counts[key] else "element"
@@ -357,10 +357,10 @@ class Model(nn.Module):
                 )
         named = {f"{s.name}.{k}": start[s.name][k] for s in self.systems for k in s.states}
         worlds = max(len(values["gravity"]), *(len(y) for y in named.values()))
-        for name, count in {"given": len(values["gravity"]), **{name: len(y) for name, y in named.items()}}.items():
+        for name, count in {"overrides": len(values["gravity"]), **{name: len(y) for name, y in named.items()}}.items():
             if count not in (1, worlds):
                 raise InputError(
-                    f"`start` and `given` are for {worlds} worlds, and `{name}` for {count}; give as many, or 1."
+                    f"`start` and `overrides` are for {worlds} worlds, and `{name}` for {count}; give as many, or 1."
                 )
         expand = lambda y: y.to(self.dtype).expand(worlds, *y.shape[1:])
         states = {s.name: {k: expand(named[f"{s.name}.{k}"]) for k in s.states} for s in self.systems}
@@ -407,7 +407,7 @@ class Model(nn.Module):
     def _check_joints(self, states, values: Values) -> None:
         """Raise `Divergence` where steps were so long that a joint no longer holds, though all is finite."""
         for group in self.groups:
-            if said := group.opened(states, values):
+            if said := group.open_joint_message(states, values):
                 other = self.scene.timing.integrator == "semi-implicit"
                 way = "Set timing.integrator to rk4, or more substeps" if other else "Use more substeps"
                 raise Divergence(f"{said}: steps are too long for it. {way} than {self.substeps}.")

@@ -13,7 +13,7 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Part
 
-RESOLVED = 0.2  # good step over the largest stable one: a contact of half a period then spans about 8 steps
+STEP_SAFETY = 0.2  # good step over the largest stable one, of any contact: half a period of it then spans about 8 steps
 
 Values = dict[str, Tensor]  # parameters by dotted name, (worlds, ...) each
 State = Mapping[str, Tensor]  # states of one body by name, (worlds, ...) each
@@ -36,8 +36,8 @@ class ObservationUnits:
     landmarks: Tensor
 
 
-class Program(Protocol):
-    """A rollout: see `rigid.RigidRollout` and `pendulum.PendulumRollout`."""
+class RolloutProgram(Protocol):
+    """A rollout: see `rigid.rollout.RigidRollout` and `pendulum.simple.PendulumRollout`."""
 
     def run(self, *inputs: Tensor) -> list[Tensor]: ...
 
@@ -143,7 +143,7 @@ class System(Protocol):
     velocities: tuple[str, ...] = ()
     start_keys: tuple[str, ...] = ()
 
-    def program(self, frames: int, substeps: int, dt: float, segment: int) -> Program:
+    def program(self, frames: int, substeps: int, dt: float, segment: int) -> RolloutProgram:
         """The rollout over `frames` frames."""
         ...
 
@@ -207,12 +207,12 @@ class System(Protocol):
         """Numbers of a state at an instant, to plan memory with; by default those of a rigid body."""
         return 13
 
-    def carried(self, states: State, values: Values) -> tuple[Tensor, Tensor, Tensor] | None:
+    def rigid_shape_and_pose(self, states: State, values: Values) -> tuple[Tensor, Tensor, Tensor] | None:
         """Shape at rest (worlds, n, 3) [m], and x and q of all frames, of a surface that is rigid; else None."""
         return None
 
-    def rest_tangent(self, along: Values) -> Tensor | None:
-        """Derivative (worlds, n, 3) of the shape in `carried` along a direction in parameters; None for zero."""
+    def rest_tangent(self, direction: Values) -> Tensor | None:
+        """Derivative (worlds, n, 3) of the shape in `rigid_shape_and_pose` along a direction in parameters; None for zero."""
         return None
 
     def center_of_mass(self, state: State, values: Values) -> Tensor:
@@ -227,8 +227,8 @@ class System(Protocol):
         """Kinetic energy and that of gravity (worlds, frames) [J]; None if it stores other energy at the start, or gains some."""
         return None
 
-    def after_blows(self, state: State, values: Values) -> State:
-        """The state at the start (worlds, 1, ...) after its blows; itself where it has them already."""
+    def after_impulses(self, state: State, values: Values) -> State:
+        """The state at the start (worlds, 1, ...) after its impulses; itself where it has them already."""
         return state
 
     def bounding_radius(self, values: Values) -> float:
@@ -256,8 +256,8 @@ class System(Protocol):
         parts = [tangent[name] for name in self.states if name not in self.velocities]
         return torch.cat([y.reshape(*y.shape[:2], -1) for y in parts], -1)
 
-    def velocity_tangent(self, state: State, tangent: State, values: Values, along: Values, size: float) -> Tensor:
-        """The same of the velocities (worlds, frames, m) [1/s]; `along` is the tangent of the parameters."""
+    def velocity_tangent(self, state: State, tangent: State, values: Values, direction: Values, size: float) -> Tensor:
+        """The same of the velocities (worlds, frames, m) [1/s]; `direction` is the tangent of the parameters."""
         first = tangent[self.states[0]]
         parts = [tangent[name].reshape(*first.shape[:2], -1) for name in self.velocities]
         return torch.cat([first.new_zeros(*first.shape[:2], 0), *parts], -1)
@@ -280,7 +280,7 @@ class Island(Protocol):
     pairs: Any = None
     is_single: bool = False
 
-    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Program:
+    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RolloutProgram:
         """The rollout over `frames` frames."""
         ...
 
@@ -308,11 +308,11 @@ class Island(Protocol):
         """Raise `InputError` if the start is impossible."""
         ...
 
-    def driven(self, values: Values) -> bool:
+    def has_drive(self, values: Values) -> bool:
         """True if what is between the bodies stores energy at the start, or supplies some."""
         return False
 
-    def opened(self, states: Mapping[str, State], values: Values) -> str:
+    def open_joint_message(self, states: Mapping[str, State], values: Values) -> str:
         """Joint that has come apart at the last frame of states (worlds, frames, ...), in words; "" for none."""
         return ""
 

@@ -98,12 +98,12 @@ class Trajectory:
         """The surface, and the derivative of its vertices along the direction of `tangent` and `values_tangent`."""
         pairs = []
         for s in self.systems:
-            along = list(tangent.states[s.name].values())
+            direction = list(tangent.states[s.name].values())
             values = {name: self.values[name] for name in values_tangent}  # jvp wants both in one order
             fixed = {name: v for name, v in self.values.items() if name not in values_tangent}
             moving = lambda states, some, s=s, fixed=fixed: s.vertices(states, {**fixed, **some})
             arguments = (list(self.states[s.name].values()), values)
-            pairs.append(torch.func.jvp(moving, arguments, (along, values_tangent)))
+            pairs.append(torch.func.jvp(moving, arguments, (direction, values_tangent)))
         vertices, derivative = (torch.cat(part, 2) for part in zip(*pairs, strict=True))
         return Surface(vertices, self.parts), derivative
 

@@ -41,13 +41,13 @@ class Rasterizer(Protocol):
         """Opacity (images, height, width) in [0, 1]."""
         ...
 
-    def draw(self, view: View, paint: ColorSource, background: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(self, view: View, color_source: ColorSource, background: Tensor) -> tuple[Tensor, Tensor]:
         """Color (images, 3, height, width) over a background, and opacity (images, height, width).
 
         Args:
             view: Triangles of all images.
-            paint: Color of fragments, or at the corners of faces; may have other channels than RGB.
-            background: (images or 1, 3, height or 1, width or 1), with the channels of `paint`.
+            color_source: Color of fragments, or at the corners of faces; may have other channels than RGB.
+            background: (images or 1, 3, height or 1, width or 1), with the channels of `color_source`.
         """
         ...
 
@@ -63,13 +63,13 @@ class RenderOutput:
         rgb: (worlds, frames, 3, height, width).
         alpha: Opacity (worlds, frames, height, width).
         fragments: Visible triangles at pixel centres, without supersampling.
-        paint: Appearance and lights.
+        color_source: Appearance and lights.
     """
 
     rgb: Tensor
     alpha: Tensor
     fragments: Fragments
-    paint: SurfaceColor
+    color_source: SurfaceColor
 
     @cached_property
     def depth(self) -> Tensor:
@@ -80,7 +80,7 @@ class RenderOutput:
     @cached_property
     def normals(self) -> Tensor:
         """* Unit normals in world axes, towards the camera (worlds, frames, 3, height, width); 0 for the background."""
-        return self._image(self.paint.normals_at(self.fragments), 0.0).movedim(-1, 2)
+        return self._image(self.color_source.normals_at(self.fragments), 0.0).movedim(-1, 2)
 
     @cached_property
     def faces(self) -> Tensor:

@@ -161,11 +161,11 @@ class Silhouettes:
         return project(centres, *self.matrices(points, values or {}))[1].detach()
 
     def projection_camera(
-        self, values: Mapping[str, Tensor], along: Mapping[str, Tensor] | None = None
+        self, values: Mapping[str, Tensor], direction: Mapping[str, Tensor] | None = None
     ) -> ProjectionCamera:
-        """Camera for `rigid_projection.project_rigid` at `values`, with its derivatives along `along`."""
+        """Camera for `rigid_projection.project_rigid` at `values`, with its derivatives along `direction`."""
         like = next(iter(values.values())) if values else self.camera.K
-        parameters = self._camera_parameters(along or {})
+        parameters = self._camera_parameters(direction or {})
         lens = {name: v for name, v in parameters.items() if name != "translation"}
         K_tangent = self._binned(_intrinsics(lens, like)[0]) if lens else None
         return ProjectionCamera(*self.matrices(like, values), K_tangent, parameters.get("translation"))
@@ -227,12 +227,12 @@ class Silhouettes:
         K: Tensor,
         R: Tensor,
         t: Tensor,
-        along: Mapping[str, Tensor],
+        direction: Mapping[str, Tensor],
     ) -> Tensor:
         """Derivatives (worlds, unknowns, frames, n, 2) of u = K x_c / z_c: du = (K dx_c - u dz_c + dK x_c) / z_c."""
         camera_points = (surface.vertices @ R.mT + t[:, None, None])[:, None]
         camera_change = change @ R.mT
-        parameters = self._camera_parameters(along)
+        parameters = self._camera_parameters(direction)
         if "translation" in parameters:
             camera_change = camera_change + parameters["translation"].to(camera_change)[:, :, None, None]
         pixels = camera_change @ K[:, None, None].mT - torch.nn.functional.pad(

@@ -6,12 +6,12 @@ from types import ModuleType
 from gradsim.errors import InputError
 
 
-def require_extra(module: str, what: str, extra: str) -> ModuleType:
+def require_extra(module: str, label: str, extra: str) -> ModuleType:
     """Import a module of an optional library.
 
     Args:
         module: Dotted name.
-        what: What needs it, for the message.
+        label: What needs it, for the message.
         extra: Extra of gradsim that installs it.
 
     Raises:
@@ -21,4 +21,4 @@ def require_extra(module: str, what: str, extra: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         library = module.partition(".")[0]
-        raise InputError(f'{what} needs {library} ({error}): pip install "gradsim[{extra}]".') from None
+        raise InputError(f'{label} needs {library} ({error}): pip install "gradsim[{extra}]".') from None

@@ -137,12 +137,12 @@ class Tuple:
     Attributes:
         component: Type of the components.
         size: Number of components.
-        what: Name of the components in messages.
+        label: Name of the components in messages.
     """
 
     component: "Quantity | Count | Tuple"
     size: int = 3
-    what: str = "numbers"
+    label: str = "numbers"
 
     def __get_pydantic_core_schema__(self, source, handler):
         parts = [self.component.__get_pydantic_core_schema__(None, None)] * self.size
@@ -166,7 +166,7 @@ class Tuple:
         value = plain(raw)
         if not isinstance(value, list | tuple) or len(value) != self.size:
             unit = f" [{self.unit}]" if self.unit else ""
-            raise mistake(f"got {quote(value)}; expected a list of {self.size} {self.what}{unit}.")
+            raise mistake(f"got {quote(value)}; expected a list of {self.size} {self.label}{unit}.")
         return tuple(value)
 
 

@@ -54,15 +54,15 @@ _Loader.add_constructor(
 )
 
 
-def load(cls: type[S], path: Path, what: str = "scene") -> S:
+def load(cls: type[S], path: Path, label: str = "scene") -> S:
     """Load a scene or another node from a file; `name` defaults to the name of the file."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError(f"the {what} file {path} does not exist{_suggest_file(path, what)}") from None
+        raise InputError(f"the {label} file {path} does not exist{_suggest_file(path, label)}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read as a {what} file: {error}; give a YAML file.") from error
-    root, content = _compose(text, path, cls, what)
+        raise InputError(f"{path} cannot be read as a {label} file: {error}; give a YAML file.") from error
+    root, content = _compose(text, path, cls, label)
     if isinstance(content, dict):
         content.setdefault("name", path.stem)
     return parse(cls, content, str(path), path.parent, root)
@@ -113,7 +113,7 @@ def library_files() -> list[Path]:
     return sorted(Path(str(resources.files("gradsim.scene"))).glob("library/*.yaml"))
 
 
-def _compose(text: str, path: Path, cls: type[Node], what: str) -> tuple[yaml.Node, Any]:
+def _compose(text: str, path: Path, cls: type[Node], label: str) -> tuple[yaml.Node, Any]:
     """YAML tree of a text, with line numbers, and its content."""
     try:
         loader = _Loader(text)
@@ -127,19 +127,19 @@ def _compose(text: str, path: Path, cls: type[Node], what: str) -> tuple[yaml.No
     except yaml.YAMLError as error:
         raise InputError(f"{path} is not valid YAML: {_explain(error)}") from None
     except RecursionError:
-        raise InputError(f"{path} is nested too deeply for a {what}; check its indentation and brackets.") from None
+        raise InputError(f"{path} is nested too deeply for a {label}; check its indentation and brackets.") from None
     except ValueError as error:  # a number of thousands of digits
         raise InputError(f"{path} is not valid YAML: {error}.") from None
     if root is None:
         required = " and ".join(f"`{name}`" for name, field in cls.model_fields.items() if field.is_required())
-        raise InputError(f"{path} is empty; a {what} needs at least {required}.")
+        raise InputError(f"{path} is empty; a {label} needs at least {required}.")
     if duplicates:
         raise InputError(_list_mistakes(str(path), duplicates))
     return root, content
 
 
-def _suggest_file(path: Path, what: str) -> str:
-    if what == "scene" and path.stem in {p.stem for p in library_files()}:
+def _suggest_file(path: Path, label: str) -> str:
+    if label == "scene" and path.stem in {p.stem for p in library_files()}:
         return f'; the scene of gradsim\'s library is Scene.library("{path.stem}").'
     near = _similar_files(path)
     return f"; did you mean {path.with_name(near[0])}?" if near else "; give the path of a YAML file."
@@ -217,11 +217,11 @@ class FilePath:
     """Annotate a path relative to the folder of the scene file.
 
     Attributes:
-        what: Noun for messages, such as "a mesh file".
+        label: Noun for messages, such as "a mesh file".
         formats: Allowed suffixes.
     """
 
-    what: str
+    label: str
     formats: tuple[str, ...]
 
     def __get_pydantic_core_schema__(self, source, handler):
@@ -232,7 +232,7 @@ class FilePath:
 
     def _find(self, raw: Any, info: core_schema.ValidationInfo) -> Path:
         if not isinstance(raw, str | Path) or not str(raw):
-            raise mistake(f"got {quote(raw)}; expected the path of {self.what}.")
+            raise mistake(f"got {quote(raw)}; expected the path of {self.label}.")
         path = Path((info.context or {}).get("folder", "."), raw).resolve()
         if path.suffix.lower() not in self.formats:
             raise mistake(f"got {raw}; expected a file that ends in {', '.join(self.formats)}.")

@@ -17,7 +17,7 @@ from gradsim.geometry.surface import Surface
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.camera import from_scene
 from gradsim.render.shading.shading import Shading
-from gradsim.visualization.frames import FrameRenderer, fitting
+from gradsim.visualization.frames import FrameRenderer, default_renderer
 from gradsim.visualization.overlay_video import EDGE, HEIGHT
 from gradsim.visualization.sheets import evenly, strip
 
@@ -67,9 +67,9 @@ class Screen:
         """True if two images do not fit side by side."""
         return self.camera.width > WIDE * self.camera.height
 
-    def video(self, motion: Trajectory) -> np.ndarray:
+    def video(self, trajectory: Trajectory) -> np.ndarray:
         """Trajectory of the first world, and the goal (frames, height, width, 3) uint8."""
-        numbers, images = self._frame_numbers(motion), self.frames(motion)
+        numbers, images = self._frame_numbers(trajectory), self.frames(trajectory)
         axis = 0 if self.is_wide else 1
         gap = np.full_like(images[0], 255).take(range(GAP), axis)
         frames = []
@@ -79,16 +79,19 @@ class Screen:
             frames.append(np.concatenate([self._outlined(image, due), gap, goal], axis))
         return np.stack(frames)
 
-    def frames(self, motion: Trajectory) -> np.ndarray:
+    def frames(self, trajectory: Trajectory) -> np.ndarray:
         """Trajectory of the first world alone (frames, height, width, 3) uint8."""
         return np.stack(
-            [to_bytes(image) for image in self._renderer(motion).draw(_first(motion, self._frame_numbers(motion)))]
+            [
+                to_bytes(image)
+                for image in self._renderer(trajectory).draw(_first(trajectory, self._frame_numbers(trajectory)))
+            ]
         )
 
-    def instants(self, motion: Trajectory) -> np.ndarray:
+    def instants(self, trajectory: Trajectory) -> np.ndarray:
         """Several instants of the first world in one image (height, width, 3) uint8, the last one clearest."""
-        chosen = evenly(len(motion.times), min(INSTANTS, len(motion.times)))
-        surface, renderer, bodies = _first(motion, chosen), self._renderer(motion), list(self.scene.bodies)
+        chosen = evenly(len(trajectory.times), min(INSTANTS, len(trajectory.times)))
+        surface, renderer, bodies = _first(trajectory, chosen), self._renderer(trajectory), list(self.scene.bodies)
         images = [image.numpy() for image in renderer.draw(surface)]
         shares = [share.numpy() for share in renderer.share(surface, bodies)]
         whole = strip(images, shares, renderer.without(surface, bodies).numpy())
@@ -98,14 +101,14 @@ class Screen:
         """Image of the goal in the size of the video (height, width, 3) uint8."""
         return to_bytes(goal.image).repeat(self.times, 0).repeat(self.times, 1)
 
-    def _frame_numbers(self, motion: Trajectory) -> list[int]:
-        count = len(motion.times)
+    def _frame_numbers(self, trajectory: Trajectory) -> list[int]:
+        count = len(trajectory.times)
         return list(range((count - 1) % self.every, count, self.every))
 
-    def _renderer(self, motion: Trajectory) -> FrameRenderer:
-        looks = [part.appearance for part in motion.scene_surface.parts]
+    def _renderer(self, trajectory: Trajectory) -> FrameRenderer:
+        looks = [part.appearance for part in trajectory.scene_surface.parts]
         return FrameRenderer(
-            fitting(self.scene, looks), self.camera, Shading.of(self.scene, None), self.scene.background
+            default_renderer(self.scene, looks), self.camera, Shading.of(self.scene, None), self.scene.background
         )
 
     def _due(self, frame: int) -> int:
@@ -138,6 +141,6 @@ def write_video(path: Path, frames: np.ndarray, fps: float) -> bool:
     return False
 
 
-def _first(motion: Trajectory, frames: list[int]) -> Surface:
-    surface = motion.scene_surface
+def _first(trajectory: Trajectory, frames: list[int]) -> Surface:
+    surface = trajectory.scene_surface
     return Surface(surface.vertices[:1, frames].detach(), surface.parts)

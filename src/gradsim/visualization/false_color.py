@@ -26,13 +26,13 @@ def ids(part: np.ndarray) -> np.ndarray:
     return _rgb(hue, np.full(part.shape, 0.65), np.where(part >= 0, 0.95, 0.0))
 
 
-def flow(motion: np.ndarray) -> np.ndarray:
+def flow(displacement: np.ndarray) -> np.ndarray:
     """Optical flow (frames, 2, height, width) [px] on the color wheel.
 
     Hue is the direction (right red, down yellow-green, left cyan, up violet), saturation the speed, scaled over all
     frames; white is 0.
     """
-    right, down = np.nan_to_num(motion[:, 0]), np.nan_to_num(motion[:, 1])
+    right, down = np.nan_to_num(displacement[:, 0]), np.nan_to_num(displacement[:, 1])
     speed = np.hypot(right, down)
     hue = (np.arctan2(down, right) / (2 * np.pi)) % 1.0
     return _rgb(hue, speed / max(speed.max(initial=0.0), np.finfo(float).tiny), np.ones_like(speed))

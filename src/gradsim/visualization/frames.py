@@ -104,7 +104,7 @@ class FrameRenderer:
         return Mitsuba(self.camera, self.shading, tuple(self.background), self.spp)
 
 
-def fitting(scene, looks: Sequence[Appearance]) -> str:
+def default_renderer(scene, looks: Sequence[Appearance]) -> str:
     """Simplest renderer for a scene: "coverage", or "aa" for textures, shading or visible grounds."""
     painted = any(look.pattern is not None or look.vertex_colors is not None for look in looks)
     grounds = any(

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from gradsim.app.figures import figure
 from gradsim.dataset import test_numbers
 from gradsim.errors import InputError
 from gradsim.runtime.progress import Progress
@@ -20,7 +21,7 @@ from gradsim_reproduction.baselines.convnet_net import ConvNet
 from gradsim_reproduction.baselines.convnet_training import Clips, Schedule, predict, train
 from gradsim_reproduction.baselines.rows import TRAINING, cached_rows, row
 from gradsim_reproduction.plotting import BLUE, GREY, ORANGE, new_figure, write_figures
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
 
 TEST = 200  # samples for testing among the first 1000 (paper, G)

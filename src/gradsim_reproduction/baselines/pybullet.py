@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from gradsim.app.figures import figure
 from gradsim.dataset import Sample, sample, test_numbers
 from gradsim.errors import InputError
 from gradsim.identification.unknowns import Space
@@ -21,7 +22,7 @@ from gradsim_reproduction.baselines.bullet import bullet, reward_of, squared_err
 from gradsim_reproduction.baselines.reinforce import Plan, reinforce
 from gradsim_reproduction.baselines.rows import cached_rows, row
 from gradsim_reproduction.plotting import BLUE, INK, ORANGE, new_figure, write_figures
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
 
 START = 6000  # added to the seed: starts come from another stream than truths

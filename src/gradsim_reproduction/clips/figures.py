@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim_reproduction.clips.scenes import DRAG, FORCE, KINDS, RATE, SIZE, from_camera
-from gradsim_reproduction.runner import figure
 
 FAR = 5.0  # standard deviations of a silent failure
 JUDGED = 100  # fewest intervals for a meaningful coverage: of 20, one more or less is 5 %

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim.identification.api import identify
 from gradsim.identification.unknowns import Space
@@ -25,21 +26,25 @@ from gradsim_reproduction.clips.scenes import (
     stream,
 )
 from gradsim_reproduction.clips.watching import fit_record, observe
-from gradsim_reproduction.runner import figure
 
 NUMBER = 1000  # of recordings that are none of the table's
 BALL, BALL_BY_DEFAULT, INCLINE = "ball_clip", "ball_clip, default ground", "incline_clip"
-ASKED_FOR = {BALL: "gravity.z", INCLINE: "ground.friction"}
+JUDGED = {BALL: "gravity.z", INCLINE: "ground.friction"}
 SECONDS = {BALL: 60.0, INCLINE: 15.0}  # of wall time
-ERROR = 0.02  # relative, of the number asked for
+ERROR = 0.02  # relative, of the number judged
 
 
 def ball_clip(seed: int) -> Recording:
-    """A ball that bounces some three times in two seconds; five unknowns."""
+    """A ball that bounces some three times in two seconds; five unknowns.
+
+    Its contact lasts 0.3 ms. The 1.6 ms of the table's `rebound` delay it by 6 mm at every impact, and the video's contact takes no
+    time: with a known height that is in the damping, here the height would be 2.7 mm off, 7.5 standard deviations.
+    """
     content, _ = KINDS["rebound"].draw(LARGEST, stream("rebound", NUMBER, seed, SCENE))
     content["timing"]["frames"] = 60
     content["bodies"]["ball"]["velocity"] = [1.0, 0.0, 0.5]
-    unknowns = ("ball.velocity.x:0.7:1.3", "ball.velocity.z:0:1", "gravity.z:-12:-8", "ground.damping:100:300")
+    content["ground"]["stiffness"] = 1e8
+    unknowns = ("ball.velocity.x:0.7:1.3", "ball.velocity.z:0:1", "gravity.z:-12:-8", "ground.damping:500:1500")
     unknowns += ("ground.height:-0.1:0.1",)
     scene = Scene.parse({"name": BALL, "gravity": GRAVITY, **content})
     space, hidden = Space(scene, unknowns), stream("rebound", NUMBER, seed, TRUTH)
@@ -75,7 +80,7 @@ def headline_figures(records: Sequence[Mapping]) -> dict[str, dict]:
             named = any(cause["name"].startswith("ground.") for cause in r["causes"])
             figures["ball_clip_default_ground_named"] = yes(named)
             continue
-        number = r["unknowns"][ASKED_FOR[name]]
+        number = r["unknowns"][JUDGED[name]]
         figures[f"{name}_ok"] = yes(r["status"] == Status.OK)
         figures[f"{name}_inside"] = yes(number["inside"])
         figures[f"{name}_error"] = figure(abs(number["value"] / number["truth"] - 1), goal=ERROR)

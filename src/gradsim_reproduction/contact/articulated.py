@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradsim.app.figures import figure
 from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, parameter_values, solve
 from gradsim.identification.observation.base import Observation
@@ -30,7 +31,7 @@ from gradsim.runtime.progress import Progress, progress_callback
 from gradsim.scene import Scene
 from gradsim_reproduction.contact import articulated_plots, chain
 from gradsim_reproduction.rigid.joint import outcome
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.soft.table3 import draw_truth, errors
 
 ARMS, QUICK = 10, 2

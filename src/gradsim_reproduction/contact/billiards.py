@@ -79,7 +79,7 @@ class Shot:
 
     def end(self, v: Tensor) -> Tensor:
         """Final position of the struck ball (worlds, 2) [m]."""
-        return table().unchecked(self._values(v), 2)["struck"]["x"][:, -1, :2].detach()
+        return table().rollout_unchecked(self._values(v), 2)["struck"]["x"][:, -1, :2].detach()
 
     def slopes(self, v: Tensor) -> tuple[Tensor, Tensor]:
         """The same, and its derivative by the velocity (worlds, 2, 2)."""

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from gradsim import video
+from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
@@ -30,7 +31,7 @@ from gradsim.scene import Scene
 from gradsim.visualization.player import write_player
 from gradsim_reproduction.contact.billiards import RADIUS, Shot
 from gradsim_reproduction.plotting import BLUE, GREEN, ORANGE, new_figure, write_figures
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 
 STIFF = (1e3, 1e4, 1e5)
 SHORT = 400_000  # steps of each of five parts of a bounce
@@ -182,7 +183,7 @@ def _film(out: Path, record: dict) -> None:
     scene, truth = collision_scene(True), record["pushed"]["truth"]
     model = model_for(scene, Space(scene, PUSHED))
     true, fitted = (model.rollout(parameter_values(scene, n)) for n in (truth, record["pushed"]["values"]))
-    frames = to_bytes(synthetic.film(scene, true))
+    frames = to_bytes(synthetic.render_video(scene, true))
     write_slow_video(out / "collision.webm", frames, scene.timing.fps)
     write_player(out / "player.html", scene, fitted.scene_surface, frames, true.scene_surface)
     scene.save(out / "scene.yaml")

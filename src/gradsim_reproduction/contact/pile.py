@@ -21,6 +21,7 @@ from matplotlib.ticker import NullFormatter
 from torch import linalg
 
 from gradsim import video
+from gradsim.app.figures import figure
 from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
 from gradsim.physics.model import Model
@@ -28,7 +29,7 @@ from gradsim.render.renderer import Renderer
 from gradsim.render.shading.shading import Shading
 from gradsim_reproduction.contact import pile_checks, pile_scenes
 from gradsim_reproduction.plotting import BLUE, ORANGE, new_figure, write_figures
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 
 SCENES, QUICK, TOGETHER = 100, 8, 20
 WIDTHS = (2e-10, 1e-9)  # of directions of about a centimetre: rounding is 1e-14 of those
@@ -68,7 +69,7 @@ def finer_rises(seed: int) -> list[float]:
     model = Model(pile_scenes.scene(substeps=FINER))
     values = model.values(pile_scenes.random_pile(model, list(range(8)), seed))
     with torch.no_grad():
-        energy = pile_checks.energy(model, model.unchecked(values, pile_scenes.STEPS + 1), values)
+        energy = pile_checks.energy(model, model.rollout_unchecked(values, pile_scenes.STEPS + 1), values)
     return [pile_checks.rise(e) for e in energy]
 
 
@@ -79,7 +80,7 @@ def momentum_drift(seed: int) -> float:
     middle = torch.stack([values[f"{name}.position"] for name in pile_scenes.SHAPES]).mean(0)
     for name in pile_scenes.SHAPES:
         values[f"{name}.velocity"] = values[f"{name}.velocity"] - 3 * (values[f"{name}.position"] - middle)
-    states = model.unchecked(model.values(values), pile_scenes.STEPS + 1).states
+    states = model.rollout_unchecked(model.values(values), pile_scenes.STEPS + 1).states
     linear = {name: values[f"{name}.mass"][:, None, None] * state["v"] for name, state in states.items()}
     angular = {name: state["l"] + linalg.cross(state["x"], linear[name]) for name, state in states.items()}
     worst = 0.0
@@ -124,7 +125,7 @@ EVERY = 16  # steps between two frames of the video
 def draw(out: Path, model: Model, records: Sequence[dict], seed: int) -> list[dict]:
     """Write video and plots; returns the entries of the plots for `result.json`."""
     values = pile_scenes.random_pile(model, list(range(1 + SHOWN)), seed)
-    trajectory = model.unchecked(model.values(values), pile_scenes.STEPS + 1)
+    trajectory = model.rollout_unchecked(model.values(values), pile_scenes.STEPS + 1)
     surface, render = trajectory.surface, Renderer.of(model.scene, shading=Shading.paper("shading"))
 
     def frames(world: int, rows: Sequence[int]) -> np.ndarray:

@@ -61,7 +61,7 @@ def check_gradients(
     left, base = list(range(len(end))), {}
     for width in sorted(widths):
         shifted = [model.values({name: x + s * width * along[name] for name, x in parameters.items()}) for s in (-1, 1)]
-        sides = [model.unchecked(point, frames) for point in shifted]
+        sides = [model.rollout_unchecked(point, frames) for point in shifted]
         for point, side in zip(shifted, sides, strict=True):
             mark = pair_touches(_pairs(model), side, point).mark
             left = [k for k in left if torch.equal(mark[k], touching.mark[k])]

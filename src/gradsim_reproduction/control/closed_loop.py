@@ -22,6 +22,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from gradsim.app.figures import figure
 from gradsim.control.goals.base import Truth
 from gradsim.control.goals.image import ImageGoal
 from gradsim.control.goals.state import ApproachGoal
@@ -43,7 +44,6 @@ from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
 from gradsim_reproduction.control.closed_loop_plots import draw, film
-from gradsim_reproduction.runner import figure
 
 LENGTH = 2.25  # of the walker [m]
 WAY = 1.5 * LENGTH  # from the start to the goal [m]
@@ -201,7 +201,7 @@ def train_policies(
         done,
         "open, trained",
         robust,
-        lambda: train(plant, robust, walk.goal, TrainingConfig(**further), progress, given=disturbed),
+        lambda: train(plant, robust, walk.goal, TrainingConfig(**further), progress, overrides=disturbed),
         progress,
     )
     back = mirror_weights(open_loop.weight.detach(), middles(plant))

@@ -15,7 +15,7 @@ from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
 from gradsim.render.camera import from_scene
 from gradsim.render.shading.shading import Shading
-from gradsim.visualization.frames import FrameRenderer, fitting
+from gradsim.visualization.frames import FrameRenderer, default_renderer
 from gradsim.visualization.overlay_video import EDGE
 from gradsim_reproduction.plotting import new_figure, write_figures
 
@@ -116,7 +116,7 @@ def _kicks(by_kick: dict) -> Figure:
 
 def _renderer(scene, camera, trajectory) -> FrameRenderer:
     looks = [part.appearance for part in trajectory.scene_surface.parts]
-    return FrameRenderer(fitting(scene, looks), camera, Shading.of(scene, None), scene.background)
+    return FrameRenderer(default_renderer(scene, looks), camera, Shading.of(scene, None), scene.background)
 
 
 def _first_world(trajectory) -> Surface:

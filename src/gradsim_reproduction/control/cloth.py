@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from gradsim.app.figures import figure
 from gradsim.control.baselines import tuned_rate
 from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
@@ -29,7 +30,6 @@ from gradsim_reproduction.control.methods import (
     mean_at,
     task_digest,
 )
-from gradsim_reproduction.runner import figure
 
 GOALS, ITERATIONS, ROLLOUTS = 5, 40, 640
 QUICK = (2, 15)  # goals and iterations

@@ -7,6 +7,7 @@ the axis share their activation; "not shared" is the same search with a number f
 
 from pathlib import Path
 
+from gradsim.app.figures import figure
 from gradsim.control.baselines import tuned_rate
 from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
@@ -26,7 +27,6 @@ from gradsim_reproduction.control.methods import (
     mean_at,
     task_digest,
 )
-from gradsim_reproduction.runner import figure
 
 GOALS, ITERATIONS, ROLLOUTS = 6, 40, 320
 FEW = 2  # goals of searches without gradients

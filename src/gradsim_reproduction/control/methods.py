@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from gradsim.app.figures import figure
 from gradsim.control.baselines import BASELINES, Budget, diffphysics
 from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
@@ -21,7 +22,6 @@ from gradsim.control.training.train import train
 from gradsim.runtime.atomic import atomic_path
 from gradsim.runtime.checkpoint import Ledger, digest
 from gradsim.runtime.progress import Progress
-from gradsim_reproduction.runner import figure
 
 PICTURE, PLACE = "picture", "place in 3-D"  # the search is given the position
 WITHOUT = ("cma", "reinforce", "ppo")  # without gradients

@@ -35,11 +35,12 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from gradsim.app.figures import figure
 from gradsim.physics.smoke.solver import Smoke
 from gradsim.runtime.atomic import atomic_write
 from gradsim.video import write_preview
 from gradsim_reproduction.plotting import BLUE, GREEN, ORANGE, Draw, new_figure, write_figures
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 
 SMOOTH, POWER = 2.0, 1.5  # k₀ and p
 MEMORY = 20  # steps that curvature is learnt from

@@ -12,6 +12,7 @@ from statistics import median
 
 import torch
 
+from gradsim.app.figures import figure
 from gradsim.control.plant import centre
 from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
@@ -20,7 +21,6 @@ from gradsim.control.training.train import train
 from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.control.methods import PICTURE, save_policies, task_digest
-from gradsim_reproduction.runner import figure
 
 GOALS, POLICIES, ITERATIONS = 10, 3, 15
 QUICK = (2, 1)  # goals and policies

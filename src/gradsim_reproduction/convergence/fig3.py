@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from gradsim import video as videos
+from gradsim.app.figures import figure
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares, model_for, parameter_values
 from gradsim.identification.problem import Problem
@@ -26,7 +27,7 @@ from gradsim.visualization.control_video import GAP, Screen, Sought
 from gradsim.visualization.sheets import sheet
 from gradsim_reproduction.convergence.scenes import TASKS, DescentTask
 from gradsim_reproduction.plotting import SAFE, new_figure, save_image, write_figures
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
 
 SCENES, STARTS = 4, 3  # of each task; starts of descent
@@ -175,7 +176,7 @@ def draw_task(out: Path, name: str, scene, unknown: str, record: dict) -> tuple[
     true = motions["truth"]
     with torch.no_grad():
         inside = Silhouettes.of(scene).union(true.surface, true.values)[0, last].numpy()
-    picture = synthetic.film(scene, true)[last].numpy()
+    picture = synthetic.render_video(scene, true)[last].numpy()
     screen = Screen(scene, "camera", [Sought(last, picture, inside)])
     strips = [screen.frames(motion) for motion in motions.values()]
     gap = np.full_like(strips[0][:, :, :GAP], 255)

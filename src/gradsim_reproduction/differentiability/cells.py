@@ -442,7 +442,7 @@ def from_tests(subject_slopes: Mapping[str, Mapping[str, Mapping]]) -> dict[str,
     """All cells, from what their tests measured.
 
     Args:
-        measured: Numbers of slopes by test, "ROW-COLUMN", and parameter. A cell whose test measured nothing is red.
+        subject_slopes: Numbers of slopes by test, "ROW-COLUMN", and parameter. A cell whose test measured nothing is red.
     """
     cells: dict[str, dict[str, Cell]] = {}
     for row in ROWS:

@@ -41,7 +41,7 @@ class Subject(Protocol):
         """Outputs (worlds, ...) with some values (worlds or 1, ...) in place of its own; differentiable."""
         ...
 
-    def tangent(self, along: Values) -> list[Tensor] | None:
+    def tangent(self, direction: Values) -> list[Tensor] | None:
         """Derivatives of the outputs along one direction per world (worlds, ...); None if it has no such."""
         ...
 

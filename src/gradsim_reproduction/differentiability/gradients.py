@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradsim.app.figures import figure
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 from gradsim_reproduction.differentiability.gradients_plots import draw
 from gradsim_reproduction.rigid import contact_scenes as contact
 from gradsim_reproduction.rigid.contact_scenes import Scenes
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 
 SCENES = 100  # of each law
 FINER = (1, 2, 4, 8, 16)  # steps per resolved step
@@ -85,7 +86,7 @@ def tangent_against_secants(scenes: Scenes, along: Values, finer: int) -> Tensor
         tangent = torch.cat([dx / size, 2 * rotation.multiply(dq, rotation.conjugate(q))[:, :3]], 1)
         ends = torch.tensor([*WIDTHS, *(-w for w in WIDTHS)], dtype=torch.float64)
         lanes = {name: _shifted(values[name], along[name], ends) for name in along}
-        both = model.unchecked(model.values(lanes), LANDED)["body"]
+        both = model.rollout_unchecked(model.values(lanes), LANDED)["body"]
         ahead, behind = ({s: both[s][:, -1].unflatten(0, (2, -1))[k] for s in "xq"} for k in (0, 1))
         turn = rotation.logarithm(rotation.multiply(ahead["q"], rotation.conjugate(behind["q"])))
         apart = torch.cat([(ahead["x"] - behind["x"]) / size.repeat(len(WIDTHS), 1), turn], 1)

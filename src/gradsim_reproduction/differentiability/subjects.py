@@ -44,12 +44,12 @@ class TrajectorySubject:
         states = [y[:worlds] for state in trajectory.states.values() for y in state.values()]
         return [*states, trajectory.surface.vertices[:worlds]]
 
-    def tangent(self, along: Values) -> list[Tensor]:
-        worlds = max(len(v) for v in along.values())
+    def tangent(self, direction: Values) -> list[Tensor]:
+        worlds = max(len(v) for v in direction.values())
         values = {name: v.expand(worlds, *v.shape[1:]).clone() for name, v in self.values().items()}
-        trajectory, moving = self.model.tangent(values, along, self.model.scene.timing.frames)
+        trajectory, moving = self.model.tangent(values, direction, self.model.scene.timing.frames)
         states = [y for state in moving.states.values() for y in state.values()]
-        return [*states, trajectory.surface_tangent(moving, dict(along))[1]]
+        return [*states, trajectory.surface_tangent(moving, dict(direction))[1]]
 
 
 class SmokeSubject:
@@ -75,7 +75,7 @@ class SmokeSubject:
         plume = self.smoke.rollout(**{**self.values(), **given}, frames=self.FRAMES)
         return [plume.velocity, plume.density]
 
-    def tangent(self, along: Values) -> None:
+    def tangent(self, direction: Values) -> None:
         """Smoke has an adjoint alone."""
 
 
@@ -113,7 +113,7 @@ class PolicySubject:
         episode = self.plant.rollout(policy, parameters, worlds=worlds)
         return [*(y for one in episode.trajectory.states.values() for y in one.values()), episode.actions]
 
-    def tangent(self, along: Values) -> None:
+    def tangent(self, direction: Values) -> None:
         """Policies have an adjoint alone."""
 
 
@@ -175,7 +175,7 @@ class RenderedSubject:
         dresses = ({**looks, "texture": None}, *([looks] if self.wrapped else []))
         return [self.renderer(self._dressed(dress, worlds), merged) for dress in dresses]
 
-    def tangent(self, along: Values) -> None:
+    def tangent(self, direction: Values) -> None:
         """Renderers have adjoints alone."""
 
     def _dressed(self, looks: Mapping[str, Tensor | None], worlds: int) -> Surface:

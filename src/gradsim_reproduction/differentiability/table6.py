@@ -12,13 +12,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from gradsim.app.figures import figure
 from gradsim.runtime.atomic import atomic_path
 from gradsim_reproduction.differentiability import cells as table
 from gradsim_reproduction.differentiability.cells import COLUMNS, PAPER_COLUMNS, ROWS, Cell
 from gradsim_reproduction.differentiability.check import GREEN
 from gradsim_reproduction.differentiability.page import markdown
 from gradsim_reproduction.plotting import DATA, INK, new_figure, write_figures
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
 
 

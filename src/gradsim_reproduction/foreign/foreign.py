@@ -23,6 +23,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 
+from gradsim.app.figures import figure
 from gradsim.errors import InputError, Status
 from gradsim.identification import synthetic
 from gradsim.identification.api import identify, model_for, parameter_values
@@ -39,7 +40,7 @@ from gradsim.scene import Scene
 from gradsim_reproduction.foreign import engines, plots, videos
 from gradsim_reproduction.foreign.scenes import KINDS, NOISE, STARTS, Recording, recording, stream
 from gradsim_reproduction.rigid.joint import bounds
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
 
 FAR, OFF = 5.0, 0.01  # standard deviations (8bit) and relative error (float) of a silent failure

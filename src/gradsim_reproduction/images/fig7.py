@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 from torch import Tensor
 
+from gradsim.app.figures import figure
 from gradsim.geometry import image_io
 from gradsim.identification.solvers.gradient_descent import OPTIMISERS
 from gradsim.losses import mse
@@ -30,7 +31,7 @@ from gradsim.render.shading.shading import Shading
 from gradsim.scene import Scene
 from gradsim_reproduction.plotting import BLUE, GREEN, ORANGE, new_figure, write_figures
 from gradsim_reproduction.rigid.joint_scenes import case
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
 
 VARIANTS = ("colour", "shading", "texture")

@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 from torch import Tensor
 
+from gradsim.app.figures import figure
 from gradsim.geometry import mesh
 from gradsim.geometry.mesh import Mesh
 from gradsim.geometry.surface import Surface
@@ -34,7 +35,7 @@ from gradsim_reproduction.images import falls
 from gradsim_reproduction.images.falls import CAMERA, FRAMES, NAMES, PER_METRE, SIZE, FallProblem, Tangent, UniformSpace
 from gradsim_reproduction.images.supersampled import masks
 from gradsim_reproduction.plotting import WIDTH, new_figure, write_figures
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 
 ARRIVED = 1.0  # [px] a start that ends nearer than this has found the body, as exactly as its alpha lets it
 OFFSETS = (1.0, 3.0, 5.0, 8.0, 10.0, 12.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0)  # [px]

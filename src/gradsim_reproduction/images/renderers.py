@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from gradsim.app.figures import figure
 from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
 from gradsim.physics import Model
@@ -15,7 +16,7 @@ from gradsim.render.softras.rasterizer import SoftRas
 from gradsim.scene import Scene
 from gradsim.visualization.sheets import sheet
 from gradsim_reproduction.plotting import save_image
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 
 LAWS = ("colour", "lambert", "phong", "blinn-phong", "texture")
 CHECKS, SQUARE = 8, 8  # squares of the pattern each way, and texels of a square

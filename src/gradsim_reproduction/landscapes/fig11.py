@@ -15,12 +15,13 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from gradsim.app.figures import figure
 from gradsim_reproduction.landscapes import lame
 from gradsim_reproduction.landscapes.curves import minima, rounded
 from gradsim_reproduction.landscapes.rigid import black_box
 from gradsim_reproduction.landscapes.scenes import LAME, RIGID, TRUE_LAME, TRUE_MASS, cube
 from gradsim_reproduction.plotting import FAINT, INK, SAFE, new_figure, write_figures
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import short, write_table
 
 KINDS = RIGID[:3]

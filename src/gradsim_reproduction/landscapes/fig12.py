@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from gradsim.app.figures import figure
 from gradsim.identification.observation.from_video import NOMINAL
 from gradsim_reproduction.landscapes.curves import curve_record
 from gradsim_reproduction.landscapes.descents import problem, run_descents
@@ -26,7 +27,7 @@ from gradsim_reproduction.landscapes.rigid import TRUTH, UNKNOWNS
 from gradsim_reproduction.landscapes.scenes import GRID_STEP, MASS, RIGID, TRUE_MASS, cube, over
 from gradsim_reproduction.landscapes.videos import NAME, VIEWS, errors, mass_rollouts, masses
 from gradsim_reproduction.plotting import FAINT, SAFE, new_figure, write_figures
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import short, write_table
 
 KINDS = RIGID[:3]

@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from gradsim.app.figures import figure
 from gradsim_reproduction.landscapes import lame, rigid
 from gradsim_reproduction.landscapes.curves import DIGITS
 from gradsim_reproduction.landscapes.lame import NAMES
 from gradsim_reproduction.landscapes.scenes import GRID_STEP, RIGID, TRUE_MASS
 from gradsim_reproduction.plotting import FAINT, INK, SAFE, WIDTH, new_figure, write_figures
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import short, write_table
 
 VIEWS = ("coverage", "softras", "softras_colour", "cdf")

@@ -42,7 +42,7 @@ def cut(name: str, step: float) -> dict:
     model = over(scene, grid)
     with torch.no_grad():
         trajectories, true = (
-            model.unchecked(model.values(parameters), scene.timing.frames) for parameters in (grid, {})
+            model.rollout_unchecked(model.values(parameters), scene.timing.frames) for parameters in (grid, {})
         )
     by_view = {}
     for view, compared in SIGHTS.items():
@@ -60,7 +60,7 @@ def plane(step: float) -> dict:
     model = over(scene, moduli)
     with torch.no_grad():
         trajectories, true = (
-            model.unchecked(model.values(parameters), scene.timing.frames) for parameters in (moduli, {})
+            model.rollout_unchecked(model.values(parameters), scene.timing.frames) for parameters in (moduli, {})
         )
     losses = {s: errors(_view(s, scene), trajectories, true, SIGHTS[s]).mean(1) for s in MAPPED}
     grids = {s: np.where(np.isfinite(loss), loss, np.inf).reshape(len(values), -1) for s, loss in losses.items()}

@@ -53,7 +53,7 @@ def mass_rollouts(model: Model, mass: np.ndarray) -> tuple[Trajectory, Trajector
     """Rollouts of these masses (n,) [kg], and of the true one."""
     batches = [torch.tensor(m, dtype=torch.float64) for m in (mass, [TRUE_MASS])]
     with torch.no_grad():
-        trajectories = [model.unchecked(model.values({NAME: m}), model.scene.timing.frames) for m in batches]
+        trajectories = [model.rollout_unchecked(model.values({NAME: m}), model.scene.timing.frames) for m in batches]
     return trajectories[0], trajectories[1]
 
 

@@ -76,10 +76,10 @@ def noisy_fit(task: VideoTask, number: int, seed: int, starts: int) -> dict:
     outcome = search(first, MultistartConfig(starts=starts, grow=4), np.random.default_rng([seed, number]))
     order = outcome.cost.argsort()[: FEW - 1]
     near = order[torch.isfinite(outcome.cost[order])]
-    people = Population.at(torch.cat([outcome.best[None], outcome.final[near]]))
+    iterates = Population.at(torch.cat([outcome.best[None], outcome.final[near]]))
     for count in [*range(BEGIN + GROW, frames, GROW), frames]:
-        people, _ = descend(problem, people, count, "pixels", 6 if count < frames else 30)
-    best = people.u[int(people.cost.argmin())]
+        iterates, _ = descend(problem, iterates, count, "pixels", 6 if count < frames else 30)
+    best = iterates.u[int(iterates.cost.argmin())]
     _, fisher, _ = problem.linearize(truth[None], frames)  # the bound at the truth, as the acceptance defines it
     bound = torch.linalg.inv(fisher[0]).diagonal().sqrt()
     numbers, exact = space.numbers(best).tolist(), space.numbers(truth).tolist()

@@ -14,13 +14,14 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from gradsim.app.figures import figure
 from gradsim.identification import synthetic
 from gradsim.identification.api import model_for
 from gradsim.scene import restitution
 from gradsim_reproduction.pendulums.fits import CLOSE, float_fit, mass_scale, noisy_fit
 from gradsim_reproduction.pendulums.tasks import VideoTask, rollout_of, tasks
 from gradsim_reproduction.plotting import BLUE, ERROR_FLOOR, GREY, ORANGE, new_figure, write_figures
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 
 FILMS = {"double": 12, "simple": 8, "chain": 4, "rope": 4, "ball": 6, "net": 1}
 NOISY = {"double": 3, "simple": 3}
@@ -112,7 +113,9 @@ def _videos(tasks: Sequence[VideoTask], records: Sequence[dict]) -> Figure:
         model = model_for(task.scene, space)
         trajectory = rollout_of(model, space, space.inner(torch.tensor(truth, dtype=torch.float64)), frames)
         indices = np.linspace(0, frames - 1, SHOWN).round().astype(int).tolist()
-        for ax, picture, k in zip(row, synthetic.film(task.scene, trajectory.at(indices)), indices, strict=True):
+        for ax, picture, k in zip(
+            row, synthetic.render_video(task.scene, trajectory.at(indices)), indices, strict=True
+        ):
             ax.imshow(picture.clamp(0, 1).numpy(), interpolation="nearest")
             ax.set_xticks([])
             ax.set_yticks([])

@@ -129,7 +129,7 @@ def observe_video(scene: Scene, trajectory: Trajectory, noise: int | None = None
             return LabelledMasks(exact[:, index], [NOMINAL] * len(names), names, silhouettes, noisy=False)
         if not many:
             return synthetic.noisy_masks(scene, trajectory, next(iter(scene.bodies)), noise)
-        film = synthetic.noisy_8bit(synthetic.film(scene, trajectory), NOMINAL, noise)
+        film = synthetic.noisy_8bit(synthetic.render_video(scene, trajectory), NOMINAL, noise)
     alpha, factors, _ = color_shares(film, list(kinds), scene.background)
     sigma = float(np.hypot(NOMINAL, QUANTIZED))
     return LabelledMasks(torch.tensor(alpha), (sigma * factors).tolist(), names, silhouettes)
@@ -138,4 +138,4 @@ def observe_video(scene: Scene, trajectory: Trajectory, noise: int | None = None
 def rollout_of(model: Model, space: Space, u: torch.Tensor, frames: int) -> Trajectory:
     """The motion of unknowns u (unknowns,)."""
     with torch.no_grad():
-        return model.unchecked(model.values(space.values(u[None])), frames)
+        return model.rollout_unchecked(model.values(space.values(u[None])), frames)

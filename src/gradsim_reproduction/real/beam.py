@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim_reproduction.real import beam_recordings as recorded
 from gradsim_reproduction.real.beam_checks import (
@@ -26,7 +27,7 @@ from gradsim_reproduction.real.beam_checks import (
 from gradsim_reproduction.real.beam_fit import RANGES, WINDOWS, BeamEstimate, Tracks, draw_starts, start_on_finer_mesh
 from gradsim_reproduction.real.beam_model import DENSITY, LENGTH, WIDTH, Beam
 from gradsim_reproduction.real.beam_recordings import Recording, Swing
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 
 POISSON = 0.45  # assumed
 SAME = 0.02  # relative difference of E within which two starts agree

@@ -69,7 +69,7 @@ def error_bar(
         young: The answer [Pa].
         finest: The finest mesh of all.
         recording: Fitted recording.
-        found, simulated: The oscillation in it, and that of the answer.
+        oscillation, simulated: The oscillation in it, and that of the answer.
     """
     sag = root_scalar(
         lambda log: beam.sag(young * np.exp(log), 0.0) - recording.sag, bracket=(-0.5, 0.5), xtol=1e-4

@@ -55,7 +55,7 @@ class Beam:
 
     @property
     def law(self) -> ModuleType:
-        """`physics.quadratic` or `physics.solid`."""
+        """`forces.neo_hookean_quadratic` or `forces.neo_hookean`."""
         return neo_hookean if self.linear else neo_hookean_quadratic
 
     @cached_property

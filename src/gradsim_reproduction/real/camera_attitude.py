@@ -68,22 +68,22 @@ class TurnedModel:
         """As of `Model`."""
         return self.model.unused_parameters
 
-    def values(self, given: Values) -> Values:
+    def values(self, overrides: Values) -> Values:
         """All parameters with a leading dimension of worlds, and the attitude."""
-        worlds = len(given[ATTITUDE])
-        values = self.model.values({name: v for name, v in given.items() if name != ATTITUDE})
+        worlds = len(overrides[ATTITUDE])
+        values = self.model.values({name: v for name, v in overrides.items() if name != ATTITUDE})
         values = {name: v.expand(worlds, *v.shape[1:]) for name, v in values.items()}
-        return {**values, ATTITUDE: given[ATTITUDE].to(self.model.dtype)}
+        return {**values, ATTITUDE: overrides[ATTITUDE].to(self.model.dtype)}
 
-    def unchecked(self, values: Values, frames: int) -> "TurnedTrajectory":
+    def rollout_unchecked(self, values: Values, frames: int) -> "TurnedTrajectory":
         """As of `Model`."""
         parameters = {name: v for name, v in values.items() if name != ATTITUDE}
-        return TurnedTrajectory(self.model.unchecked(parameters, frames), values, self.R)
+        return TurnedTrajectory(self.model.rollout_unchecked(parameters, frames), values, self.R)
 
-    def tangent(self, values: Values, along: Values, frames: int) -> tuple["TurnedTrajectory", Trajectory]:
+    def tangent(self, values: Values, direction: Values, frames: int) -> tuple["TurnedTrajectory", Trajectory]:
         """As of `Model`."""
         parameters = {name: v for name, v in values.items() if name != ATTITUDE}
-        trajectory, tangent = self.model.tangent(parameters, _without(along), frames)
+        trajectory, tangent = self.model.tangent(parameters, _without(direction), frames)
         return TurnedTrajectory(trajectory, values, self.R), tangent
 
 
@@ -120,10 +120,10 @@ class TurnedTrajectory:
         surface = self.trajectory.surface
         return Surface(surface.vertices @ turn(self.R, self.values[ATTITUDE])[:, None].mT, surface.parts)
 
-    def surface_tangent(self, tangent: Trajectory, along: Values) -> tuple[Surface, Tensor]:
+    def surface_tangent(self, tangent: Trajectory, direction: Values) -> tuple[Surface, Tensor]:
         """As of `Trajectory`."""
-        surface, moving = self.trajectory.surface_tangent(tangent, _without(along))
-        pair = torch.func.jvp(lambda attitude: turn(self.R, attitude), (self.values[ATTITUDE],), (along[ATTITUDE],))
+        surface, moving = self.trajectory.surface_tangent(tangent, _without(direction))
+        pair = torch.func.jvp(lambda attitude: turn(self.R, attitude), (self.values[ATTITUDE],), (direction[ATTITUDE],))
         turned, turning = (matrix[:, None].mT for matrix in pair)
         return Surface(surface.vertices @ turned, surface.parts), moving @ turned + surface.vertices @ turning
 
@@ -134,5 +134,5 @@ def turn(R: Tensor, attitude: Tensor) -> Tensor:
     return R.T @ torch.linalg.matrix_exp((attitude @ CROSS.to(attitude)).unflatten(-1, (3, 3))) @ R
 
 
-def _without(along: Values) -> Values:
-    return {name: v for name, v in along.items() if name != ATTITUDE}
+def _without(direction: Values) -> Values:
+    return {name: v for name, v in direction.items() if name != ATTITUDE}

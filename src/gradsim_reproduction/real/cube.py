@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradsim.app.figures import figure
 from gradsim.errors import Status
-from gradsim.identification.clip_jackknife import leave_one_out, make_fit
+from gradsim.identification.clip_jackknife import jackknife_estimates, leave_one_out
 from gradsim.identification.fit import Estimate, Fit
 from gradsim.identification.solvers.clip_ensemble import ClipIterates, ClipsProblem, descend, scatter
 from gradsim.identification.unknowns import Space
@@ -23,7 +24,7 @@ from gradsim.runtime.progress import Progress
 from gradsim.scene import Scene
 from gradsim_reproduction.real.cube_predictions import SEEN, Prediction, pictures, predict
 from gradsim_reproduction.real.cube_recordings import FPS, SIDE, Noise, Toss, clips, load, noise
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 
 UNKNOWNS = (
     "cube.mass:0.1:2",
@@ -52,7 +53,7 @@ class SearchBudget:
         starts: Number drawn.
         stages: Stages of the search: stride of the clips, copies scattered about each start, iterations, and how
             many go on.
-        again: Iterations of a fit that starts from the answer.
+        refit: Iterations of a fit that starts from the answer.
     """
 
     fitted: int
@@ -89,7 +90,7 @@ def real_cube(run: Run) -> Outcome:
     recut = refit(problem_of(fitted, sigma, space, OTHER_CLIP), ends.u, effort.refit)
     progress.stage("again with finer steps")
     fine = refit(problem_of(fitted, sigma, space, finer=FINER), ends.u[:1], effort.refit)
-    estimates, verdict, bars = make_fit(problem, ends[[0]], left_out, recut[None])
+    estimates, verdict, bars = jackknife_estimates(problem, ends[[0]], left_out, recut[None])
     progress.stage(f"predicting {len(others)} tosses")
     predictions = predict(model(space, CLIP), space, ends.u[0], others)
 
@@ -169,26 +170,26 @@ def search(
     Returns:
         The last ones, best first; which of the starts they come from; and an entry for each iteration.
     """
-    who, shots = torch.arange(len(initial)), problem.at(initial)
+    who, iterates = torch.arange(len(initial)), problem.at(initial)
     history: list[dict] = []
     for stride, copies, iterations, keep in stages:
         part = problem.part(range(0, len(problem.clips), stride))
-        if shots.local.shape[1] != len(part.clips):
-            shots = part.at(shots.u)
-        shots, who = scatter(part, shots, copies, rng), who.repeat(copies + 1)
+        if iterates.local.shape[1] != len(part.clips):
+            iterates = part.at(iterates.u)
+        iterates, who = scatter(part, iterates, copies, rng), who.repeat(copies + 1)
         name = f"{len(who)} starts on {len(part.clips)} clips"
         progress.stage(f"{name} of {part.frames} frames")
 
-        shots = descend(part, shots, iterations, report=_reporter(part, name, history, progress))
-        best = shots.cost.argsort()[:keep]
-        shots, who = shots[best], who[best]
-    return shots, who, history
+        iterates = descend(part, iterates, iterations, report=_reporter(part, name, history, progress))
+        best = iterates.cost.argsort()[:keep]
+        iterates, who = iterates[best], who[best]
+    return iterates, who, history
 
 
 def refit(problem: ClipsProblem, u: Tensor, iterations: int) -> Tensor:
     """The answer (unknowns,) of another problem, from the answers of this one (starts, unknowns)."""
-    shots = descend(problem, problem.at(u), iterations)
-    return shots.u[shots.cost.argmin()]
+    iterates = descend(problem, problem.at(u), iterations)
+    return iterates.u[iterates.cost.argmin()]
 
 
 def _reporter(

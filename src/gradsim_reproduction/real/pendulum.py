@@ -8,11 +8,12 @@ benchmark, 2026). `pendulum_problem.py` and `pendulum_measurement.py` have the m
 """
 
 from gradsim import video as videos
+from gradsim.app.figures import figure
 from gradsim.errors import InputError, Status
 from gradsim.identification.fit import Fit
 from gradsim_reproduction.real.pendulum_measurement import LENGTH, Measurement, measure
 from gradsim_reproduction.real.pendulum_problem import PendulumVideo
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 
 COLOUR = (0.42, 0.51, 0.07)  # of the ball where it is well lit
 TRUTH = 0.500  # [m] from pivot to ball; only scores the answer

@@ -23,7 +23,8 @@ from gradsim.errors import Status
 from gradsim.identification.fit import Estimate, Fit, search_record
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import Outcome
-from gradsim.identification.uncertainty.fisher import KNOWN, Z95, Uncertainty, analyze
+from gradsim.identification.uncertainty.fisher import KNOWN, Uncertainty, analyze
+from gradsim.identification.uncertainty.intervals import Z95
 from gradsim.render.camera import from_scene, project
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.runtime.progress import NullProgress, Progress
@@ -124,7 +125,7 @@ class Measurement:
         sharp = Silhouettes(replace(camera, K=lens, width=SHRINK * camera.width, height=SHRINK * camera.height))
         place = {"camera.translation": values["camera.translation"]}
         with torch.no_grad():
-            return sharp.masks(model.unchecked(values, self.problem.frames).surface, place)[0, :, 0].numpy()
+            return sharp.masks(model.rollout_unchecked(values, self.problem.frames).surface, place)[0, :, 0].numpy()
 
     @property
     def pivot(self) -> tuple[float, float]:

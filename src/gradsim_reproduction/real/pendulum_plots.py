@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from gradsim.identification.uncertainty.intervals import Z95
 from gradsim.video import circle_outline
 from gradsim.visualization.overlay_video import EDGE, write_videos
 from gradsim_reproduction.plotting import DATA, FAINT, FIT, INK, WIDTH, new_figure, write_figures
@@ -155,7 +156,7 @@ def _gravity(measurement: Measurement) -> Figure:
     line = np.array([0, 1.15 * g.max()])
     ax.plot(line, line * s[0] / g[0], color=FAINT, zorder=1)
     ax.plot(g, s, "o", color=DATA, label="equally good fits with g unknown", zorder=3)
-    ax.errorbar(g[0], length.value, 1.96 * length.std, fmt="D", color=FIT, capsize=4, label="g known", zorder=4)
+    ax.errorbar(g[0], length.value, Z95 * length.std, fmt="D", color=FIT, capsize=4, label="g known", zorder=4)
     for x, y, fit in zip(g, s, measurement.same, strict=True):
         ax.annotate(f"Σ r² = {fit['cost']:.1f}", (x, y), (8, -12), textcoords="offset points", fontsize=8)
     ax.set(xlabel="g [m/s²]", ylabel="string length [m]", xlim=line, ylim=(0, None))

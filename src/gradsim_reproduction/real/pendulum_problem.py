@@ -214,8 +214,8 @@ def inner(problem: Problem, answer: NamedValues) -> Tensor:
 def refine(problem: Problem, near: NamedValues) -> tuple[NamedValues, float]:
     """The minimum next to an answer, and its cost."""
     start = Population.at(inner(problem, near)[None])
-    people, _ = descend(problem, start, problem.frames, "pixels", 40, rtol=1e-6)
-    return values_by_name(problem, people.u[0]), people.cost[0].item()
+    iterates, _ = descend(problem, start, problem.frames, "pixels", 40, rtol=1e-6)
+    return values_by_name(problem, iterates.u[0]), iterates.cost[0].item()
 
 
 def search(problem: Problem, starts: int, followed: int, rng: np.random.Generator, progress: Progress) -> Outcome:
@@ -234,10 +234,10 @@ def search(problem: Problem, starts: int, followed: int, rng: np.random.Generato
     """
     initial = problem.space.draw(rng, starts)
     initial = initial[problem.cost(initial, CLIPS[0], residual="cdf").argsort()[:followed]]
-    people, who, iterations, history = Population.at(initial), torch.arange(followed), 0, []
+    iterates, who, iterations, history = Population.at(initial), torch.arange(followed), 0, []
 
     def note(stage: str, frames: int) -> None:
-        cost, values = people.cost[0].item(), values_by_name(problem, people.u[0])
+        cost, values = iterates.cost[0].item(), values_by_name(problem, iterates.u[0])
         history.append(
             {"stage": stage, "frames": frames, "cost": cost, "values": values, "iteration": iterations}
             | {"rollouts": problem.effort.rollouts, "population": len(who)}
@@ -246,16 +246,16 @@ def search(problem: Problem, starts: int, followed: int, rng: np.random.Generato
 
     for frames in (*(c for c in CLIPS if c < problem.frames), problem.frames):
         for residual in ("cdf", "pixels"):
-            people, n = descend(problem, Population.at(people.u), frames, residual, 12, rtol=1e-4)
+            iterates, n = descend(problem, Population.at(iterates.u), frames, residual, 12, rtol=1e-4)
             iterations += n
-        best = people.cost.argsort()[: max(followed // 2, len(people.cost) // 2)]
-        people, who = people[best], who[best]
+        best = iterates.cost.argsort()[: max(followed // 2, len(iterates.cost) // 2)]
+        iterates, who = iterates[best], who[best]
         note("clip", frames)
-    people, n = descend(problem, people, problem.frames, "pixels", 40)
+    iterates, n = descend(problem, iterates, problem.frames, "pixels", 40)
     iterations += n
-    best = people.cost.argsort()
-    people, who = people[best], who[best]
+    best = iterates.cost.argsort()
+    iterates, who = iterates[best], who[best]
     note("pixels", problem.frames)
     final, cost = torch.full_like(initial, torch.nan), torch.full((followed,), torch.inf).double()
-    final[who], cost[who] = people.u, people.cost
-    return Outcome(initial, final, cost, people.u[0], people.cost[0].item(), iterations, history)
+    final[who], cost[who] = iterates.u, iterates.cost
+    return Outcome(initial, final, cost, iterates.u[0], iterates.cost[0].item(), iterations, history)

@@ -61,7 +61,7 @@ class FitJob(NamedTuple):
     Args:
         number: Number of the sample.
         names: Unknowns.
-        sight: See `sights`; with " descent" behind it, by gradient descent.
+        mode: See `observation_modes`; with " descent" behind it, by gradient descent.
         seed: Seed of data set, noise and starts.
         starts: How many, of least squares.
     """

@@ -14,10 +14,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares, model_for
 from gradsim.identification.fit import Fit
+from gradsim.identification.observation.base import States
 from gradsim.identification.observation.from_video import NOMINAL
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
@@ -28,7 +30,7 @@ from gradsim.runtime.progress import Progress, progress_callback
 from gradsim_reproduction.observation_modes import observe
 from gradsim_reproduction.rigid import joint_plots
 from gradsim_reproduction.rigid.joint_scenes import CONVEX, LAWS, OTHER, Case, case
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 
 GROUPS = {"convex": CONVEX, "other": OTHER}
 PAPER = {"mass": 2.87e-4, "stiffness": 0.0026, "damping": 0.4, "friction_stiffness": 0.0017, "friction": 0.0073}
@@ -91,7 +93,8 @@ def bounds(problem: Problem, truth: dict[str, float]) -> dict[str, float]:
     space = problem.space
     u = space.inner(torch.tensor([[truth[name] for name in space.names]], dtype=torch.float64))
     _, A, _ = problem.linearize(u, problem.frames)
-    fisher = A[0] * (getattr(problem.observation, "sigma", NOMINAL) / NOMINAL) ** 2
+    sigma = NOMINAL if isinstance(problem.observation, States) else problem.observation.sigma
+    fisher = A[0] * (sigma / NOMINAL) ** 2
     return dict(zip(space.names, analyze(space, fisher, True).relative.tolist(), strict=True))
 
 

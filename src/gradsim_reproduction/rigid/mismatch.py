@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from gradsim import video as videos
+from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
@@ -23,7 +24,7 @@ from gradsim.runtime.progress import Progress, progress_callback
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_videos
 from gradsim.visualization.residual_video import write_residuals
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 
 UNKNOWNS = (
     "cube.mass:2:12",
@@ -94,7 +95,7 @@ def _row(out: Path, seed: int, plan: MultistartConfig, progress: Progress, first
     scene = scene_of(seed)
     truth = synthetic.draw_truth(scene, UNKNOWNS, seed)
     _, trajectory = synthetic.simulate(scene, UNKNOWNS, truth)
-    film = synthetic.noisy_8bit(synthetic.film(scene, trajectory), NOISE, seed)
+    film = synthetic.noisy_8bit(synthetic.render_video(scene, trajectory), NOISE, seed)
     path = synthetic.write_video(out / f"video_{seed}.webm", film, scene.timing.fps)
     evidence = from_video(scene, path, noise=NOISE)
     comparison = compare(
@@ -131,7 +132,7 @@ def _films(out: Path, path: Path, comparison: Comparison, evidence) -> None:
     c = comparison.best
     space = Space(c.scene, [f"{n}:{e.low}:{e.high}" for n, e in c.fit.unknowns.items()])
     trajectory = model_for(c.scene, space).rollout(parameter_values(c.scene, c.fit.values))
-    frames = to_bytes(synthetic.film(c.scene, trajectory))
+    frames = to_bytes(synthetic.render_video(c.scene, trajectory))
     mask = synthetic.float_masks(c.scene, trajectory).masks.numpy()
     write_videos(out, videos.read(path).frames, frames, mask, c.scene.timing.fps)
     write_residuals(out, evidence, mask, c.scene.timing.fps)

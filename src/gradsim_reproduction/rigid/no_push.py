@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
@@ -18,7 +19,7 @@ from gradsim.runtime.progress import progress_callback
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import write_videos
 from gradsim.visualization.player import write_player
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 
 UNKNOWNS = (
     "cube.mass:2:12",
@@ -52,9 +53,9 @@ def no_push(run: Run) -> Outcome:
         fit = least_squares(scene, observation, UNKNOWNS, plan, run.seed, report=report, model=model)
         fits[name] = fit.against(truth)
         if name == "without_push":
-            frames = to_bytes(synthetic.film(scene, trajectory))
+            frames = to_bytes(synthetic.render_video(scene, trajectory))
             fitted = model.rollout(parameter_values(scene, fits[name].values))
-            fitted_frames = to_bytes(synthetic.film(scene, fitted))
+            fitted_frames = to_bytes(synthetic.render_video(scene, fitted))
             mask = synthetic.float_masks(scene, fitted).masks.numpy()
             write_videos(run.out, frames, fitted_frames, mask, scene.timing.fps)
             write_player(run.out / "player.html", scene, fitted.scene_surface, frames, trajectory.scene_surface)

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim_reproduction.baselines import ROWS
 from gradsim_reproduction.baselines.pybullet import MASS
 from gradsim_reproduction.baselines.rows import cached_result
-from gradsim_reproduction.runner import Run, figure
+from gradsim_reproduction.runner import Run
 
 BULLET = {"pybullet": "range", "pybullet_vertices": "vertices"}  # rows by where their searches began
 
@@ -41,7 +42,7 @@ def object_count(count: int) -> str:
 
 
 def select(records: Sequence[Mapping], mode: str) -> list:
-    """Those of a sight."""
+    """Those of a mode of observation."""
     return [r for r in records if r["sight"] == mode]
 
 

@@ -8,6 +8,7 @@ start) and 3-D supervision, each by both.
 import math
 from collections.abc import Sequence
 
+from gradsim.app.figures import figure
 from gradsim.dataset import test_numbers
 from gradsim.errors import Status
 from gradsim_reproduction.rigid import table1_plots
@@ -23,7 +24,7 @@ from gradsim_reproduction.rigid.records import (
     share,
     short,
 )
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
 
 MASS = "body.mass"
@@ -75,7 +76,7 @@ def plan(numbers: Sequence[int], seed: int, quick: bool) -> dict[str, FitJob]:
 
 
 def summary(records: list[dict], rows: dict[str, list[dict]]) -> dict[str, dict]:
-    """Medians and shares of every sight, whether error bars are right, and the baselines."""
+    """Medians and shares of every mode of observation, whether error bars are right, and the baselines."""
     exact, errors_exact = select(records, "float"), relative(select(records, "float"))
     figures = {
         "mass_rel_err_median": figure(median(errors_exact), paper=PAPER["float"][1], goal=1e-8),

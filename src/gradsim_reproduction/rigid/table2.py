@@ -8,6 +8,7 @@ fit sees: every relative bound below 10 % at σ = 1/255. A wrong fit with status
 import math
 from collections.abc import Sequence
 
+from gradsim.app.figures import figure
 from gradsim.dataset import sample, test_numbers
 from gradsim.errors import Status
 from gradsim_reproduction.rigid import table2_plots
@@ -25,7 +26,7 @@ from gradsim_reproduction.rigid.records import (
     short,
     worst,
 )
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
 
 OBJECTS, QUICK = 200, 4

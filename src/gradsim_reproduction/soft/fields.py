@@ -1,6 +1,6 @@
 """The mass and the start velocity of every vertex, from textured video of three cameras or from vertices in 3-D.
 
-Truths and the start are drawn for each vertex on its own, from the ranges of `table3_scenes`. Inner vertices of a solid
+Truths and the start are drawn for each vertex on its own, from the ranges of `soft/scenes.py`. Inner vertices of a solid
 are seen by no camera, and many combinations of masses move the body alike: so next to the error over all vertices, which
 is the paper's measure, stands that on the subspace whose bound is below 1 % at σ = 1/255, with its dimension.
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from gradsim.app.figures import figure
 from gradsim.geometry import image_io
 from gradsim.identification.fields.api import identify_fields
 from gradsim.identification.fields.fields import Field, FieldSpace
@@ -23,7 +24,6 @@ from gradsim.identification.synthetic import TRUTH_STREAM, own_steps
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
 from gradsim.runtime.progress import Progress
-from gradsim_reproduction.runner import figure
 from gradsim_reproduction.soft.scenes import RANGES, Instance
 
 ASKED = {"beam": "particle_mass", "ball": "particle_mass", "cloth": "particle_velocity"}

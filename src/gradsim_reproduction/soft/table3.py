@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, parameter_values, solve
@@ -47,7 +48,7 @@ from gradsim_reproduction.plotting import (
     z_histogram,
 )
 from gradsim_reproduction.rigid.joint import outcome
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.soft import fields as table3_fields
 from gradsim_reproduction.soft.scenes import KINDS, Instance, instance
 from gradsim_reproduction.tables import write_table

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, parameter_values, solve
@@ -31,7 +32,7 @@ from gradsim.identification.unknowns import Space
 from gradsim_reproduction.plotting import SAFE, image_grid, new_figure, unit_normal, write_figures
 from gradsim_reproduction.rigid.fits import refit_if_mismatch
 from gradsim_reproduction.rigid.joint import bounds
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.statistics.coverage_families import FAMILIES, draw
 from gradsim_reproduction.tables import write_table
 

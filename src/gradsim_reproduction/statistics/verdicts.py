@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, parameter_values, solve
@@ -24,7 +25,7 @@ from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim_reproduction.pendulums.tasks import observe_video
 from gradsim_reproduction.plotting import SAFE, new_figure, write_figures
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.statistics.verdict_cases import CASES, VerdictCase
 from gradsim_reproduction.tables import write_table
 

@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from gradsim.app.figures import figure
 from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import Progress
 from gradsim_reproduction.plotting import INK, SAFE, new_figure, write_figures
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
 from gradsim_reproduction.throughput import identification_times
 from gradsim_reproduction.throughput.cases import CELLS, WORK, gpu, rates

@@ -7,7 +7,7 @@ not:
     perfect                the model that made the video
     friction               collisions without friction
     elasticity             collisions that lose nothing
-    rigid_as_deformable    a rigid body taken for a soft one, and the other way round (`table4_models`)
+    rigid_as_deformable    a rigid body taken for a soft one, and the other way round (`wrong_models/models.py`)
     deformable_as_rigid
     photorealistic         the right model, foreground masks by Mitsuba
 
@@ -28,6 +28,7 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from gradsim.app.figures import figure
 from gradsim.dataset import Sample, sample, test_numbers
 from gradsim.dataset.sample import KINDS
 from gradsim.errors import Status
@@ -42,7 +43,7 @@ from gradsim.physics.trajectory import Trajectory
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
 from gradsim_reproduction.plotting import SAFE, new_figure, true_rollout, write_figures
-from gradsim_reproduction.runner import Outcome, Run, experiment, figure
+from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
 from gradsim_reproduction.wrong_models.models import SWAPS, bulk, fillable, mass_in, model_setup, scene_and_mass
 

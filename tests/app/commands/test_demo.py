@@ -14,7 +14,6 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
 from gradsim.visualization.overlay_video import overlay, side_by_side
-from gradsim_reproduction.runner import figure, write_result
 
 pytestmark = pytest.mark.usefixtures("blank_plots")
 
@@ -53,7 +52,7 @@ def test_the_cube_meets_the_floor_and_slides(cube):
 def test_the_video_holds_the_truth_at_its_noise(cube, tmp_path):
     """χ²/N of the 8-bit video at the truth is 1 within 5 standard errors, and all three unknowns are determined."""
     scene, truth, model, trajectory = cube
-    noisy = synthetic.noisy_8bit(synthetic.film(scene, trajectory), NOISE, 0)
+    noisy = synthetic.noisy_8bit(synthetic.render_video(scene, trajectory), NOISE, 0)
     path = synthetic.write_video(tmp_path / "deep" / "video.webm", noisy, scene.timing.fps)
     assert np.array_equal(videos.read(path).frames, noisy)
     problem = Problem(model, from_video(scene, path, noise=NOISE), Space(scene, UNKNOWNS))
@@ -70,7 +69,7 @@ def test_both_fits_are_saved(cube, tmp_path):
     scene, truth, *_ = cube
     scene = scene.model_copy(update={"timing": scene.timing.model_copy(update={"frames": 14})})
     model, trajectory = synthetic.simulate(scene, UNKNOWNS, truth)
-    frames = (synthetic.film(scene, trajectory).numpy() * 255).round().astype("uint8")
+    frames = (synthetic.render_video(scene, trajectory).numpy() * 255).round().astype("uint8")
     synthetic.write_video(tmp_path / "video.webm", frames, scene.timing.fps)
     names = [*UNKNOWNS[:1], f"ground.friction:{0.9 * truth['ground.friction']}:{1.1 * truth['ground.friction']}"]
     seen = synthetic.float_masks(scene, trajectory)
@@ -93,19 +92,6 @@ def test_films_put_the_fit_beside_and_over_the_video():
     mask[:, 20:30, 30:50] = 1
     drawn = np.any(overlay(observed, mask), axis=-1, keepdims=True)[..., 0]
     assert drawn[:, 99, 150:250].all() and drawn[:, 150, 150:250].all() and not drawn[:, 110:140, 160:240].any()
-
-
-@pytest.mark.parametrize("value, ok", [(0.5, True), (1.5, False), (float("nan"), False)])
-def test_a_figure_is_met_up_to_its_goal(value, ok):
-    assert figure(value, goal=1.0)["ok"] is ok
-    assert figure(value, goal=1.0, ok=True)["ok"] is True
-
-
-def test_a_result_with_figures_keeps_what_the_experiment_says(tmp_path):
-    content = write_result(tmp_path / "new", "reproduce x", {"status": "unidentifiable"}, {"a": figure(float("inf"))})
-    on_disk = json.loads((tmp_path / "new" / "result.json").read_text())
-    assert content["status"] == on_disk["status"] == "unidentifiable" and on_disk["command"] == "reproduce x"
-    assert on_disk["figures"]["a"]["value"] is None and on_disk["schema"].startswith("gradsim.result/")
 
 
 @pytest.mark.slow

@@ -84,7 +84,7 @@ def test_a_fit_of_two_clips_leaves_a_whole_run_folder(tmp_path, capsys):
         scene = throw(6, velocity=[speed, 0, 0])
         scene.save(tmp_path / f"{k}.yaml")
         _, motion = synthetic.simulate(scene, [MASS], truth)
-        frames = synthetic.noisy_8bit(synthetic.film(scene, motion), 1 / 255, k)
+        frames = synthetic.noisy_8bit(synthetic.render_video(scene, motion), 1 / 255, k)
         synthetic.write_video(tmp_path / f"{k}.webm", frames, scene.timing.fps)
         words.append(str(tmp_path / f"{k}.yaml"))
     words += ["--video", str(tmp_path / "0.webm"), str(tmp_path / "1.webm"), "--out", str(tmp_path / "run")]

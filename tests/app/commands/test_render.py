@@ -61,7 +61,7 @@ def run(scene, tmp_path) -> Path:
 def test_a_film_and_its_mask_are_bit_by_bit_what_is_fitted(run, scene, motion):
     rendered = render(run)
     assert rendered.lossless and rendered.frames == 8 and rendered.files["video"] == run / "video.webm"
-    assert np.array_equal(videos.read(run / "video.webm").frames, bytes_of(synthetic.film(scene, motion)))
+    assert np.array_equal(videos.read(run / "video.webm").frames, bytes_of(synthetic.render_video(scene, motion)))
     mask = bytes_of(synthetic.float_masks(scene, motion).masks)
     assert np.array_equal(videos.read(run / "mask.webm").frames[..., 1], mask)
 
@@ -115,7 +115,7 @@ def test_a_run_of_a_fit_is_filmed_at_its_estimates(run, scene):
     mass = {"value": 2.0, "std": 0.1, "unit": "kg", "truth": None, "low": 1.0, "high": 8.0}
     (run / "result.json").write_text(json.dumps({"command": "fit", "unknowns": {"cube.mass": mass}}))
     lighter = Model(scene).rollout({"cube.mass": torch.tensor([2.0], dtype=torch.float64)})
-    film = bytes_of(synthetic.film(scene, lighter))
+    film = bytes_of(synthetic.render_video(scene, lighter))
     assert np.array_equal(videos.read(render(run).files["video"]).frames, film)
 
 
@@ -129,7 +129,7 @@ def test_a_scene_is_simulated_first_but_never_over_a_fit(run, tmp_path):
 
 def test_one_frame_is_that_frame_with_depth_ids_and_flow_to_the_next(run, scene, motion):
     rendered = render(run, RenderOptions(frame=3, buffers=("depth", "normals", "ids", "flow")))
-    assert np.array_equal(png(rendered.files["frame"]), bytes_of(synthetic.film(scene, motion)[3]))
+    assert np.array_equal(png(rendered.files["frame"]), bytes_of(synthetic.render_video(scene, motion)[3]))
     assert {p.name for p in rendered.files.values()} == {"frame_003.png", "frame_003.npz"} | {
         f"frame_003_{name}.png" for name in ("depth", "normals", "ids", "flow")
     }
@@ -152,13 +152,16 @@ def test_a_turntable_begins_where_the_camera_stands(run, scene, motion):
     rendered = render(run, RenderOptions(turntable=4, frame=2))
     views = videos.read(rendered.files["video"]).frames
     assert len(views) == rendered.frames == 4
-    assert np.array_equal(views[0], bytes_of(synthetic.film(scene, motion)[2]))
+    assert np.array_equal(views[0], bytes_of(synthetic.render_video(scene, motion)[2]))
     share = [(np.abs(view.astype(int) - 255).max(-1) > 20).mean() for view in views]
     assert min(share) > 0.01  # things are in view from everywhere
 
 
 def test_a_contact_sheet_has_first_and_last_frame_in_its_corners(run, scene, motion):
-    page, film = png(render(run, RenderOptions(sheet=(2, 2))).files["sheet"]), bytes_of(synthetic.film(scene, motion))
+    page, film = (
+        png(render(run, RenderOptions(sheet=(2, 2))).files["sheet"]),
+        bytes_of(synthetic.render_video(scene, motion)),
+    )
     below = (page.shape[0] - 6) // 2 - 24  # a line of text and a gap
     assert np.array_equal(page[6:30, 6:30], film[0])
     assert np.array_equal(page[-below - 24 : -below, -30:-6], film[7])
@@ -171,7 +174,10 @@ def test_a_strip_ends_in_the_last_frame_and_has_the_first_below_it(tmp_path):
     with torch.no_grad():
         motion = Model(scene).rollout()
     image = png(render(tmp_path, RenderOptions(strip=3)).files["strip"]).astype(float)
-    film, masks = bytes_of(synthetic.film(scene, motion)).astype(float), synthetic.float_masks(scene, motion).masks
+    film, masks = (
+        bytes_of(synthetic.render_video(scene, motion)).astype(float),
+        synthetic.float_masks(scene, motion).masks,
+    )
     first, middle, last = (masks[k].numpy() for k in (0, 4, 7))  # rounds 3.5 to the even number
     assert np.abs(image - film[7])[last > 1 - 1e-9].max() <= 1
     alone = (first > 1 - 1e-9) & (middle + last < 1e-9)
@@ -183,7 +189,7 @@ def test_a_strip_ends_in_the_last_frame_and_has_the_first_below_it(tmp_path):
 def test_what_stands_still_is_as_clear_in_a_strip_as_in_a_frame(run, scene, motion):
     image = png(render(run, RenderOptions(strip=3)).files["strip"]).astype(int)
     free = synthetic.float_masks(scene, motion).masks.amax(0).numpy() < 1e-9
-    film = bytes_of(synthetic.film(scene, motion)).astype(int)
+    film = bytes_of(synthetic.render_video(scene, motion)).astype(int)
     post = np.abs(film[0] - 255 * np.array(scene.background)).max(-1) > 50
     assert (free & post).sum() > 3
     assert np.abs(image - film[0])[free].max() <= 1

@@ -79,7 +79,7 @@ def test_a_camera_stands_where_it_is_and_shows_its_film_or_what_it_would_see(pag
         assert math.tan(frustum.node.fov / 2) == pytest.approx(camera.height / 2 / camera.K[1, 1].item())
     page.frame.value = 3
     assert (page.frusta["camera"].node.image == page.content.videos["camera"][3]).all()
-    rendered = (synthetic.film(scene, motion, "side")[3].numpy() * 255).round().astype(np.uint8)
+    rendered = (synthetic.render_video(scene, motion, "side")[3].numpy() * 255).round().astype(np.uint8)
     assert (page.frusta["side"].node.image == rendered).all() and np.ptp(rendered) > 50
 
 

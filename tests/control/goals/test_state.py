@@ -90,7 +90,7 @@ def test_a_single_piece_is_ordinary_training():
             assert all(borders(plant.intervals, 40, k) == [0, plant.intervals] for k in range(3))
             found.append(train_truncated(plant, policy, goal, search, 40, given))
         else:
-            found.append(train(plant, policy, goal, search, given=given))
+            found.append(train(plant, policy, goal, search, overrides=given))
     whole, pieces = found
     for quantity in ("loss", "gradient_norm", "rollouts", "steps", "rate"):
         assert pieces.raw(quantity) == pytest.approx(whole.raw(quantity), rel=1e-9)

@@ -111,8 +111,8 @@ def test_feedback_is_trained_through_its_observations_in_many_worlds():
     """Masses that the policy does not know: one open loop cannot suit them all, a closed one comes nearer."""
     masses = {"mass": torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)}
     search = TrainingConfig("adam", 0.03, 60)
-    closed = train(Line(21, observation=True, interval=1), Feedback(2, 2, (8,)), Reach(), search, given=masses)
-    opened = train(Line(21, interval=1), Sinusoids(2), Reach(), search, given=masses)
+    closed = train(Line(21, observation=True, interval=1), Feedback(2, 2, (8,)), Reach(), search, overrides=masses)
+    opened = train(Line(21, interval=1), Sinusoids(2), Reach(), search, overrides=masses)
     assert min(closed.raw()) < 0.3 * min(opened.raw())
 
 
@@ -123,15 +123,15 @@ def test_what_is_given_is_asked_anew_in_each_iteration():
         asked.append(iteration)
         return {"mass": torch.full((2,), 1.0 + iteration, dtype=torch.float64)}
 
-    history = train(Line(), Sinusoids(2), Reach(), TrainingConfig("lbfgs", iterations=3), given=given)
+    history = train(Line(), Sinusoids(2), Reach(), TrainingConfig("lbfgs", iterations=3), overrides=given)
     assert asked == [0, 1, 2] and len(history) == 3
 
 
 class Wall(Line):
     """Pushed too hard, it leaves the numbers."""
 
-    def rollout(self, policy, given=None, frames=None, worlds=1):
-        episode = super().rollout(policy, given, frames, worlds)
+    def rollout(self, policy, overrides=None, frames=None, worlds=1):
+        episode = super().rollout(policy, overrides, frames, worlds)
         if episode.actions.detach().abs().max() > 0.4:
             raise Divergence("`mass` diverges: x is not finite from step 7 on.")
         return episode
@@ -204,7 +204,7 @@ def test_an_interrupted_search_goes_on_to_the_same_bits(name, tmp_path):
     noise = lambda k: {"mass": 1 + 0.2 * torch.rand(2, generator=torch.Generator().manual_seed(k), dtype=torch.float64)}
     policies = [Feedback(2, 2, (4,), seed=1) for _ in range(3)]
     plant, path = Line(observation=True), tmp_path / "deep" / "search.pt"
-    whole = train(plant, policies[0], Reach(), search, given=noise)
+    whole = train(plant, policies[0], Reach(), search, overrides=noise)
     for after, policy in zip((3, 2), policies[1:], strict=True):
         with pytest.raises(Stop):
             train(plant, policy, Reach(), search, Plug(after), path, noise)

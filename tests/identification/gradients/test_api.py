@@ -116,7 +116,7 @@ def test_divergence_is_placed_where_the_rollout_says():
     with pytest.raises(Divergence, match=r"not finite from step (\d+)") as caught:
         model.rollout(given)
     step = int(re.findall(r"from step (\d+)", str(caught.value))[0])
-    finding = explain_gradients(model, given=given)["ground.stiffness"]
+    finding = explain_gradients(model, overrides=given)["ground.stiffness"]
     assert (finding.verdict, finding.step, finding.body) == ("non-finite", step, "cube")
     assert "substeps" in finding.advice
 
@@ -167,7 +167,7 @@ def test_gradients_of_a_fit_are_columns_of_its_jacobian():
     problem = tracked()
     u = problem.space.inner(torch.tensor([[0.3, 2.0]]).double())
     ((_, J),) = problem.jacobian(u, problem.frames)
-    found = explain_gradients(problem, given={"ground.friction": 0.3, "cube.mass": 2.0}, secants=False)
+    found = explain_gradients(problem, overrides={"ground.friction": 0.3, "cube.mass": 2.0}, secants=False)
     assert [f.gradient for f in found.findings] == pytest.approx(J[0].norm(dim=0).tolist(), rel=1e-12)
     estimates = {
         "ground.friction": Estimate(0.3, 0.01, (0.28, 0.32), "", 0.1, 0.9, True),

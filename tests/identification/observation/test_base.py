@@ -73,7 +73,7 @@ def test_jacobian_of_states_matches_central_differences():
     u = truth + 0.1
 
     def residuals(u):
-        trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u)), 12)
+        trajectory = problem.model.rollout_unchecked(problem.model.values(problem.space.values(u)), 12)
         return list(problem.observation.residuals(trajectory, 12, "pixels"))
 
     ((_, J),) = problem.jacobian(u, 12)
@@ -89,7 +89,7 @@ def test_masks_without_weight_count_every_pixel_once():
     masks = problem.observation
     assert isinstance(masks, Masks)
     u = 0.5 * (problem.space.low + problem.space.high)[None]
-    trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u)), masks.frames)
+    trajectory = problem.model.rollout_unchecked(problem.model.values(problem.space.values(u)), masks.frames)
     image = masks.silhouettes.masks(trajectory.surface, trajectory.values)[0, :, 0]
     expected = ((image - masks.masks) * 255).square().sum().item()
     assert masks.cost(trajectory, masks.frames, "pixels").item() == pytest.approx(expected, rel=1e-10)
@@ -115,7 +115,7 @@ def test_pixels_of_weight_zero_do_not_count():
     u = problem.space.inner(torch.tensor([[3.1, 0.9]], dtype=torch.float64))
     bound = rounding(problem, u, steps=7 * 8) + masks.masks.numel() * (10 * EPS / masks.sigma) ** 2  # and of each pixel
     for residual in ("pixels", "cdf"):
-        trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u)), masks.frames)
+        trajectory = problem.model.rollout_unchecked(problem.model.values(problem.space.values(u)), masks.frames)
         assert weighted.cost(trajectory, masks.frames, residual).item() < bound  # ~1e-20
 
 
@@ -131,7 +131,7 @@ def test_a_ball_and_its_rod_are_one_mask():
     u = torch.tensor([[0.31, 0.1]]).double()  # the balls overlap in some frames
 
     def residuals(u):
-        trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u)), 4)
+        trajectory = problem.model.rollout_unchecked(problem.model.values(problem.space.values(u)), 4)
         return list(problem.observation.residuals(trajectory, 4, "pixels"))
 
     ((r, J),) = problem.jacobian(u, 4)

@@ -22,7 +22,7 @@ HELD, LOST = [3, 6, 10], [4, 8]
 @pytest.fixture(scope="module")
 def clean() -> np.ndarray:
     _, trajectory = synthetic.simulate(SCENE, THROW, THROW_TRUTH)
-    return synthetic.noisy_8bit(synthetic.film(SCENE, trajectory), 1 / 255, 0)
+    return synthetic.noisy_8bit(synthetic.render_video(SCENE, trajectory), 1 / 255, 0)
 
 
 def spoilt(clean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

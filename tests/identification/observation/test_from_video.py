@@ -22,7 +22,7 @@ SCENE = throw()
 @pytest.fixture(scope="module")
 def frames() -> np.ndarray:
     with torch.no_grad():
-        return synthetic.noisy_8bit(synthetic.film(SCENE, Model(SCENE).rollout()), 1 / 255, 0)
+        return synthetic.noisy_8bit(synthetic.render_video(SCENE, Model(SCENE).rollout()), 1 / 255, 0)
 
 
 def written(path, frames: np.ndarray, fps: float = 20):

@@ -41,7 +41,7 @@ TRUTH = torch.tensor([[np.log(0.5), np.log(0.7), 1.2]], dtype=torch.float64)
 def test_shares_are_those_of_the_film(scene):
     trajectory, silhouettes = gs.Model(scene).rollout(), Silhouettes.of(scene)
     expected = silhouettes.shares(trajectory.surface)[0].detach()
-    film = synthetic.film(scene, trajectory).numpy()
+    film = synthetic.render_video(scene, trajectory).numpy()
     kinds = colors(scene)
     assert list(kinds.values()) == [["arms.first"], ["arms.second"]]
     found, noise, off = color_shares(film, list(kinds), scene.background)
@@ -95,7 +95,7 @@ def test_parts_of_a_clip_are_those_frames_alone(problem):
 
 def test_film_of_two_colours_becomes_pieces(tmp_path, scene):
     trajectory = gs.Model(scene).rollout()
-    film = (synthetic.film(scene, trajectory).numpy() * 255).round().astype(np.uint8)
+    film = (synthetic.render_video(scene, trajectory).numpy() * 255).round().astype(np.uint8)
     write_video(tmp_path / "v.webm", film, scene.timing.fps)
     seen = from_video(scene, tmp_path / "v.webm")
     assert isinstance(seen, LabelledMasks) and seen.names == [("arms.first",), ("arms.second",)]

@@ -99,7 +99,7 @@ def films(tmp_path_factory):
     _, trajectory = synthetic.simulate(scene, THROW, THROW_TRUTH)
     paths = {}
     for name in scene.views:
-        frames = synthetic.noisy_8bit(synthetic.film(scene, trajectory, name), 1 / 255, 0)
+        frames = synthetic.noisy_8bit(synthetic.render_video(scene, trajectory, name), 1 / 255, 0)
         paths[name] = synthetic.write_video(folder / f"{name}.webm", frames, scene.timing.fps)
     return scene, paths
 
@@ -121,3 +121,11 @@ def test_a_camera_that_the_scene_lacks_is_refused(films):
         Clip({"camera": paths["side"]}).observe(scene)
     with pytest.raises(InputError, match="mask video and no video"):
         Clip({"camera": paths["camera"]}, {"side": paths["side"]}).observe(scene)
+
+
+def test_an_observation_is_its_own_part_and_has_defaults():
+    both = problem(two()).observation
+    (part,) = both.parts["camera"].parts.values()
+    assert part is both.parts["camera"] and list(both.parts) != [""]
+    states = States("ball", torch.zeros(3, 3), None, 1e-3)
+    assert (states.sigma, states.outline_noise, dict(states.notes)) == (1.0, False, {})

@@ -34,7 +34,7 @@ def truth(problem):
 
 
 def true_nodes(problem, cut):
-    motion = problem.model.unchecked(problem.model.values(problem.space.values(truth(problem))), FRAMES)
+    motion = problem.model.rollout_unchecked(problem.model.values(problem.space.values(truth(problem))), FRAMES)
     firsts = [first for first, _ in cut.windows.spans(FRAMES)][1:]
     return torch.stack([cut.windows.end(motion, first) for first in firsts], 1)
 

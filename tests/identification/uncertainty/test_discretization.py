@@ -101,14 +101,14 @@ def test_steps_whose_half_cannot_be_simulated_are_no_ok(monkeypatch):
             cost, A, g = super().linearize(u, frames, residual)
             return torch.full_like(cost, torch.inf), A * torch.nan, g * torch.nan
 
-    refined = Problem.refined
+    refined = Problem.with_finer_steps
 
     def overflowing(self, factor):
         problem = refined(self, factor)
         problem.__class__ = Overflowing
         return problem
 
-    monkeypatch.setattr(Problem, "refined", overflowing)
+    monkeypatch.setattr(Problem, "with_finer_steps", overflowing)
     fit = gs.identify(scene("auto"), UNKNOWNS, observation=flight(1e-3, noise=1e-3), starts=1)
     assert fit.status == Status.UNIDENTIFIABLE
     assert fit.discretization.diverged and not fit.discretization.converged

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 from fit_cases import THROW, THROW_TRUTH, filmed, throw, tossed, true_inner
 
@@ -14,8 +15,10 @@ from gradsim.identification.observation.base import Masks, States
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.uncertainty.residual_diagnostics import (
-    NOISE,
+    CHANCE_SIGMA,
+    MAX_CHI2_PER_N,
     _words,
+    chi2_limit,
     first_contact,
     residual_diagnostics,
 )
@@ -45,10 +48,21 @@ def stage(frames: int, cost: float) -> dict:
     return {"stage": "curriculum", "frames": frames, "cost": cost}
 
 
+@pytest.mark.parametrize(("n", "p"), [(1, 5e-3), (40, 5e-5), (1000, 2e-6), (100_000, 1e-300)])
+def test_noise_exceeds_the_limit_of_chi2_by_rare_chance(n, p):
+    """Σ r² of n standard normal numbers is χ² distributed; its upper tail is the wider, the smaller n."""
+    assert scipy.stats.chi2.sf(n * chi2_limit(n), n) < p
+
+
+def test_residuals_of_any_number_may_be_a_tenth_above_the_noise():
+    """1 + 5 √(2/n) is above 1.2 up to n = 2 (5/0.2)² = 1250."""
+    assert chi2_limit(1249) > MAX_CHI2_PER_N == chi2_limit(1251) == chi2_limit(math.inf)
+
+
 def test_scores_of_noise_are_standard_normal():
     """Of 3 scores and 30 draws, all within chance; the mean square of two is 1 ± 4 √(2/30), shift is one-sided."""
     scores = [residual_diagnostics(*seen(seed), []).scores for seed in range(30)]
-    assert all(abs(z) < NOISE for one in scores for z in one.values())
+    assert all(abs(z) < CHANCE_SIGMA for one in scores for z in one.values())
     for name in ("neighbours", "time"):
         square = np.mean([one[name] ** 2 for one in scores])
         assert square == pytest.approx(1, abs=4 * math.sqrt(2 / 30))
@@ -183,7 +197,7 @@ def test_a_flight_that_is_not_explained_does_not_blame_the_contact(law, push):
 def test_a_stage_of_the_search_that_ends_with_the_flight_shows_it_too():
     """A fit of all frames leaves residuals in the flight as well: here its speed is off by as much as the noise and more."""
     left = residual_diagnostics(*landed("paper", 0.05), [])
-    found = _words(replace(left, explained=3, white=False), 100.0, 1.2, (100.0, 18))
+    found = _words(replace(left, explained=3, white=False), 100.0, (100.0, 18))
     assert "first 3 frames alone are explained" in found and "contact of another law" in found
 
 

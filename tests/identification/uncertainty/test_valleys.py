@@ -5,7 +5,7 @@ import pytest
 import torch
 from given_costs import CENTRE, PRECISION, gaussian, parabolas, problem
 
-from gradsim.identification.uncertainty.valleys import APART, DEEP, find_valleys
+from gradsim.identification.uncertainty.valleys import APART, MAX_CHI2_GAP, find_valleys
 
 
 def starts(count, seed=0):
@@ -23,7 +23,7 @@ def test_each_minimum_is_listed_once_with_its_mass_and_visits():
 
 
 def test_a_valley_too_shallow_to_count_is_left_out():
-    clip = problem(lambda u: parabolas(u, (-0.6, 0.1, DEEP + 6), (0.6, 0.05, 5)), n=1)
+    clip = problem(lambda u: parabolas(u, (-0.6, 0.1, MAX_CHI2_GAP + 6), (0.6, 0.05, 5)), n=1)
     found = find_valleys(clip, starts(32))
     assert found.u[:, 0].tolist() == pytest.approx([0.6]) and found.visits.sum() < 32
 

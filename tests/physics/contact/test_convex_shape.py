@@ -6,7 +6,7 @@ from scipy.spatial import ConvexHull
 
 from gradsim.errors import InputError
 from gradsim.geometry import mesh as meshes
-from gradsim.physics.contact.convex_shape import SKIN, core_of, hull_core
+from gradsim.physics.contact.convex_shape import SKIN, hull_core, make_core
 from gradsim.scene.shape import Shape
 
 
@@ -39,5 +39,5 @@ def test_a_core_and_its_skin_end_at_the_faces_of_the_hull(shape):
 def test_a_solid_that_is_not_convex_is_refused_unless_its_hull_is_asked_for():
     torus, shape = meshes.torus(0.3, 0.1), Shape.model_validate({"torus": {"radius": 0.3, "tube_radius": 0.1}})
     with pytest.raises(InputError, match="`ring` is not convex.*`collision: hull`"):
-        core_of(shape, torus, np.zeros(3), False, "ring")
-    assert len(core_of(shape, torus, np.zeros(3), True, "ring").normals) > 32
+        make_core(shape, torus, np.zeros(3), False, "ring")
+    assert len(make_core(shape, torus, np.zeros(3), True, "ring").normals) > 32

@@ -60,7 +60,7 @@ def test_force_of_an_odd_law_has_odd_powers_of_the_depth_only(law, rate):
     number = lambda x: torch.tensor(x, dtype=torch.float64)
     module, damping = {"continuous": (hunt_crossley, 0.2), "constant-restitution": (constant_restitution, 50.0)}[law]
     force = lambda c: module.reference(-c, number(rate), number(1e5), number(damping))
-    assert laws.odd(law) and not laws.odd("paper")
+    assert laws.is_odd_law(law) and not laws.is_odd_law("paper")
     off = (force(2 * depth) - 2 * force(depth)).abs() / depth.pow(3)
     assert off.max() < 1.2 * off.min() or off.max() * depth.max() ** 2 < 1e-9 * 1e5
 

@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 from gradsim import InputError, Model, Scene
 from gradsim.numerics import rotation
 from gradsim.physics.rigid.joints import joints_of
-from gradsim.physics.system import RESOLVED
+from gradsim.physics.system import STEP_SAFETY
 
 
 def laid(content=TREE):
@@ -155,7 +155,7 @@ def test_a_good_step_resolves_swings_of_what_is_held_at_its_centre():
     weight = {"kind": "ball", "between": ["bar", "ball"], "parent_point": [0.4, 0, 0]}
     content = {"gravity": 9.81, "bodies": {"bar": {"shape": BOX, "mass": 1.0}, "ball": {"shape": BOX, "mass": 1.0}}}
     joints, values, _ = laid({**content, "joints": {"hinge": hinge, "weight": weight}})
-    assert joints.recommended_step(values) == pytest.approx(RESOLVED * 0.5 * math.sqrt(0.4 / 9.81))
+    assert joints.recommended_step(values) == pytest.approx(STEP_SAFETY * 0.5 * math.sqrt(0.4 / 9.81))
     joints, values, _ = laid({**content, "joints": {"hinge": hinge}})
     assert joints.recommended_step(values) == math.inf  # it turns about its centre, and nothing swings
 

@@ -197,7 +197,7 @@ def test_gradients_are_those_of_central_differences_where_nothing_begins_or_ends
         ends = []
         for side in (1, -1):
             values = model.values({name: x + side * width * along[name] for name, x in given.items()})
-            moved = model.unchecked(values, 2)
+            moved = model.rollout_unchecked(values, 2)
             marks |= set(pair_touches(group.pairs, moved, values).number.flatten().tolist())
             ends.append(reach(moved.states))
         secants.append(((ends[0] - ends[1]) * weight).sum() / (2 * width))

@@ -6,7 +6,7 @@ from gradsim_reproduction.clips import headline, motion
 
 
 def record(name, status="ok", value=9.8, inside=True, seconds=10.0, causes=()):
-    unknowns = {headline.ASKED_FOR.get(name, "gravity.z"): {"value": value, "truth": 9.8, "inside": inside}}
+    unknowns = {headline.JUDGED.get(name, "gravity.z"): {"value": value, "truth": 9.8, "inside": inside}}
     causes = [{"name": cause} for cause in causes]
     return {"name": name, "status": status, "unknowns": unknowns, "seconds": seconds, "causes": causes}
 

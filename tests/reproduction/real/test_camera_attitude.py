@@ -43,7 +43,7 @@ ANSWER = torch.tensor([math.log(0.5), 0.9, 1.6, 0.11, -0.07, 0.05], dtype=torch.
 
 def test_turned_world_looks_as_from_a_turned_camera(scene, problem):
     model, camera = problem.model, from_scene(scene.camera)
-    turned = model.unchecked(model.values(problem.space.values(ANSWER[None])), FRAMES)
+    turned = model.rollout_unchecked(model.values(problem.space.values(ANSWER[None])), FRAMES)
     turn = rotation.to_matrix(rotation.exponential(ANSWER[3:]))
     other = Silhouettes(dataclasses.replace(camera, R=turn @ camera.R))
     place = {"camera.translation": turned.values["camera.translation"]}
@@ -55,8 +55,10 @@ def test_turned_world_looks_as_from_a_turned_camera(scene, problem):
 def test_level_camera_changes_nothing(scene, problem):
     level = torch.cat([ANSWER[:3], torch.zeros(3, dtype=torch.float64)])
     values = problem.space.values(level[None])
-    plain = Model(scene).unchecked(Model(scene).values({k: v for k, v in values.items() if k != ATTITUDE}), FRAMES)
-    turned = problem.model.unchecked(problem.model.values(values), FRAMES)
+    plain = Model(scene).rollout_unchecked(
+        Model(scene).values({k: v for k, v in values.items() if k != ATTITUDE}), FRAMES
+    )
+    turned = problem.model.rollout_unchecked(problem.model.values(values), FRAMES)
     torch.testing.assert_close(turned.surface.vertices, plain.surface.vertices)
 
 
@@ -68,7 +70,7 @@ def test_derivatives_match_central_differences(problem):
         ends = []
         for u in (ANSWER + step, ANSWER - step):
             model = problem.model
-            trajectory = model.unchecked(model.values(problem.space.values(u[None])), FRAMES)
+            trajectory = model.rollout_unchecked(model.values(problem.space.values(u[None])), FRAMES)
             ends.append(next(problem.observation.residuals(trajectory, FRAMES, "pixels"))[0])
         slope = (ends[0] - ends[1]) / (2 * h)
         # coverage is piecewise smooth: an edge that crosses a pixel's corner within the step is off by O(h)

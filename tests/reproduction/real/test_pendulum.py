@@ -51,7 +51,11 @@ def measurement():
     model = TurnedModel(Model(scene))
     values = model.values(space.values(torch.tensor([[-1.2, 0.04, TRUTH["camera.yaw"], 0.01]], dtype=torch.float64)))
     with torch.no_grad():
-        masks = Silhouettes(from_scene(scene.camera)).masks(model.unchecked(values, FRAMES).surface)[0, :, 0].numpy()
+        masks = (
+            Silhouettes(from_scene(scene.camera))
+            .masks(model.rollout_unchecked(values, FRAMES).surface)[0, :, 0]
+            .numpy()
+        )
     masks = np.concatenate([masks[:1].repeat(HELD - 1, 0), masks])
     ball, wall = (LINEAR[np.rint(np.array(c) * 255).astype(int)] for c in (COLOUR, (0.42, 0.42, 0.42)))
     light = masks[..., None] * ball + (1 - masks[..., None]) * wall

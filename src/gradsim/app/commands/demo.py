@@ -39,7 +39,7 @@ def demo(out: Path, seed: int = 0, progress: Progress | None = None) -> dict:
     truth = synthetic.draw_truth(scene, UNKNOWNS, seed)
     progress.stage("simulating and rendering the cube")
     model, trajectory = synthetic.simulate(scene, UNKNOWNS, truth)
-    clean = synthetic.film(scene, trajectory)
+    clean = synthetic.render_video(scene, trajectory)
     path = synthetic.write_video(out / "video.webm", synthetic.noisy_8bit(clean, NOISE, seed), scene.timing.fps)
 
     progress.stage("fit to float frames (self-consistency)")

@@ -52,11 +52,13 @@ def explain(
     if video is not None:
         space = Space(scene, selected or [d.name for d in of_model(Model(scene), None, {})])
         problem = Problem(model_for(scene, space), from_video(scene, video, mask), space)
-        explanation = explain_gradients(problem, given={n: numbers.get(n, _scene_value(scene, n)) for n in space.names})
+        explanation = explain_gradients(
+            problem, overrides={n: numbers.get(n, _scene_value(scene, n)) for n in space.names}
+        )
     elif numbers:
         space = Space(scene, selected)
         values = {n: numbers.get(n, _scene_value(scene, n)) for n in space.names}
-        explanation = explain_gradients(Model(scene), given=_values(scene, space, values))
+        explanation = explain_gradients(Model(scene), overrides=_values(scene, space, values))
     else:
         explanation = explain_gradients(Model(scene), unknowns=[u.name for u in selected] or None)
     progress.stage("writing the report")

@@ -23,7 +23,6 @@ from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
 from gradsim.identification.fit import Fit
 from gradsim.physics.trajectory import Trajectory
-from gradsim.runtime.atomic import write_json
 from gradsim.runtime.progress import CheckpointStore, NoCheckpoint, NullProgress, Progress
 from gradsim.scene import Scene
 from gradsim.video.timing import align_frames
@@ -99,10 +98,9 @@ def run_fit(job: FitJob, out: Path, resume: bool = False, progress: Progress | N
             fit = job.search(checkpoint, progress)
             progress.stage("writing the report")
             directory.path.mkdir(parents=True, exist_ok=True)
-            entries = job.write_videos(directory.path, fit)
-            fit.save(directory.path)
-            result = {**fit.result(), "command": job.command, "title": job.title, **entries}
-            write_json(directory.path / "result.json", result)
+            entries = {"command": job.command, "title": job.title, **job.write_videos(directory.path, fit)}
+            fit.save(directory.path, entries)
+            result = {**fit.result(), **entries}
             write_report(directory.path)
             checkpoint.clear()
         except KeyboardInterrupt:
@@ -145,7 +143,7 @@ def write_clip_videos(
     video, fps = videos.read(path), scene.timing.fps
     observed = video.frames[align_frames(video, fps, frames).index]
     mask = synthetic.float_masks(scene, fitted, camera).masks.numpy()
-    rendered = to_bytes(synthetic.film(scene, fitted, camera))
+    rendered = to_bytes(synthetic.render_video(scene, fitted, camera))
     videos.write_preview(folder / f"side_by_side{suffix}.webm", side_by_side(observed, rendered), fps)
     videos.write_preview(folder / f"overlay{suffix}.webm", overlay(observed, mask), fps)
     return observed, mask

@@ -144,7 +144,7 @@ class MultiClipFit(FitJob):
             estimator=self.estimator,
         )
         answer = at_answer(self.problem, fit.discretization)  # pyright: ignore[reportArgumentType]
-        self.parts = getattr(answer, "problems", [answer])
+        self.parts = answer.problems
         return fit
 
     def write_videos(self, folder: Path, fit: Fit) -> dict:

@@ -120,7 +120,7 @@ def _draw(scene: Scene, film: np.ndarray, frames: np.ndarray, path: Path) -> Non
 
     model = Model(scene)
     with torch.no_grad():
-        trajectory = model.unchecked(model.values({}), int(frames.max()) + 1)
+        trajectory = model.rollout_unchecked(model.values({}), int(frames.max()) + 1)
         mask = Silhouettes.of(scene).union(trajectory.surface, trajectory.values)[0].numpy()
     images = overlay(film[frames], mask[frames])
     Image.fromarray(np.concatenate(list(images), 1)).save(path, format="PNG")

@@ -31,7 +31,7 @@ from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
 from gradsim.visualization import false_color
 from gradsim.visualization.camera_path import turntable
-from gradsim.visualization.frames import FrameRenderer, fitting
+from gradsim.visualization.frames import FrameRenderer, default_renderer
 from gradsim.visualization.overlay_video import HEIGHT
 from gradsim.visualization.sheets import evenly, sheet, strip
 
@@ -85,7 +85,7 @@ def render(
     looks = [
         part.appearance for part in (*(p for s in model.systems for p in s.parts), *(s.part(0) for s in model.scenery))
     ]
-    renderer = options.renderer or ("aa" if options.shading not in (None, "colour") else fitting(scene, looks))
+    renderer = options.renderer or ("aa" if options.shading not in (None, "colour") else default_renderer(scene, looks))
     shading = Shading.of(scene, options.shading)
     frame_renderer = FrameRenderer(renderer, camera, shading, tuple(scene.background), options.spp)
     if not is_run:

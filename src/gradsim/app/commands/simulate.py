@@ -8,7 +8,7 @@ from gradsim.app.job import open_scene
 from gradsim.errors import Status
 from gradsim.identification.fit import SCHEMA
 from gradsim.physics.convergence import converged
-from gradsim.physics.energy import energy_rises
+from gradsim.physics.energy import energy_increases
 from gradsim.physics.model import Model
 from gradsim.runtime.atomic import atomic_write, write_json
 from gradsim.runtime.progress import NullProgress, Progress
@@ -45,7 +45,7 @@ def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> d
     model, trajectory = steps.model, steps.trajectory
     moves = f"half the step moves no vertex by more than {steps.shift:.2g} m"
     progress.stage(f"{scene.timing.frames} frames of {model.substeps} steps: {moves}")
-    notes = [rise.words for rise in energy_rises(model, trajectory)]
+    notes = [rise.words for rise in energy_increases(model, trajectory)]
     for note in notes:
         progress.stage(note)
     arrays = {f"{body}.{k}": y[0].numpy() for body, states in trajectory.states.items() for k, y in states.items()}

@@ -15,9 +15,9 @@ from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 
 from gradsim.app.report.sections import Section, estimate, has_error
+from gradsim.identification.uncertainty.intervals import Z95
 
 WIDTH = 8.6  # [in] of a column of the page
-Z95 = 1.96
 EQUAL_LOSS = 1e-4  # relative difference of losses below which they count as equal
 DELTA_CHI2_95 = 3.84  # Δχ² at the ends of a 95 % interval
 SHADED_STD = 5.0  # standard deviations of χ²/N that are shaded

@@ -22,7 +22,7 @@ from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
 from gradsim.render.camera import Camera
 from gradsim.render.shading.shading import Shading
-from gradsim.visualization.frames import FrameRenderer, fitting
+from gradsim.visualization.frames import FrameRenderer, default_renderer
 from gradsim.visualization.viser_scene import TRUTH, Frustum, Stage, actors, add_grounds, stand_back
 
 MAX_IMAGE = 320  # [px] largest width or height of images in the page
@@ -74,7 +74,7 @@ class Viewer:
         cameras = {name: content.camera(name) for name in content.scene.views}
         self._drawn = _detached(content.trajectory.scene_surface)
         look = (
-            fitting(content.scene, [p.appearance for p in self._drawn.parts]),
+            default_renderer(content.scene, [p.appearance for p in self._drawn.parts]),
             Shading.of(content.scene),
             tuple(content.scene.background),
         )

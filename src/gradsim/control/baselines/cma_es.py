@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 from torch import Tensor
 from torch.func import functional_call
 
-from gradsim.control.baselines.common import Outcome, evaluate_episode
+from gradsim.control.baselines.common import BaselineOutcome, evaluate_episode
 from gradsim.control.gym.vector_env import make_snapshot
 from gradsim.control.plant import Episode, Plant
 from gradsim.physics.model import Divergence
@@ -65,7 +65,7 @@ def policy_state(policy: nn.Module, vector: Tensor) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def evaluate_population(plant: Plant, goal, policy: nn.Module, vectors: Tensor) -> Outcome:
+def evaluate_population(plant: Plant, goal, policy: nn.Module, vectors: Tensor) -> BaselineOutcome:
     """Outcome of one episode for each vector of policy parameters.
 
     Args:
@@ -79,10 +79,10 @@ def evaluate_population(plant: Plant, goal, policy: nn.Module, vectors: Tensor) 
     except Divergence:
         if len(vectors) > 1:  # one by one, to tell which of them diverge
             rows = [evaluate_population(plant, goal, policy, row[None]) for row in vectors]
-            return Outcome(*(torch.cat(values) for values in zip(*rows, strict=True)))
+            return BaselineOutcome(*(torch.cat(values) for values in zip(*rows, strict=True)))
     still = torch.zeros(1, 1, plant.outputs, dtype=torch.float64)
     start = evaluate_episode(goal, Episode(make_snapshot(plant, plant.begin()), still))
-    return Outcome(DOUBLED * start.loss, *start[1:])
+    return BaselineOutcome(DOUBLED * start.loss, *start[1:])
 
 
 @torch.no_grad()

@@ -64,7 +64,7 @@ class Budget:
         return self.rollouts // worlds
 
 
-class Outcome(NamedTuple):
+class BaselineOutcome(NamedTuple):
     """Final loss, distance [m] and position error [m²] of episodes, (worlds,) each; NaN where unknown."""
 
     loss: Tensor
@@ -96,13 +96,13 @@ def record_iteration(
         progress.update(len(history) - 1, entry.loss, {"distance [m]": (entry.distance, math.nan)})
 
 
-def evaluate_episode(goal, episode: "Episode", iteration: int = 0) -> Outcome:
+def evaluate_episode(goal, episode: "Episode", iteration: int = 0) -> BaselineOutcome:
     """Outcome of each world of an episode; the distances are for figures only."""
     with torch.no_grad():
         loss = goal.loss(episode, iteration)
         unknown = torch.full_like(loss, torch.nan)
         distance, error = goal.distance(episode), goal.position_error(episode)
-    return Outcome(loss, unknown if distance is None else distance, unknown if error is None else error)
+    return BaselineOutcome(loss, unknown if distance is None else distance, unknown if error is None else error)
 
 
 ROUNDING = 1e-9  # weights below are zero

@@ -33,16 +33,16 @@ MIN_PIXELS = 4  # pixels that differ from the background: the smallest body that
 MAX_MEDIAN = 0.02  # median difference of pixels from the background, above that of compressed images
 
 
-def listed(given: ImageLike | Sequence[ImageLike]) -> list[ImageLike]:
+def listed(images: ImageLike | Sequence[ImageLike]) -> list[ImageLike]:
     """One or several images as a list."""
-    return [given] if isinstance(given, str | Path | Tensor) or not isinstance(given, Sequence) else list(given)
+    return [images] if isinstance(images, str | Path | Tensor) or not isinstance(images, Sequence) else list(images)
 
 
-def target_image(given: ImageLike, renderer: ImageRenderer, colours: bool, background: Tensor | None = None) -> Tensor:
+def target_image(source: ImageLike, renderer: ImageRenderer, colours: bool, background: Tensor | None = None) -> Tensor:
     """Goal image to compare with the camera's.
 
     Args:
-        given: Path of a png or jpg, or a tensor in [0, 1]: (3, height, width) in colours, or a silhouette
+        source: Path of a png or jpg, or a tensor in [0, 1]: (3, height, width) in colours, or a silhouette
             (height, width) or (1, height, width), which is 1 where the body is. A grey file is a silhouette too.
         renderer: Renderer of the camera.
         colours: Compare colours, else silhouettes.
@@ -54,8 +54,8 @@ def target_image(given: ImageLike, renderer: ImageRenderer, colours: bool, backg
     Raises:
         InputError: If the image cannot be read, has another size than the camera's or other channels, or is empty.
     """
-    name = str(given) if isinstance(given, str | Path) else "the goal image"
-    image = read_goal_image(given)
+    name = str(source) if isinstance(source, str | Path) else "the goal image"
+    image = read_goal_image(source)
     height, width = renderer.camera.height, renderer.camera.width
     if image.shape[1:] != (height, width):
         raise InputError(
@@ -69,7 +69,7 @@ def target_image(given: ImageLike, renderer: ImageRenderer, colours: bool, backg
     mask = image[0] if len(image) == 1 else silhouette(image, _background(renderer, background), name)
     if not mask.sum() >= 1:
         raise InputError(f"{name} is an empty silhouette; it needs a body, as 1 on 0.")
-    if isinstance(given, str | Path) and mask.median() > MAX_MEDIAN:  # a grey photograph, or black on white
+    if isinstance(source, str | Path) and mask.median() > MAX_MEDIAN:  # a grey photograph, or black on white
         raise InputError(
             f"{name} is not a silhouette: most of it is not black, but {mask.median():.2g}. Give a colour image, or the "
             "body bright on black."
@@ -77,13 +77,13 @@ def target_image(given: ImageLike, renderer: ImageRenderer, colours: bool, backg
     return mask
 
 
-def read_goal_image(given: ImageLike) -> Tensor:
+def read_goal_image(source: ImageLike) -> Tensor:
     """Read a goal image (3 or 1, height, width) in [0, 1].
 
     Raises:
         InputError: If it cannot be read, or has other channels.
     """
-    return _from_file(Path(given)) if isinstance(given, str | Path) else _checked(given)
+    return _from_file(Path(source)) if isinstance(source, str | Path) else _checked(source)
 
 
 def silhouette(image: Tensor, background: Tensor, name: str = "the goal image") -> Tensor:
@@ -113,9 +113,9 @@ def silhouette(image: Tensor, background: Tensor, name: str = "the goal image") 
     return torch.from_numpy(mask.clip(0, 1)).to(image.device)
 
 
-def _background(renderer: ImageRenderer, given: Tensor | None) -> Tensor:
-    if given is not None:
-        return given
+def _background(renderer: ImageRenderer, background: Tensor | None) -> Tensor:
+    if background is not None:
+        return background
     colour = torch.as_tensor(renderer.background, dtype=torch.float64)
     return (
         colour if colour.ndim == 3 else colour[:, None, None].expand(3, renderer.camera.height, renderer.camera.width)
@@ -240,12 +240,12 @@ class ImageGoal(Goal):
         return mask(trajectory.surface, trajectory.values)
 
 
-def _one_per_image(given, count: int, what: str) -> list:
+def _one_per_image(value, count: int, label: str) -> list:
     """One value for each image."""
-    several = isinstance(given, Sequence) and not isinstance(given, str)
-    values = list(given) if several else [given] * count
+    several = isinstance(value, Sequence) and not isinstance(value, str)
+    values = list(value) if several else [value] * count
     if len(values) != count:
-        raise InputError(f"the goal has {count} images and {len(values)} {what}; give one for each, or one for all.")
+        raise InputError(f"the goal has {count} images and {len(values)} {label}; give one for each, or one for all.")
     return values
 
 

@@ -52,7 +52,7 @@ class EnvBatch:
                 f"the goal is in frames {', '.join(map(str, sorted(frames)))}; environments evaluate it in every interval: "
                 "give a goal at -1."
             )
-        self.given: dict[str, Tensor] = {}
+        self.overrides: dict[str, Tensor] = {}
         self.states: States = {}
         self.interval = torch.zeros(size, dtype=torch.long)  # next interval of each world
         self.diverged = torch.zeros(size, dtype=torch.bool)  # diverged; the state stays as it was before
@@ -70,24 +70,24 @@ class EnvBatch:
         return self.diverged | (self.interval >= self.plant.intervals)
 
     @torch.no_grad()
-    def reset(self, generators: Sequence[np.random.Generator], which: Tensor | None = None) -> None:
+    def reset(self, generators: Sequence[np.random.Generator], mask: Tensor | None = None) -> None:
         """Reset worlds.
 
         Args:
             generators: Generators for `draw`, one for each world.
-            which: Mask of the worlds to reset (size,); None: all.
+            mask: Mask of the worlds to reset (size,); None: all.
         """
-        which = torch.ones(self.size, dtype=torch.bool) if which is None else which
+        mask = torch.ones(self.size, dtype=torch.bool) if mask is None else mask
         if self.draw is not None:
-            for world in which.nonzero()[:, 0].tolist():
+            for world in mask.nonzero()[:, 0].tolist():
                 self._drawn[world] = self.draw(generators[world])
-            self.given = {name: torch.cat([one[name] for one in self._drawn]) for name in self._drawn[0]}
-        self.states = _where(which, self.plant.begin(self.given, self.size), self.states)
-        self.interval = torch.where(which, 0, self.interval)
-        self.diverged = self.diverged & ~which
-        self.loss = torch.where(which, self._loss(self.states), self.loss)
+            self.overrides = {name: torch.cat([one[name] for one in self._drawn]) for name in self._drawn[0]}
+        self.states = _where(mask, self.plant.begin(self.overrides, self.size), self.states)
+        self.interval = torch.where(mask, 0, self.interval)
+        self.diverged = self.diverged & ~mask
+        self.loss = torch.where(mask, self._loss(self.states), self.loss)
         unit = torch.ones_like(self.loss) if isinstance(self.goal, Reward) else self.loss
-        self.unit = torch.where(which, torch.where(unit > 0, unit, 1.0), self.unit)
+        self.unit = torch.where(mask, torch.where(unit > 0, unit, 1.0), self.unit)
 
     @torch.no_grad()
     def step(self, u: Tensor) -> Tensor:
@@ -109,21 +109,25 @@ class EnvBatch:
     def observe(self) -> Tensor:
         """Observations (size, inputs), within ±`BOUND`: the time scaled to [-1, 1], then that of the plant."""
         share = 2 * self.interval.double() / self.plant.intervals - 1
-        observation = self.observation(self.states, self.plant.model.values(self.given), self.plant)
+        observation = self.observation(self.states, self.plant.model.values(self.overrides), self.plant)
         return torch.cat([share[:, None], observation.double()], 1).clamp(-BOUND, BOUND)
 
     def snapshot(self) -> Trajectory:
         """Current states, as a trajectory of one frame."""
-        return make_snapshot(self.plant, self.states, self.given)
+        return make_snapshot(self.plant, self.states, self.overrides)
 
     def _loss(self, states: States) -> Tensor:
         actions = torch.zeros(self.size, 1, self.plant.outputs, dtype=torch.float64)
-        return self.goal.loss(Episode(make_snapshot(self.plant, states, self.given), actions), self.iteration).double()
+        return self.goal.loss(
+            Episode(make_snapshot(self.plant, states, self.overrides), actions), self.iteration
+        ).double()
 
     def _advanced(self, u: Tensor) -> tuple[States, Tensor]:
         """States after one interval, and the mask of worlds that diverge, whose states do not change."""
         try:
-            return self._simulate(self.states, u, self.given, self.interval), torch.zeros(self.size, dtype=torch.bool)
+            return self._simulate(self.states, u, self.overrides, self.interval), torch.zeros(
+                self.size, dtype=torch.bool
+            )
         except Divergence:  # of at least one world: simulate each alone
             alone = [self._alone(u, slice(k, k + 1)) for k in range(self.size)]
         lost = torch.tensor([one is None for one in alone])
@@ -131,33 +135,33 @@ class EnvBatch:
         return {b: {n: torch.cat([row[b][n] for row in rows]) for n in state} for b, state in rows[0].items()}, lost
 
     def _alone(self, u: Tensor, world: slice) -> States | None:
-        parameters = {name: x[world] for name, x in self.given.items()}
+        parameters = {name: x[world] for name, x in self.overrides.items()}
         try:
             return self._simulate(_rows(self.states, world), u[world], parameters, self.interval[world])
         except Divergence:
             return None
 
-    def _simulate(self, states: States, u: Tensor, given: Parameters, interval: Tensor) -> States:
+    def _simulate(self, states: States, u: Tensor, overrides: Parameters, interval: Tensor) -> States:
         """States after an interval; controls of the start are set in the first one."""
         plant, at = self.plant, lambda y, k: y[torch.arange(len(y)), k]
         if plant.launched:
             piece, last = (
-                plant.model.rollout(plant.values(u[:, None], plant.frames, given), plant.frames),
+                plant.model.rollout(plant.values(u[:, None], plant.frames, overrides), plant.frames),
                 interval * 0 - 1,
             )
         else:
             launches = [c.name for c in plant.controls if not plant.model.kinds[c.name].timed]
             if launches and (interval == 0).any():
-                values = plant.values(u[:, None], 1, given)
-                states = _where(interval == 0, plant.begin({**given, **{k: values[k] for k in launches}}), states)
-            piece = plant.advance(states, u, given)
+                values = plant.values(u[:, None], 1, overrides)
+                states = _where(interval == 0, plant.begin({**overrides, **{k: values[k] for k in launches}}), states)
+            piece = plant.advance(states, u, overrides)
             last = (plant.frames - 1 - interval * plant.interval).clamp(0, plant.interval)  # the last may be shorter
         return {body: {name: at(y, last) for name, y in state.items()} for body, state in piece.states.items()}
 
 
-def make_snapshot(plant: Plant, states: States, given: Parameters | None = None) -> Trajectory:
+def make_snapshot(plant: Plant, states: States, overrides: Parameters | None = None) -> Trajectory:
     """States (worlds, ...) at an instant as a trajectory of one frame."""
-    values = plant.model.values(given)
+    values = plant.model.values(overrides)
     worlds = len(next(y for state in states.values() for y in state.values()))
     values = {name: x.expand(worlds, *x.shape[1:]) for name, x in values.items()}
     frame = {body: {name: y[:, None] for name, y in state.items()} for body, state in states.items()}

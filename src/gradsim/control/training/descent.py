@@ -35,10 +35,10 @@ class Descent:
     """Training in progress; `state` and `resume` hold all that changes. Arguments as for `training.train`."""
 
     def __init__(
-        self, plant, policy: nn.Module, goal, config: TrainingConfig, given: ParameterSource = None, worlds: int = 1
+        self, plant, policy: nn.Module, goal, config: TrainingConfig, overrides: ParameterSource = None, worlds: int = 1
     ):
         self.plant, self.policy, self.goal, self.config = plant, policy, goal, config
-        self.given, self.worlds = given, worlds
+        self.overrides, self.worlds = overrides, worlds
         self.project: Callable[[], None] = getattr(policy, "project", lambda: None)
         self.parameters = [p for p in policy.parameters() if p.requires_grad]
         self.optimizer = optimizers.make_optimizer(
@@ -58,7 +58,7 @@ class Descent:
     def iterate(self) -> Iteration:
         """Run one iteration, including its step."""
         start, k, total = time.process_time(), len(self.history), self.plant.frames
-        model_parameters = self.given(k) if callable(self.given) else self.given
+        model_parameters = self.overrides(k) if callable(self.overrides) else self.overrides
         frames = self.config.horizon.frames(k, total) if self.config.horizon else total
         stage = getattr(self.goal, "stage", lambda iteration: "")(k)
         if self.history.iterations and self.history.iterations[-1].kind != (stage, frames):
@@ -125,18 +125,18 @@ class Descent:
         self.began = state["began"]
         torch.set_rng_state(state["random"])
 
-    def _evaluate(self, k: int, frames: int, given, tolerant: bool) -> _Evaluation:
+    def _evaluate(self, k: int, frames: int, overrides, tolerant: bool) -> _Evaluation:
         """Simulate forward and backward, and store the clipped gradients.
 
         Args:
             k: Iteration.
             frames: Frames of the episode.
-            given: Parameters of the model in this iteration.
+            overrides: Parameters of the model in this iteration.
             tolerant: If it diverges, return the loss `FAR` instead of raising.
         """
         self.optimizer.zero_grad()
         try:
-            episode = self.plant.rollout(self.policy, given, frames=frames, worlds=self.worlds)
+            episode = self.plant.rollout(self.policy, overrides, frames=frames, worlds=self.worlds)
             losses = self.goal.loss(episode, k)
             loss = losses.mean()
             norm = self._backward(loss)
@@ -145,7 +145,7 @@ class Descent:
                 raise Divergence(f"iteration {k}: {error}") from error
             for p in self.parameters:
                 p.grad = torch.zeros_like(p)
-            return _Evaluation(FAR, math.nan, math.nan, math.nan, _worlds(given, self.worlds))
+            return _Evaluation(FAR, math.nan, math.nan, math.nan, _worlds(overrides, self.worlds))
         self.project()
         if self.config.clip is not None:
             nn.utils.clip_grad_norm_(self.parameters, self.config.clip)
@@ -177,5 +177,5 @@ class Descent:
             self.schedule.step(*([loss] if isinstance(self.schedule, lr_scheduler.ReduceLROnPlateau) else []))
 
 
-def _worlds(given: Mapping[str, Tensor] | None, worlds: int) -> int:
-    return max([worlds, *(len(value) for value in (given or {}).values())])
+def _worlds(overrides: Mapping[str, Tensor] | None, worlds: int) -> int:
+    return max([worlds, *(len(value) for value in (overrides or {}).values())])

@@ -81,11 +81,11 @@ def default_rate(name: str) -> float:
     return RATES.get(name, RATE)
 
 
-def make_schedule(given: str | Mapping[str, Any], of: torch.optim.Optimizer, iterations: int):
+def make_schedule(schedule: str | Mapping[str, Any], of: torch.optim.Optimizer, iterations: int):
     """Make a learning-rate schedule.
 
     Args:
-        given: Name, such as "cosine_annealing", "exponential", "step" or "reduce_on_plateau"; or a mapping of `name`
+        schedule: Name, such as "cosine_annealing", "exponential", "step" or "reduce_on_plateau"; or a mapping of `name`
             and further arguments. Lengths (`T_max`, `total_steps`, `total_iters`) are `iterations` by default.
         of: Optimizer.
         iterations: Number of training iterations.
@@ -93,7 +93,7 @@ def make_schedule(given: str | Mapping[str, Any], of: torch.optim.Optimizer, ite
     Raises:
         InputError: If the name or an option is unknown, or a required option is missing.
     """
-    options = {"name": given} if isinstance(given, str) else dict(given)
+    options = {"name": schedule} if isinstance(schedule, str) else dict(schedule)
     name = options.pop("name", None)
     if name not in SCHEDULES:
         hint = did_you_mean(str(name), list(SCHEDULES)) or f"; choose one of {', '.join(SCHEDULES)}."
@@ -104,21 +104,21 @@ def make_schedule(given: str | Mapping[str, Any], of: torch.optim.Optimizer, ite
     return _made(kind, f"the schedule {name!r}", of, lengths | options)
 
 
-def spans(given: str | Mapping[str, Any]) -> bool:
+def spans(schedule: str | Mapping[str, Any]) -> bool:
     """True if a schedule depends on the number of iterations (see `make_schedule`)."""
-    options = {"name": given} if isinstance(given, str) else given
+    options = {"name": schedule} if isinstance(schedule, str) else schedule
     accepted = inspect.signature(SCHEDULES[options["name"]]).parameters
     return any(key in accepted and key not in options for key in LENGTHS)
 
 
-def _made(kind: type, what: str, first, options: Mapping[str, Any]):
+def _made(kind: type, label: str, first, options: Mapping[str, Any]):
     """Return `kind(first, **options)`; its exceptions become `InputError`."""
     known = [key for key in inspect.signature(kind).parameters if key != "params" and key != "optimizer"]
     for key in options:
         if key not in known:
             hint = did_you_mean(key, known) or f"; it has {', '.join(known)}."
-            raise InputError(f"{what} has no option `{key}`{hint}")
+            raise InputError(f"{label} has no option `{key}`{hint}")
     try:
         return kind(first, **options)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{what} refuses {dict(options)}: {error}; its options are {', '.join(known)}.") from error
+        raise InputError(f"{label} refuses {dict(options)}: {error}; its options are {', '.join(known)}.") from error

@@ -11,7 +11,7 @@ from gradsim.geometry.validation import counts
 
 
 class DomainRandomization:
-    """Random parameters of a model as a function of the iteration, for the argument `given` of `train`.
+    """Random parameters of a model as a function of the iteration, for the argument `overrides` of `train`.
 
     Distributions are uniform: a fraction s multiplies the whole parameter by one factor in 1 ± s; an amount a adds a
     number in ± a to each of its components. Samples depend on the seed and the iteration only.

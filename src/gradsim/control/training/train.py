@@ -53,7 +53,7 @@ def train(
     config: TrainingConfig | None = None,
     progress: IterationProgress | None = None,
     checkpoint: CheckpointFile | str | Path | None = None,
-    given: ParameterSource = None,
+    overrides: ParameterSource = None,
     worlds: int = 1,
 ) -> History:
     """Train a policy in place.
@@ -65,18 +65,18 @@ def train(
         goal: Goal whose loss is minimized. If the loss changes, a method `stage(iteration)` names it.
         config: Training configuration.
         progress: Called after each iteration.
-        checkpoint: File. If it exists, training resumes from it, with a bitwise identical result if `given` depends on
+        checkpoint: File. If it exists, training resumes from it, with a bitwise identical result if `overrides` depends on
             the iteration only.
-        given: Parameters that replace those of the model, (worlds, ...) by name; or a function of the iteration that
+        overrides: Parameters that replace those of the model, (worlds, ...) by name; or a function of the iteration that
             returns them, for robust policies (`randomization.py`).
-        worlds: Number of worlds with feedback, unless `given` determines it.
+        worlds: Number of worlds with feedback, unless `overrides` determines it.
 
     Raises:
         InputError: If the policy does not fit the plant, or the checkpoint belongs to different training.
         Divergence: If a rollout or a gradient is not finite, unless the configuration halves such steps.
     """
     check(plant, policy)
-    run = Descent(plant, policy, goal, config or TrainingConfig(), given, worlds)
+    run = Descent(plant, policy, goal, config or TrainingConfig(), overrides, worlds)
     keeper = CheckpointFile(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
     description = _describe(plant, policy, run.config)
     if keeper is not None and (state := keeper.load(description)):
@@ -125,7 +125,7 @@ def train_truncated(
     goal: Goal,
     config: TrainingConfig,
     length: int,
-    given: ParameterSource = None,
+    overrides: ParameterSource = None,
     worlds: int = 1,
     progress: IterationProgress | None = None,
 ) -> History:
@@ -137,8 +137,8 @@ def train_truncated(
         goal: Goal; evaluated on each piece as an episode.
         config: Optimizer, rate, clip and schedule; an iteration is all pieces of one episode. Without a horizon.
         length: Control intervals in a piece.
-        given: Parameters and impulses, or a function of the iteration that returns them, such as `DomainRandomization`.
-        worlds: Number of worlds, unless `given` determines it.
+        overrides: Parameters and impulses, or a function of the iteration that returns them, such as `DomainRandomization`.
+        worlds: Number of worlds, unless `overrides` determines it.
         progress: Called after each iteration.
 
     Returns:
@@ -164,7 +164,7 @@ def train_truncated(
     history = History()
     for k in range(config.iterations):
         begun, before = time.process_time(), {name: y.clone() for name, y in policy.state_dict().items()}
-        world_parameters = given(k) if callable(given) else given
+        world_parameters = overrides(k) if callable(overrides) else overrides
         parameters_of, impulses = split(world_parameters, plant.model)
         states = plant.begin(parameters_of, max([worlds, *map(len, impulses.values())]))
         losses, norms, rate = [], [], step.param_groups[0]["lr"]

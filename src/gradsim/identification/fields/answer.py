@@ -19,7 +19,7 @@ from gradsim.identification.fields.resolution import Spectrum, of_matrix, of_pro
 from gradsim.identification.solvers.levenberg_marquardt import Population
 from gradsim.identification.solvers.levenberg_marquardt import descend as by_matrix
 from gradsim.identification.uncertainty.discretization import ITERATIONS, Answer, Bounds
-from gradsim.identification.uncertainty.residual_diagnostics import STRAYS
+from gradsim.identification.uncertainty.residual_diagnostics import OUTLIER_SIGMA
 from gradsim.physics.model import Divergence
 
 DENSE = 1000  # number of unknowns up to which JᵀJ is computed in full
@@ -95,7 +95,7 @@ class FieldAnswer(Answer):
         return {p.field.name: largest(in_units[p.columns]) for p in self.problem.space.pieces}
 
     def doubled(self) -> Self:
-        return type(self)(self.problem.refined(2), self.u, self.method, None, 2 * self.factor)
+        return type(self)(self.problem.with_finer_steps(2), self.u, self.method, None, 2 * self.factor)
 
     def descend(self) -> Self:
         problem = self.problem
@@ -135,15 +135,15 @@ def minimize(
         return gauss_newton_cg.descend(problem, u, frames, "pixels", iterations, target_cost=target_cost, rtol=rtol)
     if method == "lbfgs":
         return lbfgs.descend(problem, u, frames, "pixels", STEPS * iterations, rtol)
-    people, count = by_matrix(problem, Population.at(u[None]), frames, "pixels", iterations, target_cost, rtol=rtol)
-    return people.u[0], people.cost[0].item(), count
+    iterates, count = by_matrix(problem, Population.at(u[None]), frames, "pixels", iterations, target_cost, rtol=rtol)
+    return iterates.u[0], iterates.cost[0].item(), count
 
 
 def _by_matrix(problem: FieldProblem, u: Tensor) -> Evidence:
     fisher, chi2, count = torch.zeros(len(u), len(u), dtype=u.dtype), 0.0, 0.0
     for r, J in problem.jacobian(u[None], problem.frames):
         fisher += J[0].T @ J[0]
-        used = (J[0].abs().amax(1) > 1e-9 * J[0].abs().max().clamp(min=1e-300)) | (r[0].abs() > STRAYS)
+        used = (J[0].abs().amax(1) > 1e-9 * J[0].abs().max().clamp(min=1e-300)) | (r[0].abs() > OUTLIER_SIGMA)
         chi2, count = chi2 + r[0][used].square().sum().item(), count + used.sum().item()
     return Evidence(of_matrix(problem, fisher), chi2, count, fisher)
 

@@ -15,9 +15,9 @@ from gradsim.identification.fields.fields import Field, FieldSpace
 from gradsim.identification.fields.fit import FieldFit
 from gradsim.identification.fields.problem import FieldProblem
 from gradsim.identification.fields.resolution import Spectrum
-from gradsim.identification.fit import MISMATCH
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.uncertainty.discretization import Discretization, converge, depends_on_steps
+from gradsim.identification.uncertainty.residual_diagnostics import chi2_limit
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 
@@ -113,7 +113,7 @@ def _conclude(
             spectrum = spectrum.widened(torch.full_like(u, torch.inf) if steps.diverged else remainder)
     spare = max(1.0, evidence.count - evidence.spectrum.rank)
     status = Status.OK if spectrum.rank == len(space) else Status.PARTIAL
-    if evidence.chi2 / spare > max(MISMATCH, 1 + 5 * math.sqrt(2 / spare)):
+    if evidence.chi2 / spare > chi2_limit(spare):
         status = Status.MISMATCH
     values = {name: v[0].numpy() for name, v in space.values(u[None]).items()}
     std = {}
@@ -121,7 +121,7 @@ def _conclude(
         std_inner = spectrum.std[p.columns].numpy()
         size = values[p.field.name].ravel()[p.entries.numpy()] if p.kind.positive else p.scale
         std[p.field.name] = p.whole(std_inner * size, 0.0)
-    effort, sigma = problem.effort, getattr(problem.observation, "sigma", 1.0)
+    effort, sigma = problem.effort, problem.observation.sigma
     return FieldFit(
         status if finite else Status.FAILED,
         values,

@@ -76,7 +76,7 @@ def descend(
     return u, linearization.cost, count
 
 
-def solve(problem: FieldProblem, here: Linear, b: Tensor, shift: float, tolerance: float, most: int) -> Tensor:
+def solve(problem: FieldProblem, linearization: Linear, b: Tensor, shift: float, tolerance: float, most: int) -> Tensor:
     """d with (JᵀJ + BᵀB + shift) d ≈ b, to a relative residual."""
     precondition = _preconditioner(problem, shift)
     d, r = torch.zeros_like(b), b.clone()
@@ -84,7 +84,7 @@ def solve(problem: FieldProblem, here: Linear, b: Tensor, shift: float, toleranc
     p, rho = z.clone(), (r @ z).item()
     goal = tolerance * torch.linalg.vector_norm(b).item()
     for _ in range(most):
-        q = here.vjp(here.jvp(p)) + problem.prior_product(p) + shift * p
+        q = linearization.vjp(linearization.jvp(p)) + problem.prior_product(p) + shift * p
         bent = (p @ q).item()
         if bent <= 0:  # rounding
             break
@@ -97,10 +97,10 @@ def solve(problem: FieldProblem, here: Linear, b: Tensor, shift: float, toleranc
     return d
 
 
-def _curvature(problem: FieldProblem, here: Linear, g: Tensor) -> float:
+def _curvature(problem: FieldProblem, linearization: Linear, g: Tensor) -> float:
     """Curvature of the cost along its gradient."""
     along = g / torch.linalg.vector_norm(g)
-    return (here.jvp(along).square().sum() + along @ problem.prior_product(along)).item()
+    return (linearization.jvp(along).square().sum() + along @ problem.prior_product(along)).item()
 
 
 def _preconditioner(problem: FieldProblem, shift: float) -> Callable[[Tensor], Tensor]:

@@ -76,7 +76,7 @@ class FieldProblem(Problem):
             body: {key: torch.cat([p.tangent.states[body][key] for p in parts]) for key in states}
             for body, states in parts[0].tangent.states.items()
         }
-        along = {name: torch.cat([p.along[name] for p in parts]) for name in parts[0].along}
+        along = {name: torch.cat([p.direction[name] for p in parts]) for name in parts[0].direction}
         one = parts[0].trajectory
         repeated = lambda y: y[:1].expand(n, *y.shape[1:]).contiguous()  # derivatives refuse memory that is shared
         states = {body: {key: repeated(y) for key, y in state.items()} for body, state in one.states.items()}

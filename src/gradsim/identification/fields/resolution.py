@@ -88,13 +88,13 @@ def with_prior(problem: FieldProblem, fisher: Tensor) -> tuple[Tensor, Tensor, T
     return known, vectors, known <= (ROUNDING * known.max()).clamp(min=NOTHING)
 
 
-def of_products(problem: FieldProblem, here: Linear) -> Spectrum:
+def of_products(problem: FieldProblem, linearization: Linear) -> Spectrum:
     """From products with J alone, by Lanczos' method: the directions whose bound is below 1 %.
 
     What it leaves out counts as not known, so that standard deviations are rather too large.
     """
-    n = len(here.u)
-    times = lambda v: here.vjp(here.jvp(torch.tensor(v.ravel()))).numpy()
+    n = len(linearization.u)
+    times = lambda v: linearization.vjp(linearization.jvp(torch.tensor(v.ravel()))).numpy()
     count, operator = min(FIRST, n - 1), LinearOperator((n, n), matvec=times, dtype=np.float64)  # pyright: ignore[reportCallIssue]
     while True:
         values, axes = eigsh(operator, count, v0=np.random.default_rng(0).standard_normal(n), tol=1e-6)  # pyright: ignore[reportArgumentType]
@@ -104,7 +104,7 @@ def of_products(problem: FieldProblem, here: Linear) -> Spectrum:
     order = np.argsort(-values)
     keep = order[values[order] > 0]
     values, axes = torch.tensor(values[keep].copy()), torch.tensor(axes[:, keep].copy())
-    heard = {text: here.jvp(c).square().sum() for text, c in _patterns(problem.space).items()}
+    heard = {text: linearization.jvp(c).square().sum() for text, c in _patterns(problem.space).items()}
     std = _covered(problem, values, axes).clamp(min=0).sqrt()
     return Spectrum(values.rsqrt(), axes, std, _words(problem.space, heard, std))
 

@@ -16,7 +16,7 @@ from gradsim.errors import InputError
 from gradsim.identification.fit import Fit
 from gradsim.identification.gradients.findings import Finding, judge
 from gradsim.identification.gradients.secant_audit import Audit, audit
-from gradsim.identification.gradients.trace import Contact, Record
+from gradsim.identification.gradients.trace import ContactInterval, Record
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.problem import Problem
 from gradsim.identification.sensitivity import lyapunov
@@ -49,7 +49,7 @@ class Explanation:
     findings: list[Finding]
     times: Tensor
     sensitivity: Tensor
-    contacts: list[Contact]
+    contacts: list[ContactInterval]
     substeps: int
     size: float
     growth: lyapunov.Growth
@@ -109,7 +109,7 @@ class Explanation:
 def explain_gradients(
     subject: Tensor | Callable[[Trajectory], Tensor] | Problem | Fit | Model,
     model: Model | None = None,
-    given: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
     unknowns: Sequence[str] | None = None,
     observation: Observation | None = None,
     frames: int | None = None,
@@ -120,13 +120,13 @@ def explain_gradients(
 
     Args:
         subject: Quantity to differentiate:
-            a scalar made from `model.rollout(given)`, before its graph is freed;
+            a scalar made from `model.rollout(overrides)`, before its graph is freed;
             a function from a `Trajectory` to a scalar;
-            a `Problem` (its Jacobian, at the values `given`, or in the middle of the ranges);
+            a `Problem` (its Jacobian, at the values `overrides`, or in the middle of the ranges);
             a `Fit`, at its estimates, with or without its `observation`;
             or a `Model`: the trajectory itself.
         model: The model; not needed if the subject is a model or a problem.
-        given: Parameters (worlds, ...) of the rollout; for a problem, numbers by unknown.
+        overrides: Parameters (worlds, ...) of the rollout; for a problem, numbers by unknown.
         unknowns: Names; None: those given or fitted; or else all masses, stiffnesses and other positive quantities.
         observation: Observation of a fit.
         frames: Number of frames; None: those of the loss, of the observation or of the scene.
@@ -140,7 +140,7 @@ def explain_gradients(
         InputError: If the model is missing or not the one that made the loss, the loss is not a scalar, or its graph is
             gone.
     """
-    overrides = dict(given or {})
+    overrides = dict(overrides or {})
     if isinstance(subject, Problem):
         return _of_problem(subject, overrides, "the residuals of the problem", secants)
     alone = isinstance(subject, Model)
@@ -189,9 +189,9 @@ def _of_fit(fit: Fit, model: Model, observation, frames: int | None, secants: bo
     return _explain(model, values, of_space(space), frames, "the fitted motion", None, None, secants)
 
 
-def _of_problem(problem: Problem, given: Mapping[str, Any], label: str, secants: bool) -> Explanation:
+def _of_problem(problem: Problem, overrides: Mapping[str, Any], label: str, secants: bool) -> Explanation:
     space, u = problem.space, (0.5 * (problem.space.low + problem.space.high))[None].clone()
-    for name, number in given.items():
+    for name, number in overrides.items():
         if name not in space.names:
             raise InputError(f"the problem has no unknown `{name}`; it has {', '.join(space.names)}.")
         u[0, space.names.index(name)] = space.inner(torch.as_tensor(number).double().expand(len(space)))[

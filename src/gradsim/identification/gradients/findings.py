@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from gradsim.identification.gradients.secant_audit import Audit
-from gradsim.identification.gradients.trace import Contact, Record
+from gradsim.identification.gradients.trace import ContactInterval, Record
 from gradsim.identification.sensitivity.directions import Direction
 
 EXPLODES = 100.0  # body sizes per step of one: 1 % is a body
@@ -235,7 +235,7 @@ def _kinked(record: Record, k: int, base: dict) -> dict:
     return {"reason": text, "advice": _advice(record, parted[0]), **place}
 
 
-def _place(record: Record, k: int, contact: Contact) -> dict:
+def _place(record: Record, k: int, contact: ContactInterval) -> dict:
     if contact.other:
         force = f"contact of {contact.body} with {contact.other}"
     else:
@@ -244,7 +244,7 @@ def _place(record: Record, k: int, contact: Contact) -> dict:
     return {"frame": record.frame(contact.first), "step": contact.first, "body": contact.body, "force": force}
 
 
-def _advice(record: Record, contact: Contact) -> str:
+def _advice(record: Record, contact: ContactInterval) -> str:
     system = next(s for s in record.model.systems if s.name == contact.body)
     group = next(g for g in record.model.groups if system in g.systems)
     options, limit = [], (group if contact.other else system).stable_step(record.values)

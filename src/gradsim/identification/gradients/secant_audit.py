@@ -114,7 +114,7 @@ def _secants(model: Model, values: Values, direction: Direction, frames: int, wi
     lanes = {name: v.detach().expand(len(ends), *v.shape[1:]) for name, v in values.items()}
     lanes |= direction.shift(lanes, ends)
     with torch.no_grad():
-        both = model.unchecked(lanes, frames)
+        both = model.rollout_unchecked(lanes, frames)
         change = torch.cat([_apart(s, both.states[s.name], len(widths), scale) for s in model.systems], 1).double()
         loss_change = None if loss is None else _losses(both, loss, ends)
     return change / (2 * widths[:, None]), None if loss_change is None else loss_change / (2 * widths)

@@ -20,7 +20,7 @@ PARTS = ("normal force", "friction")
 
 
 @dataclass(frozen=True)
-class Contact:
+class ContactInterval:
     """A run of consecutive steps in contact.
 
     Args:
@@ -73,11 +73,11 @@ class Record:
         """Largest displacement of a body at the frames (unknowns, frames), in body sizes per unit step."""
         return self.seen[:, :, :: self.model.substeps].amax(1)
 
-    def contacts(self, body: str) -> list[Contact]:
+    def contacts(self, body: str) -> list[ContactInterval]:
         """Contacts of a body with grounds and obstacles, in order."""
         if body not in self.touches:
             return []
-        return [Contact(body, a, b) for a, b in _stretches(self.touches[body].any)]
+        return [ContactInterval(body, a, b) for a, b in _stretches(self.touches[body].any)]
 
     @cached_property
     def meetings(self) -> dict[tuple[str, str, str], Tensor]:
@@ -90,22 +90,24 @@ class Record:
                 meetings[name, pairs.bodies[a].name, pairs.bodies[b].name] = number > 0
         return meetings
 
-    def every_contact(self) -> list[Contact]:
+    def every_contact(self) -> list[ContactInterval]:
         """Contacts of all bodies, with grounds and obstacles and with one another."""
         contacts = [c for s in self.model.systems for c in self.contacts(s.name)]
-        return contacts + [Contact(a, *ends, b) for (_, a, b), met in self.meetings.items() for ends in _stretches(met)]
+        return contacts + [
+            ContactInterval(a, *ends, b) for (_, a, b), met in self.meetings.items() for ends in _stretches(met)
+        ]
 
     def meets(self, body: str) -> bool:
         """True if a body touches another rigid body in any step."""
         return any(body in names and bool(met.any()) for (_, *names), met in self.meetings.items())
 
-    def factor(self, k: int, contact: Contact) -> float:
+    def factor(self, k: int, contact: ContactInterval) -> float:
         """Growth of the sensitivity S by unknown k over a contact; 1 where it begins with it."""
         row = self.growth[k, [self._row(name) for name in (contact.body, contact.other) if name]].amax(0)
         before, after = row[contact.first].item(), row[min(contact.last + 1, len(row) - 1)].item()
         return after / before if before > 0 else 1.0
 
-    def force(self, k: int, contact: Contact) -> tuple[str, int, str]:
+    def force(self, k: int, contact: ContactInterval) -> tuple[str, int, str]:
         """Ground, point and part of the law whose impulse, in a contact, changes most with unknown k."""
         system = self.model.systems[self._row(contact.body)]
         rows = slice(contact.first, contact.last + 1)
@@ -151,7 +153,7 @@ class Record:
         ends = torch.tensor([width, -width], dtype=next(iter(self.values.values())).dtype)
         lanes = {name: v.detach().expand(2, *v.shape[1:]) for name, v in self.values.items()}
         with torch.no_grad():
-            both = self.fine.unchecked({**lanes, **direction.shift(lanes, ends)}, self.steps)
+            both = self.fine.rollout_unchecked({**lanes, **direction.shift(lanes, ends)}, self.steps)
         apart, larger = torch.zeros(self.steps).double(), torch.zeros(self.steps).double()
         for system in self.model.systems:
             ahead, behind = ({n: y[i : i + 1] for n, y in both.states[system.name].items()} for i in (0, 1))

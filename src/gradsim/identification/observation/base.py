@@ -9,10 +9,11 @@ states, other bodies by their surface.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -38,13 +39,13 @@ class Sensitivity:
     Args:
         trajectory: Rollouts (worlds · unknowns); those of one world are equal.
         tangent: Derivatives of the states.
-        along: Directions, by parameter.
+        direction: One for each world, by parameter.
         unknowns: Number of unknowns.
     """
 
     trajectory: Trajectory
     tangent: Trajectory
-    along: Values
+    direction: Values
     unknowns: int
 
     @property
@@ -64,7 +65,7 @@ def all_faces(trajectory: Trajectory) -> tuple[Tensor, bool]:
     return surface.faces, surface.convex
 
 
-def project(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple[Tensor, Tensor]:
+def project(silhouettes: Silhouettes, sensitivity: Trajectory | Sensitivity) -> tuple[Tensor, Tensor]:
     """Project the vertices to the screen.
 
     A part that is not rendered has all vertices in one point off the image.
@@ -73,22 +74,22 @@ def project(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple[T
         Vertices (worlds, frames, n, 2) [px], and their derivatives (worlds, unknowns, frames, n, 2), with 0 unknowns for
         a trajectory without tangents.
     """
-    if isinstance(seen, Sensitivity):
-        trajectory, unknowns, values = seen.trajectory, seen.unknowns, seen.worlds
-        along = {name: seen.by_world(v) for name, v in seen.along.items()}
+    if isinstance(sensitivity, Sensitivity):
+        trajectory, unknowns, values = sensitivity.trajectory, sensitivity.unknowns, sensitivity.worlds
+        along = {name: sensitivity.by_world(v) for name, v in sensitivity.direction.items()}
     else:
-        trajectory, unknowns, values, along = seen, 1, seen.values, {}
+        trajectory, unknowns, values, along = sensitivity, 1, sensitivity.values, {}
     carried = _carried(trajectory, unknowns, values)
     if carried is None:
-        return _projected(silhouettes, seen)
+        return _projected(silhouettes, sensitivity)
     sight, screens, slopes = silhouettes.projection_camera(values, along), [], []
     for s, (rest, x, q) in zip(trajectory.systems, carried, strict=True):
         moving: dict[str, Tensor | None] = {}
-        if isinstance(seen, Sensitivity):
-            tangent = seen.tangent.states[s.name]
-            moving = {"x_tangent": seen.by_world(tangent["x"]), "q_tangent": seen.by_world(tangent["q"])}
-            change = s.rest_tangent(seen.along)
-            moving["rest_tangent"] = None if change is None else seen.by_world(change)
+        if isinstance(sensitivity, Sensitivity):
+            tangent = sensitivity.tangent.states[s.name]
+            moving = {"x_tangent": sensitivity.by_world(tangent["x"]), "q_tangent": sensitivity.by_world(tangent["q"])}
+            change = s.rest_tangent(sensitivity.direction)
+            moving["rest_tangent"] = None if change is None else sensitivity.by_world(change)
         screen, slope = project_rigid(rest, x, q, sight, NEAR, **moving)
         screens.append(screen)
         slopes.append(slope)
@@ -96,23 +97,23 @@ def project(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple[T
 
 
 def _carried(trajectory: Trajectory, unknowns: int, values: Values) -> list[tuple[Tensor, Tensor, Tensor]] | None:
-    """`System.carried` of each body in the first of every `unknowns` worlds; None if a body deforms."""
+    """`System.rigid_shape_and_pose` of each body in the first of every `unknowns` worlds; None if a body deforms."""
     if type(trajectory) is not Trajectory:
         return None  # something else lies between states and surface
     states = {body: {name: y[::unknowns] for name, y in state.items()} for body, state in trajectory.states.items()}
-    poses = [s.carried(states[s.name], values) for s in trajectory.systems]
+    poses = [s.rigid_shape_and_pose(states[s.name], values) for s in trajectory.systems]
     rigid = [pose for pose in poses if pose is not None]
     return rigid if len(rigid) == len(poses) else None
 
 
-def _projected(silhouettes: Silhouettes, seen: Trajectory | Sensitivity) -> tuple[Tensor, Tensor]:
-    if not isinstance(seen, Sensitivity):
-        screen = whole(silhouettes.screen(seen.surface, seen.values))
+def _projected(silhouettes: Silhouettes, sensitivity: Trajectory | Sensitivity) -> tuple[Tensor, Tensor]:
+    if not isinstance(sensitivity, Sensitivity):
+        screen = whole(silhouettes.screen(sensitivity.surface, sensitivity.values))
         return screen, screen.new_empty(len(screen), 0, *screen.shape[1:])
-    surface, moving = seen.trajectory.surface_tangent(seen.tangent, seen.along)
-    along = {name: seen.by_world(v) for name, v in seen.along.items()}
-    once = Surface(surface.vertices[:: seen.unknowns], surface.parts)
-    screen, slope = silhouettes.screen_tangent(once, seen.by_world(moving), seen.worlds, along)
+    surface, moving = sensitivity.trajectory.surface_tangent(sensitivity.tangent, sensitivity.direction)
+    along = {name: sensitivity.by_world(v) for name, v in sensitivity.direction.items()}
+    once = Surface(surface.vertices[:: sensitivity.unknowns], surface.parts)
+    screen, slope = silhouettes.screen_tangent(once, sensitivity.by_world(moving), sensitivity.worlds, along)
     return whole(screen), torch.where(torch.isfinite(screen)[:, None], slope, 0.0)
 
 
@@ -138,9 +139,24 @@ class NoiseFloor(NamedTuple):
 
 
 class Observation(Protocol):
-    """Interface of data that a trajectory is fitted to."""
+    """Interface of data that a trajectory is fitted to; what inherits from it takes its defaults.
+
+    Attributes:
+        frames: Number of frames.
+        sigma: Standard deviation of the noise, to which a result refers; 1 where the data have noise of several units.
+        outline_noise: Whether the noise is estimated from the outlines, and `sigma` is only a scale.
+        notes: Entries of `result.json` on the data, such as dropped frames.
+    """
 
     frames: int
+    sigma: float = 1.0
+    outline_noise: bool = False
+    notes: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def parts(self) -> Mapping[str, "Observation"]:
+        """Observations of which this one consists, by camera; itself where it is a single one."""
+        return {"": self}
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
         """Blocks (worlds, n) of residuals of the first `frames` frames, differentiable; their squares sum to the cost."""
@@ -206,7 +222,7 @@ def _image_loss(residual: Residual) -> ImageLoss | None:
     return None if isinstance(loss, MSE) else loss
 
 
-class Masks:
+class Masks(Observation):
     """Masks of the bodies in a video.
 
     Args:
@@ -364,7 +380,7 @@ class Masks:
         return part
 
 
-class States:
+class States(Observation):
     """Position and orientation of a rigid body at each frame, as from motion capture (the paper's 3-D supervision).
 
     Args:

@@ -20,6 +20,7 @@ from gradsim.identification.observation import optical_flow
 from gradsim.identification.observation.base import (
     CLEAR,
     NoiseFloor,
+    Observation,
     Residual,
     Sensitivity,
     normal_equations,
@@ -36,7 +37,7 @@ BLOCK = 8  # [px] size of the blocks of CDF residuals
 CHUNK = 2**23  # elements of one batch of images: some hundred MB with the buffers of the rasterizer
 
 
-class Images:
+class Images(Observation):
     """RGB images of a video: an `Observation`.
 
     Args:
@@ -142,7 +143,7 @@ class Images:
 
 def _steps(s: Sensitivity) -> Tensor:
     """ε of each world, which moves the surface by `STEP` of its size, or else the parameters by `STEP`."""
-    surface, moving = s.trajectory.surface_tangent(s.tangent, s.along)
+    surface, moving = s.trajectory.surface_tangent(s.tangent, s.direction)
     size = (surface.vertices.amax((0, 1, 2)) - surface.vertices.amin((0, 1, 2))).norm()
     fastest = moving.flatten(1).abs().amax(1)
     return torch.where(fastest > 0, STEP * size / fastest.clamp(min=1e-300), STEP)
@@ -153,7 +154,7 @@ def _perturbed(s: Sensitivity, step: Tensor) -> Trajectory:
     by: Any = lambda y: step.reshape(-1, *[1] * (y.ndim - 1))
     at, along = s.trajectory, s.tangent.states
     states = {b: {k: y + by(y) * along[b][k] for k, y in state.items()} for b, state in at.states.items()}
-    values = {name: v + by(v) * s.along[name] if name in s.along else v for name, v in at.values.items()}
+    values = {name: v + by(v) * s.direction[name] if name in s.direction else v for name, v in at.values.items()}
     return Trajectory(at.times, states, values, at.systems, at.scenery)
 
 

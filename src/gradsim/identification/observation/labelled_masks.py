@@ -18,6 +18,7 @@ from gradsim.geometry.surface import Part
 from gradsim.identification.observation.base import (
     Masks,
     NoiseFloor,
+    Observation,
     Residual,
     Sensitivity,
     combined_noise_floor,
@@ -33,7 +34,7 @@ SEEN = 1e-9  # coverage above rounding, in videos without noise
 CONTRAST = 0.1  # minimum contrast of a color against the background and the others
 
 
-class LabelledMasks:
+class LabelledMasks(Observation):
     """Coverage of pixels by color, from a video: an `Observation`.
 
     Args:

@@ -14,7 +14,7 @@ from gradsim.identification.observation.base import NoiseFloor, Observation, Res
 from gradsim.physics.trajectory import Trajectory
 
 
-class MultiView:
+class MultiView(Observation):
     """Observations of one trajectory at the same instants: an `Observation`.
 
     Args:
@@ -31,7 +31,11 @@ class MultiView:
         if len(set(lengths.values())) > 1:
             counts = ", ".join(f"`{name}` {frames}" for name, frames in lengths.items())
             raise InputError(f"the views have different numbers of frames ({counts}); trim them to the same instants.")
-        self.parts, self.frames = dict(parts), min(lengths.values())
+        self._parts, self.frames = dict(parts), min(lengths.values())
+
+    @property
+    def parts(self) -> Mapping[str, Observation]:
+        return self._parts
 
     @property
     def sigma(self) -> float:
@@ -63,4 +67,4 @@ class MultiView:
 
 def rms_sigma(parts: Sequence[Observation]) -> float:
     """Root mean square of the noise of observations."""
-    return math.sqrt(sum(getattr(part, "sigma", 1.0) ** 2 for part in parts) / len(parts))
+    return math.sqrt(sum(part.sigma**2 for part in parts) / len(parts))

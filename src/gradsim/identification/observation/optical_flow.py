@@ -28,9 +28,9 @@ from gradsim.render.view import View
 SHIFT = 1e-5  # [px]: of central differences
 
 
-def central_difference(behind: Tensor, here: Tensor, ahead: Tensor, step: Tensor | float) -> Tensor:
+def central_difference(behind: Tensor, center: Tensor, ahead: Tensor, step: Tensor | float) -> Tensor:
     """Central differences; one-sided where a pixel changes to another triangle within the step."""
-    left, right = (here - behind) / step, (ahead - here) / step
+    left, right = (center - behind) / step, (ahead - center) / step
     jumps = (right - left).abs() > 0.5 * (right.abs() + left.abs())
     return torch.where(jumps, torch.where(right.abs() < left.abs(), right, left), 0.5 * (left + right))
 
@@ -39,7 +39,7 @@ def supports_flow(renderer: Renderer, s: Sensitivity) -> bool:
     """True if only bodies depend on the unknowns, not the camera, lights or obstacles."""
     scenery = [thing.name for thing in s.trajectory.scenery]
     still = (renderer.lens, "lights", "camera", *scenery)
-    return not any(name.split(".")[0] in still or name.startswith(renderer.lens) for name in s.along)
+    return not any(name.split(".")[0] in still or name.startswith(renderer.lens) for name in s.direction)
 
 
 def normal(
@@ -58,7 +58,7 @@ def normal(
     """
     worlds, n = len(s.trajectory.values["gravity"]) // s.unknowns, s.unknowns
     values = s.worlds
-    moving = s.trajectory.surface_tangent(s.tangent, s.along)[1][:, first:last]
+    moving = s.trajectory.surface_tangent(s.tangent, s.direction)[1][:, first:last]
     moving = s.by_world(moving)  # (worlds, unknowns, frames, bodies' vertices, 3)
     body_vertices = moving.shape[3]
     surface = _scene_surface(s, first, last)

@@ -6,12 +6,19 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.identification.observation.base import NoiseFloor, Residual, Sensitivity, normal_equations, sum_squares
+from gradsim.identification.observation.base import (
+    NoiseFloor,
+    Observation,
+    Residual,
+    Sensitivity,
+    normal_equations,
+    sum_squares,
+)
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss, robust_loss
 from gradsim.physics.trajectory import Trajectory
 
 
-class Vertices:
+class Vertices(Observation):
     """Positions of vertices of a soft body at each frame: an `Observation`.
 
     Args:

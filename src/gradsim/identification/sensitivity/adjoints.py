@@ -48,13 +48,13 @@ class Adjoints:
         return min(firsts, default=None)
 
 
-def adjoints(loss: Tensor, model: Model, given: Mapping[str, Tensor], directions: Sequence[Direction]) -> Adjoints:
+def adjoints(loss: Tensor, model: Model, overrides: Mapping[str, Tensor], directions: Sequence[Direction]) -> Adjoints:
     """Compute the adjoint states of a loss from its graph.
 
     Args:
-        loss: Scalar made from `model.rollout(given)`, before `backward()`, or after `backward(retain_graph=True)`.
+        loss: Scalar made from `model.rollout(overrides)`, before `backward()`, or after `backward(retain_graph=True)`.
         model: The model.
-        given: Parameters of the rollout.
+        overrides: Parameters of the rollout.
         directions: Unknowns.
 
     Raises:
@@ -67,18 +67,18 @@ def adjoints(loss: Tensor, model: Model, given: Mapping[str, Tensor], directions
             "the loss has no gradient graph: it was made under no_grad or detached, or depends on no parameter. "
             "Make it from model.rollout() with gradients on."
         )
-    values = model.values(given)
+    values = model.values(overrides)
     nodes = _rollouts(loss, model, values)
     caught: dict[str, tuple[Tensor | None, ...]] = {}
     hooks = [node.register_prehook(lambda g, body=body: caught.__setitem__(body, g)) for body, node in nodes.items()]
-    leaves = {n: given[n] if n in given else model.get_parameter(n) for d in directions for n, _ in d.places}
+    leaves = {n: overrides[n] if n in overrides else model.get_parameter(n) for d in directions for n, _ in d.places}
     movable = {n: leaf for n, leaf in leaves.items() if leaf.requires_grad}
     try:
         slopes = torch.autograd.grad(loss, list(movable.values()), retain_graph=True, allow_unused=True)
     finally:
         for hook in hooks:
             hook.remove()
-    lead = model._intervals_before(values, given)  # steps of the rollout before its first frame
+    lead = model._intervals_before(values, overrides)  # steps of the rollout before its first frame
     frames = max(node.saved_tensors[node.count].shape[1] for node in nodes.values()) - lead
     worlds = len(next(iter(values.values())))
     states = {}
@@ -94,7 +94,7 @@ def adjoints(loss: Tensor, model: Model, given: Mapping[str, Tensor], directions
         along = direction.tangent({n: v.detach() for n, v in values.items()})
         # a parameter of the model itself has no dimension of worlds
         parts = [
-            (slope[n] * (d if n in given and len(given[n]) == worlds else d[0])).sum().double()
+            (slope[n] * (d if n in overrides and len(overrides[n]) == worlds else d[0])).sum().double()
             for n, d in along.items()
             if n in slope
         ]
@@ -139,6 +139,6 @@ def _rollouts(loss: Tensor, model: Model, values: Values) -> dict[str, Any]:
     if not nodes:
         raise InputError(
             "the loss does not come from a rollout of this model with these values"
-            + (": give the same `given` as the rollout had." if ours else ": it depends on none.")
+            + (": give the same `overrides` as the rollout had." if ours else ": it depends on none.")
         )
     return nodes

@@ -79,14 +79,14 @@ def of_space(space: Space) -> list[Direction]:
     ]
 
 
-def of_model(model: Model, names: Sequence[str] | None, given: Mapping[str, Tensor]) -> list[Direction]:
+def of_model(model: Model, names: Sequence[str] | None, overrides: Mapping[str, Tensor]) -> list[Direction]:
     """Named parameters of a model, vectors by their components.
 
     Args:
         model: The model.
-        names: Which; None: those `given`, and if none are given, all masses, stiffnesses and other positive quantities
+        names: Which; None: those of `overrides`, and if none are given, all masses, stiffnesses and other positive quantities
             but the camera's and the clock's.
-        given: Parameters in use.
+        overrides: Parameters in use.
 
     Raises:
         InputError: On a name that the scene lacks, that of an array, or one that nothing reads.
@@ -96,7 +96,7 @@ def of_model(model: Model, names: Sequence[str] | None, given: Mapping[str, Tens
     chosen = (
         names
         if names is not None
-        else list(given)
+        else list(overrides)
         or [
             name
             for name, kind in model.kinds.items()

@@ -97,10 +97,10 @@ class Growth:
             "warnings": self.warnings,
         }
 
-    def _from(self, seen: Tensor) -> int | None:
-        below = (~(seen | ~torch.isfinite(self.growth))).nonzero()[:, 0]
+    def _from(self, known: Tensor) -> int | None:
+        below = (~(known | ~torch.isfinite(self.growth))).nonzero()[:, 0]
         first = int(below[-1]) + 1 if len(below) else 0
-        return first if first < len(seen) else None
+        return first if first < len(known) else None
 
 
 def growth(model: Model, values: Values | Mapping[str, Tensor] | None = None, frames: int | None = None, error=1e-3):

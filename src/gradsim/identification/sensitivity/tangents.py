@@ -83,7 +83,7 @@ def tangents(
 
 
 def displacement(
-    system: System, states: State, moving: State, values: Values, along: Values, scale: Scale
+    system: System, states: State, moving: State, values: Values, direction: Values, scale: Scale
 ) -> tuple[Tensor, Tensor]:
     """Tangents of one body: of pose (frames, n) and of velocities (frames, m), in units of S.
 
@@ -92,13 +92,13 @@ def displacement(
         states: States (worlds, frames, ·); world 0 is used.
         moving: Derivatives of the states.
         values: Parameters (worlds, ...).
-        along: Derivatives of some of them.
+        direction: Derivatives of some of them.
         scale: Units.
     """
     first = lambda group: {name: y[:1].detach() for name, y in group.items()}
     state, tangent = first(states), first(moving)
     place = system.pose_tangent(state, tangent, scale.size)
-    pace = system.velocity_tangent(state, tangent, first(values), first(along), scale.size)
+    pace = system.velocity_tangent(state, tangent, first(values), first(direction), scale.size)
     return place[0], pace[0] * scale.time
 
 

@@ -132,7 +132,7 @@ class ClipsProblem:
         lanes = torch.cat([u[:, None].expand(-1, len(self.clips), -1), local], -1).flatten(0, 1)
         self.effort.rollouts += len(lanes)
         with torch.no_grad():
-            states = self.model.unchecked(self.model.values(self._values(lanes)), self.frames)[self.body]
+            states = self.model.rollout_unchecked(self.model.values(self._values(lanes)), self.frames)[self.body]
             r = self._compare(states["x"], states["q"])
         chi2 = r.square().sum((1, 2)).reshape(len(u), -1)
         return torch.where(torch.isfinite(chi2), chi2, torch.inf)
@@ -142,10 +142,10 @@ class ClipsProblem:
         per_clip = self.residuals * torch.log1p(chi2 / self.residuals)
         return (per_clip if weight is None else torch.where(weight > 0, per_clip * weight, 0.0)).sum(-1)
 
-    def chi2_per_n(self, shots: ClipIterates) -> Tensor:
+    def chi2_per_n(self, iterates: ClipIterates) -> Tensor:
         """Mean square of the whitened residuals (starts,), less what the unknowns take up."""
         free = len(self.clips) * (self.residuals - LOCAL) - len(self.space)
-        return shots.chi2.sum(1) / free
+        return iterates.chi2.sum(1) / free
 
     def jacobian(self, u: Tensor, local: Tensor) -> tuple[Tensor, Tensor]:
         """Residuals (starts, clips, m) and derivatives (starts, clips, m, unknowns + 12), zero where not finite."""
@@ -166,12 +166,12 @@ class ClipsProblem:
         r, J = r.nan_to_num(0.0, 0.0, 0.0), J.nan_to_num(0.0, 0.0, 0.0)
         return r.unflatten(0, shape), J.unflatten(0, shape)
 
-    def normal(self, shots: ClipIterates, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def normal(self, iterates: ClipIterates, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Weighted Jᵀ J (starts, clips, n + 12, n + 12) and Jᵀ r (starts, clips, n + 12) of every clip.
 
         A clip at a kink has no say in the shared unknowns; its own start state may still move.
         """
-        r, J = self.jacobian(shots.u, shots.local)
+        r, J = self.jacobian(iterates.u, iterates.local)
         slope = torch.linalg.vector_norm(J, dim=2)
         usual = slope.median(1, keepdim=True).values
         nonsmooth = ((slope > SMOOTH * usual) & (usual > 0)).any(2)
@@ -179,15 +179,15 @@ class ClipsProblem:
         size = torch.where(nonsmooth, slope.amax(2), 1.0)[..., None]  # huge, and its square would be infinite
         r = r / size
         J = torch.where(nonsmooth[..., None, None] & shared, 0.0, J / size[..., None])
-        w = 1 / (1 + shots.chi2 / self.residuals)
+        w = 1 / (1 + iterates.chi2 / self.residuals)
         w = w if weight is None else w * weight
         scaled = J * w[..., None, None]
         return scaled.mT @ J, (scaled.mT @ r[..., None])[..., 0]
 
-    def linearize(self, shots: ClipIterates, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def linearize(self, iterates: ClipIterates, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Schur complements (starts, clips, n, n) and gradients (starts, clips, n) of every clip, starts eliminated."""
-        A, g = self.normal(shots, weight)
-        schur, gradient, _, _ = eliminate(A, g, len(self.space), torch.zeros(len(shots.u)))
+        A, g = self.normal(iterates, weight)
+        schur, gradient, _, _ = eliminate(A, g, len(self.space), torch.zeros(len(iterates.u)))
         return schur, gradient
 
     def _values(self, lanes: Tensor) -> Values:
@@ -245,7 +245,7 @@ def descend(
     iterations: int,
     weight: Tensor | None = None,
     rtol: float = 1e-4,
-    report: Callable[[int, ClipIterates], None] = lambda iteration, shots: None,
+    report: Callable[[int, ClipIterates], None] = lambda iteration, iterates: None,
 ) -> ClipIterates:
     """Levenberg–Marquardt with the start states of the clips eliminated.
 
@@ -292,18 +292,18 @@ def _trial(problem: ClipsProblem, now: ClipIterates, A: Tensor, g: Tensor, dampi
     return u, now.local - shift
 
 
-def scatter(problem: ClipsProblem, shots: ClipIterates, copies: int, rng: np.random.Generator) -> ClipIterates:
+def scatter(problem: ClipsProblem, iterates: ClipIterates, copies: int, rng: np.random.Generator) -> ClipIterates:
     """The starts, and `copies` of each at 1 to 10 standard deviations.
 
     Contact makes small valleys in the cost, in which a descent ends. Where the noise explains more than one of them, a
     neighbour may be the better one.
     """
-    parts = [shots]
-    schur = problem.linearize(shots)[0].sum(1)
+    parts = [iterates]
+    schur = problem.linearize(iterates)[0].sum(1)
     eigenvalues, axes = torch.linalg.eigh(schur)
     for _ in range(copies):
-        size = torch.tensor(10 ** rng.uniform(0, 1, (len(shots.u), 1)))
+        size = torch.tensor(10 ** rng.uniform(0, 1, (len(iterates.u), 1)))
         spread = (size * eigenvalues.clamp(min=1e-12).rsqrt()).clamp(max=FAR)
-        shift = (axes @ (spread * torch.tensor(rng.standard_normal(shots.u.shape)))[..., None])[..., 0]
-        parts.append(problem.at((shots.u + shift).clamp(problem.space.low, problem.space.high), shots.local))
+        shift = (axes @ (spread * torch.tensor(rng.standard_normal(iterates.u.shape)))[..., None])[..., 0]
+        parts.append(problem.at((iterates.u + shift).clamp(problem.space.low, problem.space.high), iterates.local))
     return ClipIterates(*(torch.cat(y) for y in zip(*((s.u, s.local, s.chi2, s.cost) for s in parts), strict=True)))

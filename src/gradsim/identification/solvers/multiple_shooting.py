@@ -5,7 +5,7 @@
 Trajectories of a tumbling body diverge, so over a long clip the cost of one shot is jagged; over a window it is not. With a
 small κ every window follows the data, and the gaps take up what the unknowns have wrong. As κ grows they close, and the
 windows become one motion. The start states are eliminated from the Gauss–Newton system by a Schur complement
-(`clips.eliminate`); every window of every start is a world of one batch.
+(`clip_ensemble.eliminate`); every window of every start is a world of one batch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -145,9 +145,9 @@ class ShootingProblem:
         schur, gradient, _, _ = eliminate(A[:, None], g[:, None], len(self.space), torch.zeros(len(A)))
         return schur[:, 0], gradient[:, 0]
 
-    def refined(self, factor: int) -> Self:
+    def with_finer_steps(self, factor: int) -> Self:
         """The same with `factor` times the steps; it counts the same effort."""
-        return type(self)(self.problem.refined(factor), self.windows.window)
+        return type(self)(self.problem.with_finer_steps(factor), self.windows.window)
 
     def grown(self, segments: Segments, frames: int) -> Tensor:
         """Start states for `frames` frames: a new window begins where the one before ends."""

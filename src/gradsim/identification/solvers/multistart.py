@@ -26,14 +26,14 @@ from gradsim.identification.solvers.de_mcmc import sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.runtime.progress import CheckpointStore, NoCheckpoint
 
-WORSE = 30.0  # χ² above the best at which a start is surely elsewhere: odds of e^15
+HOPELESS_CHI2_GAP = 30.0  # χ² above the best at which a start is surely elsewhere: odds of e^15
 CHAINS, GENERATIONS = 16, 40  # of the samples that look for better valleys after a stage, from five unknowns on
 IDLE, GAIN = 3, 0.9  # rounds of resampling that lower the best cost by less than a tenth, after which no more follow
 MODEL = 1.3  # times the best cost: what counts as explained where the model cannot reach the noise
 KEEP = 3  # solved starts that make resampling needless
 ROUNDING = 1e-16  # χ²/N below which frames without noise are explained to all digits that matter
-STRIDE = 1.5  # times the frames so far: growth of the clip for solved starts
-TOGETHER = 1e-6  # of a logarithm or range: a start that comes so near to the answer of another is there
+CLIP_GROWTH = 1.5  # times the frames so far: growth of the clip for solved starts
+MERGE_DISTANCE = 1e-6  # of a logarithm or range: a start that comes so near to the answer of another is there
 STEPS = 16.0  # times the χ² of the difference that half the step makes: a method of first order is off by 4 of them
 EXACT = 1e-6  # χ²/N of the noise, in units of σ², below which frames count as free of it
 
@@ -146,21 +146,26 @@ def search(
     """
     checkpoint = checkpoint or NoCheckpoint()
     initial = problem.space.draw(rng, plan.starts)
-    people, who = Population.at(initial), torch.arange(plan.starts)  # who: which start each is, -1 once resampled
+    iterates, who = Population.at(initial), torch.arange(plan.starts)  # who: which start each is, -1 once resampled
     history, iterations, done = [], 0, 0
     clean = problem.observation.noise_floor(problem.frames).level < EXACT
     exact, unmodelled = clean, 0.0  # whether noise explains all so far; χ²/N that the model has left unexplained
     if saved := checkpoint.load("search"):
-        people, who, initial = Population(*saved["people"]), saved["who"], saved["initial"]
+        iterates, who, initial = Population(*saved["people"]), saved["who"], saved["initial"]
         history, iterations, done = list(saved["history"]), saved["iterations"], saved["done"]
         exact, unmodelled = saved["exact"], saved["unmodelled"]
         rng.bit_generator.state = saved["rng"]
         problem.effort.resume(saved["effort"])
 
     def note(stage: str, frames: int, **more) -> None:
-        history.append(history_entry(problem, stage, frames, people.u, people.cost, iterations) | more)
+        history.append(history_entry(problem, stage, frames, iterates.u, iterates.cost, iterations) | more)
         report(history[-1])
-        state = {"people": [people.u, people.cost, people.damping], "who": who, "initial": initial, "history": history}
+        state = {
+            "people": [iterates.u, iterates.cost, iterates.damping],
+            "who": who,
+            "initial": initial,
+            "history": history,
+        }
         state |= {"iterations": iterations, "done": len(history), "rng": rng.bit_generator.state}
         state |= {"exact": exact, "unmodelled": unmodelled}
         checkpoint.save("search", state | {"effort": problem.effort.state()})
@@ -171,66 +176,66 @@ def search(
         informative = problem.observation.noise_floor(frames).informative
         least = solved_cost(problem, frames)
         target_cost = least + unmodelled * informative
-        people, n = _attempt(problem, people, frames, target_cost, least, plan.rtol)
+        iterates, n = _attempt(problem, iterates, frames, target_cost, least, plan.rtol)
         iterations += n
-        if unmodelled and people.cost.min() < least:
+        if unmodelled and iterates.cost.min() < least:
             # what was left before was the start of another valley: this explains more frames, and all of them
             target_cost, exact, unmodelled = least, clean, 0.0
-        if exact and (steps := cost_of_steps(problem, people, frames, target_cost)):
+        if exact and (steps := cost_of_steps(problem, iterates, frames, target_cost)):
             unmodelled = max(unmodelled, steps / informative)
             target_cost = least + unmodelled * informative
-        solved, rounds, idle = _solved(people, target_cost), 0, 0
+        solved, rounds, idle = _solved(iterates, target_cost), 0, 0
         while solved.sum() < min(KEEP, plan.starts) and rounds < plan.rounds and idle < IDLE:
             if problem.effort.rollouts > plan.rollouts:
                 break
-            rounds, best = rounds + 1, people.cost.min().item()
-            fresh = _resample(problem, people, (~solved).nonzero()[:, 0], frames, rng)
+            rounds, best = rounds + 1, iterates.cost.min().item()
+            fresh = _resample(problem, iterates, (~solved).nonzero()[:, 0], frames, rng)
             fresh, n = _attempt(problem, fresh, frames, target_cost, least, plan.rtol)
             iterations += n
             places = (~solved).nonzero()[:, 0]
-            better = fresh.cost < people.cost[places]
-            people.put(places[better], fresh[better])
+            better = fresh.cost < iterates.cost[places]
+            iterates.put(places[better], fresh[better])
             who[places[better]] = -1
-            solved = _solved(people, target_cost)
-            idle = 0 if people.cost.min() < GAIN * best else idle + 1
+            solved = _solved(iterates, target_cost)
+            idle = 0 if iterates.cost.min() < GAIN * best else idle + 1
         if not solved.any() and math.isfinite(target_cost):
             # what is left is not noise, so later stages do not ask for less either
-            exact, unmodelled = False, MODEL * people.cost.min().item() / max(1.0, informative)
-            solved = _solved(people, least + unmodelled * informative)
+            exact, unmodelled = False, MODEL * iterates.cost.min().item() / max(1.0, informative)
+            solved = _solved(iterates, least + unmodelled * informative)
         if exact and frames in _milestones(stages):
-            n, extended = _extend_to_full_clip(problem, people, solved, frames)
+            n, extended = _extend_to_full_clip(problem, iterates, solved, frames)
             iterations, leapt = iterations + n, bool(extended.any())
             if leapt:
-                people, who = people[extended], who[extended]
+                iterates, who = iterates[extended], who[extended]
                 note("curriculum", frames, leapt=True)
                 break
         elif not exact and math.isfinite(target_cost) and plan.explore:
-            n = _explore(problem, people, who, frames, rng)
+            n = _explore(problem, iterates, who, frames, rng)
             iterations += n
-            solved = _solved(people, target_cost)
+            solved = _solved(iterates, target_cost)
         halved = exact or frames > problem.frames // 2
         keep = min(plan.starts, plan.followers or (max(2 * KEEP, plan.starts // 2) if halved else plan.starts))
-        people, who = _replace_unsolved(problem, people, who, solved, frames, keep, rng)
+        iterates, who = _replace_unsolved(problem, iterates, who, solved, frames, keep, rng)
         note("curriculum", frames)
 
     if not history or history[-1]["stage"] == "curriculum":
         if not plan.curriculum:
-            people, n = descend(problem, people, problem.frames, "cdf", 30, rtol=plan.rtol)
+            iterates, n = descend(problem, iterates, problem.frames, "cdf", 30, rtol=plan.rtol)
             iterations += n
-        rest = _rest(problem, people.u[int(people.cost.argmin())]) if exact else 0.0
-        people, n = descend(problem, people, problem.frames, "pixels", 60, rest, rtol=plan.rtol)
+        rest = _rest(problem, iterates.u[int(iterates.cost.argmin())]) if exact else 0.0
+        iterates, n = descend(problem, iterates, problem.frames, "pixels", 60, rest, rtol=plan.rtol)
         iterations += n
         note("pixels", problem.frames)
     if history[-1]["stage"] == "pixels":
-        people, n = restart_around_best(problem, people, rng, plan.polish)
+        iterates, n = restart_around_best(problem, iterates, rng, plan.polish)
         iterations += n
         note("polish", problem.frames)
 
-    k = int(people.cost.argmin())
+    k = int(iterates.cost.argmin())
     final, cost = torch.full_like(initial, torch.nan), torch.full((plan.starts,), torch.inf).double()
     original = who >= 0
-    final[who[original]], cost[who[original]] = people.u[original], people.cost[original]
-    return Outcome(initial, final, cost, people.u[k], people.cost[k].item(), iterations, history)
+    final[who[original]], cost[who[original]] = iterates.u[original], iterates.cost[original]
+    return Outcome(initial, final, cost, iterates.u[k], iterates.cost[k].item(), iterations, history)
 
 
 def _stages(plan: MultistartConfig, last: int) -> list[int]:
@@ -254,25 +259,25 @@ def solved_cost(problem: Problem, frames: int) -> float:
     return floor + max(level, 1e-10) * (1.15 * informative + 5 * math.sqrt(2 * informative))
 
 
-def cost_of_steps(problem: Problem, people: Population, frames: int, target_cost: float) -> float:
+def cost_of_steps(problem: Problem, iterates: Population, frames: int, target_cost: float) -> float:
     """Cost that time steps leave at most in frames without noise, where they may be all that is left; otherwise 0.
 
     A video that was not made with these steps is not explained by them exactly. A search of other valleys would not
     help, finer steps do (`uncertainty/discretization.py`).
     """
-    cost, k = people.cost.min().item(), int(people.cost.argmin())
-    if cost < target_cost or not hasattr(problem, "refined"):
+    cost, k = iterates.cost.min().item(), int(iterates.cost.argmin())
+    if cost < target_cost or not hasattr(problem, "with_finer_steps"):
         return 0.0
     if all(scene.timing.tolerance == math.inf for scene in problem.scenes):  # videos of these very steps
         return 0.0
-    u = people.u[k][None]
-    finer = problem.refined(2).residuals(u, frames) - problem.residuals(u, frames)
+    u = iterates.u[k][None]
+    finer = problem.with_finer_steps(2).residuals(u, frames) - problem.residuals(u, frames)
     steps = STEPS * finer.square().sum().item()
     return steps if cost < steps else 0.0
 
 
 def _attempt(
-    problem: Problem, people: Population, frames: int, target_cost: float, least: float, rtol: float
+    problem: Problem, iterates: Population, frames: int, target_cost: float, least: float, rtol: float
 ) -> tuple[Population, int]:
     """Pixels first; where that does not bring a start below `target_cost`, CDF and then pixels, keeping the better.
 
@@ -280,28 +285,28 @@ def _attempt(
     """
     rest = 1e-6 * least if math.isfinite(least) else 0.0  # noise unknown: only a minimum stops
     min_decrease = 0.01 * min(1.0, least)
-    people, count = descend(problem, people, frames, "pixels", 10, rest, min_decrease, rtol)
-    stuck = (~_solved(people, target_cost)).nonzero()[:, 0]
+    iterates, count = descend(problem, iterates, frames, "pixels", 10, rest, min_decrease, rtol)
+    stuck = (~_solved(iterates, target_cost)).nonzero()[:, 0]
     if len(stuck) and math.isfinite(target_cost):
-        far, n = descend(problem, people[stuck], frames, "cdf", 10, rtol=rtol)
+        far, n = descend(problem, iterates[stuck], frames, "cdf", 10, rtol=rtol)
         near, m = descend(problem, far, frames, "pixels", 10, rest, min_decrease, rtol)
-        better = near.cost < people.cost[stuck]
-        people.put(stuck[better], near[better])
+        better = near.cost < iterates.cost[stuck]
+        iterates.put(stuck[better], near[better])
         count += n + m
-    return people, count
+    return iterates, count
 
 
-def _solved(people: Population, target_cost: float) -> Tensor:
+def _solved(iterates: Population, target_cost: float) -> Tensor:
     """True where the noise explains the cost, and it is not clearly above the best."""
-    best = people.cost.min()
+    best = iterates.cost.min()
     return (
-        people.cost < min(target_cost, best.item() + WORSE + 1e-3 * target_cost)
+        iterates.cost < min(target_cost, best.item() + HOPELESS_CHI2_GAP + 1e-3 * target_cost)
         if math.isfinite(target_cost)
-        else people.cost < math.inf
+        else iterates.cost < math.inf
     )
 
 
-def _explore(problem: Problem, people: Population, who: Tensor, frames: int, rng: np.random.Generator) -> int:
+def _explore(problem: Problem, iterates: Population, who: Tensor, frames: int, rng: np.random.Generator) -> int:
     """Look for a better valley within the error bars of the clip so far, and put it in place of the worst start.
 
     Contact cuts the cost into valleys narrower than the error bars of a few frames. One that is a little worse than
@@ -310,47 +315,47 @@ def _explore(problem: Problem, people: Population, who: Tensor, frames: int, rng
 
     Returns the number of linearisations.
     """
-    k, last = int(people.cost.argmin()), int(people.cost.argmax())
-    _, A, _ = problem.linearize(people.u[[k]], frames)
+    k, last = int(iterates.cost.argmin()), int(iterates.cost.argmax())
+    _, A, _ = problem.linearize(iterates.u[[k]], frames)
     eigenvalues, axes = torch.linalg.eigh(A[0].nan_to_num(0.0))
     scale = axes * eigenvalues.clamp(min=2.0).rsqrt()
     few = min(1.0, (1 + len(scale)) / 6)  # fewer unknowns have fewer places to look
-    samples = sample(problem, people.u[k], scale, rng, round(few * CHAINS), round(few * GENERATIONS), frames=frames)
-    if samples.best_cost > people.cost[k] - 1e-3:
+    samples = sample(problem, iterates.u[k], scale, rng, round(few * CHAINS), round(few * GENERATIONS), frames=frames)
+    if samples.best_cost > iterates.cost[k] - 1e-3:
         return 1
     refined, n = descend(problem, Population.at(samples.best[None]), frames, "pixels", 8)
-    people.put([last], refined)
+    iterates.put([last], refined)
     who[last] = -1
     return n + 1
 
 
 def _milestones(stages: list[int]) -> set[int]:
-    """Stages after which solved starts are tried on the rest of the clip: each with `STRIDE` times the frames of the last."""
+    """Stages after which solved starts are tried on the rest of the clip: each with `CLIP_GROWTH` times the frames of the last."""
     milestones = [0]
     for frames in stages:
-        if frames >= STRIDE * milestones[-1]:
+        if frames >= CLIP_GROWTH * milestones[-1]:
             milestones.append(frames)
     return set(milestones)
 
 
-def _extend_to_full_clip(problem: Problem, people: Population, solved: Tensor, frames: int) -> tuple[int, Tensor]:
+def _extend_to_full_clip(problem: Problem, iterates: Population, solved: Tensor, frames: int) -> tuple[int, Tensor]:
     """Take the best of the solved starts to the end of the clip in strides; if one explains it, all that come to it.
 
     Returns the number of linearisations, and which starts are there.
     """
-    order = people.cost.argsort()
+    order = iterates.cost.argsort()
     order, extended = order[solved[order]], torch.zeros_like(solved)
-    best, _, count = _extend(problem, people[order[:KEEP]], frames)
+    best, _, count = _extend(problem, iterates[order[:KEEP]], frames)
     if not len(best.cost):
         return count, extended
     best = best[[int(best.cost.argmin())]]
     best, n = descend(problem, best, problem.frames, "pixels", 60, _rest(problem, best.u[0]))
-    near = lambda u: ((u - best.u) / problem.space.unit).abs().amax(1) < TOGETHER
-    extended[order[near(people.u[order])]] = True
+    near = lambda u: ((u - best.u) / problem.space.unit).abs().amax(1) < MERGE_DISTANCE
+    extended[order[near(iterates.u[order])]] = True
     rest = order[~extended[order]]
-    came, which, m = _extend(problem, people[rest], frames, near)
+    came, which, m = _extend(problem, iterates[rest], frames, near)
     extended[rest[which[near(came.u)]]] = True
-    people.put(extended, best[torch.zeros(int(extended.sum()), dtype=torch.int64)])
+    iterates.put(extended, best[torch.zeros(int(extended.sum()), dtype=torch.int64)])
     return count + n + m, extended
 
 
@@ -372,7 +377,7 @@ def _extend(
         near, which = near[~rests], which[~rests]
         if not len(which):
             break
-        frames = min(problem.frames, math.ceil(STRIDE * frames))
+        frames = min(problem.frames, math.ceil(CLIP_GROWTH * frames))
         target_cost = solved_cost(problem, frames)
         near, n = descend(problem, near, frames, "pixels", 8, 1e-6 * target_cost)
         count += n
@@ -381,8 +386,8 @@ def _extend(
             good = near.cost < _rounding(problem, near.u[int(near.cost.argmin())], frames)
         near, which = near[good], which[good]
     arrived.append((near, which))
-    people = Population(*(torch.cat([getattr(p, k) for p, _ in arrived]) for k in ("u", "cost", "damping")))
-    return people, torch.cat([k for _, k in arrived]), count
+    iterates = Population(*(torch.cat([getattr(p, k) for p, _ in arrived]) for k in ("u", "cost", "damping")))
+    return iterates, torch.cat([k for _, k in arrived]), count
 
 
 def _rest(problem: Problem, u: Tensor) -> float:
@@ -404,19 +409,19 @@ def _rounding(problem: Problem, u: Tensor, frames: int) -> float:
 
 
 def _replace_unsolved(
-    problem, people: Population, who: Tensor, solved: Tensor, frames: int, keep: int, rng: np.random.Generator
+    problem, iterates: Population, who: Tensor, solved: Tensor, frames: int, keep: int, rng: np.random.Generator
 ):
     """Unsolved starts give their places to neighbours of solved ones; places that are not needed go."""
     sources = solved.nonzero()[:, 0]
     missing = max(0, keep - len(sources))
     if not len(sources) or not missing:
         chosen = solved if len(sources) else torch.ones_like(solved)
-        return people[chosen], who[chosen]
-    parents = people.u[sources[torch.tensor(rng.integers(len(sources), size=missing))]]
+        return iterates[chosen], who[chosen]
+    parents = iterates.u[sources[torch.tensor(rng.integers(len(sources), size=missing))]]
     _, A, _ = problem.linearize(parents, _fewer(frames, rng))
     fresh = Population.at(_along_weak(problem, parents, A, rng.uniform(0.3, 3.0, missing), rng))
     fresh.cost = problem.cost(fresh.u, frames)
-    old = people[sources]
+    old = iterates[sources]
     joined = Population(*(torch.cat([getattr(old, k), getattr(fresh, k)]) for k in ("u", "cost", "damping")))
     return joined, torch.cat([who[sources], torch.full((missing,), -1)])
 
@@ -427,13 +432,13 @@ def _fewer(frames: int, rng: np.random.Generator) -> int:
 
 
 def _resample(
-    problem: Problem, people: Population, places: Tensor, frames: int, rng: np.random.Generator
+    problem: Problem, iterates: Population, places: Tensor, frames: int, rng: np.random.Generator
 ) -> Population:
     """New starts in place of those at `places`, from the best four or from themselves, along weak directions."""
-    order = people.cost.argsort()[:4]
+    order = iterates.cost.argsort()[:4]
     sources = [int(order[rng.integers(len(order))]) if rng.random() < 0.8 else int(p) for p in places]
-    _, A, _ = problem.linearize(people.u[sources], _fewer(frames, rng))
-    return Population.at(_along_weak(problem, people.u[sources], A, 10 ** rng.uniform(-2, 2, len(places)), rng))
+    _, A, _ = problem.linearize(iterates.u[sources], _fewer(frames, rng))
+    return Population.at(_along_weak(problem, iterates.u[sources], A, 10 ** rng.uniform(-2, 2, len(places)), rng))
 
 
 def _along_weak(problem: Problem, u: Tensor, A: Tensor, size: np.ndarray, rng: np.random.Generator) -> Tensor:
@@ -445,7 +450,7 @@ def _along_weak(problem: Problem, u: Tensor, A: Tensor, size: np.ndarray, rng: n
 
 
 def restart_around_best(
-    problem: Problem, people: Population, rng: np.random.Generator, rounds: int
+    problem: Problem, iterates: Population, rng: np.random.Generator, rounds: int
 ) -> tuple[Population, int]:
     """Escape the small valleys that contact makes at the scale of the noise: restarts around the best.
 
@@ -453,7 +458,7 @@ def restart_around_best(
 
     Args:
         problem: The problem.
-        people: With their costs; the best is overwritten where a restart is better.
+        iterates: With their costs; the best is overwritten where a restart is better.
         rng: Draws the restarts.
         rounds: Most rounds.
 
@@ -461,19 +466,19 @@ def restart_around_best(
         The population, and the number of linearizations.
     """
     count = failures = 0
-    least = max(1e-9, _rounding(problem, people.u[int(people.cost.argmin())], problem.frames))
+    least = max(1e-9, _rounding(problem, iterates.u[int(iterates.cost.argmin())], problem.frames))
     for _ in range(rounds):
-        k = int(people.cost.argmin())
-        if people.cost[k] < least or failures == 2:
+        k = int(iterates.cost.argmin())
+        if iterates.cost[k] < least or failures == 2:
             break
         tries = 8
-        parents = people.u[k].expand(tries, -1)
+        parents = iterates.u[k].expand(tries, -1)
         _, A, _ = problem.linearize(parents[:1], _fewer(problem.frames, rng))
         u = _along_weak(problem, parents, A.expand(tries, -1, -1), 10 ** rng.uniform(-1, 1, tries), rng)
         near, n = descend(problem, Population.at(u), problem.frames, "pixels", 12)
         count += n
         best = int(near.cost.argmin())
-        failures = 0 if near.cost[best] < people.cost[k] - 0.01 else failures + 1
-        if near.cost[best] < people.cost[k]:
-            people.put([k], near[[best]])
-    return people, count
+        failures = 0 if near.cost[best] < iterates.cost[k] - 0.01 else failures + 1
+        if near.cost[best] < iterates.cost[k]:
+            iterates.put([k], near[[best]])
+    return iterates, count

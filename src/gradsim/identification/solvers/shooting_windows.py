@@ -90,7 +90,7 @@ class Windows:
             frames: First frames that count.
         """
         values = self.model.values(self._values(*self.joint(u, nodes)))
-        return self.model.unchecked(values, min(frames, self.window + 1))
+        return self.model.rollout_unchecked(values, min(frames, self.window + 1))
 
     def tangent(self, u: Tensor, nodes: Tensor, frames: int) -> tuple[Trajectory, Trajectory, Values]:
         """As `move`, each world once for each of its n + size numbers, with the derivative and what was turned."""

@@ -229,19 +229,21 @@ class SearchAnswer(Answer):
         return linear_bounds(self.problem, secant_fisher(self.problem, self.u, self._linearization[1])[0])
 
     def doubled(self) -> Self:
-        return type(self)(self.problem.refined(2), self.u, self._rng, None, 2 * self.factor)
+        return type(self)(self.problem.with_finer_steps(2), self.u, self._rng, None, 2 * self.factor)
 
     def descend(self) -> Self:
-        people, count = descend(self.problem, Population.at(self.u[None]), self.problem.frames, "pixels", ITERATIONS)
-        return self._at(people, count)
+        iterates, count = descend(self.problem, Population.at(self.u[None]), self.problem.frames, "pixels", ITERATIONS)
+        return self._at(iterates, count)
 
     def restart(self) -> Self:
-        people = Population.at(self.u[None])
-        people.cost[0] = self.cost
-        return self._at(*restart_around_best(self.problem, people, self._rng, RESTARTS))
+        iterates = Population.at(self.u[None])
+        iterates.cost[0] = self.cost
+        return self._at(*restart_around_best(self.problem, iterates, self._rng, RESTARTS))
 
-    def _at(self, people: Population, count: int) -> Self:
-        return self.arrived(type(self)(self.problem, people.u[0], self._rng, people.cost[0].item(), self.factor), count)
+    def _at(self, iterates: Population, count: int) -> Self:
+        return self.arrived(
+            type(self)(self.problem, iterates.u[0], self._rng, iterates.cost[0].item(), self.factor), count
+        )
 
 
 A = TypeVar("A", bound=Answer)
@@ -293,7 +295,7 @@ def refine(
 
 def depends_on_steps(problem: Problem) -> bool:
     """False for a problem without a model, and for videos that were simulated with the steps of the scene."""
-    return hasattr(problem, "refined") and _tolerance(problem) < math.inf
+    return hasattr(problem, "with_finer_steps") and _tolerance(problem) < math.inf
 
 
 @dataclass(frozen=True)
@@ -365,7 +367,7 @@ def at_answer(problem: Problem, discretization: Discretization | None) -> Proble
     if discretization.frames < problem.frames:
         problem = problem.first_frames(discretization.frames)
     factor = discretization.substeps[0] // _substeps(problem)[0]
-    return problem.refined(factor) if factor > 1 else problem
+    return problem.with_finer_steps(factor) if factor > 1 else problem
 
 
 def with_steps(
@@ -430,7 +432,7 @@ def _largest(x: Tensor) -> float:
 
 def _substeps(problem: Problem) -> list[int]:
     """Steps per frame of each clip."""
-    return [p.model.substeps for p in getattr(problem, "problems", [problem])]
+    return [p.model.substeps for p in problem.problems]
 
 
 def _continued(problem: Problem, outcome: Outcome, answer: Answer, report: Callable[[dict], None]) -> Outcome:

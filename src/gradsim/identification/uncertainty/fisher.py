@@ -16,7 +16,6 @@ from gradsim.identification.unknowns import Space
 KNOWN = 0.1  # relative bound below which an unknown counts as identified
 WIDEST = 0.3  # relative step of a secant at most, for directions that the data leave open
 NARROWER = (1.0, 1 / 4, 1 / 16, 1 / 64)  # of that step: a bent valley looks open only on a short one
-Z95 = 1.959963984540054  # of the normal distribution
 
 
 @dataclass(frozen=True)
@@ -128,15 +127,15 @@ def secant_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4, variance:
     return scaled / unit[:, None] / unit[None, :], nonsmooth
 
 
-def _secants(problem, u: Tensor, unit: Tensor, axes: Tensor, step: Tensor, seen: Tensor) -> Tensor:
+def _secants(problem, u: Tensor, unit: Tensor, axes: Tensor, step: Tensor, known: Tensor) -> Tensor:
     """Slopes (axes, residuals) of the residuals over ± step along each axis (columns of `axes`, relative units).
 
-    Along an axis that is not `seen` the step is a guess, and a long straight one climbs out of a valley that bends,
+    Along an axis that is not `known` the step is a guess, and a long straight one climbs out of a valley that bends,
     which is not information. Its slope there falls with the step (as its square, at least), that of a true one does not:
     the flattest of a few steps counts.
     """
-    ks = torch.cat([torch.arange(len(step)), *((~seen).nonzero()[:, 0] for _ in NARROWER[1:])])
-    share = torch.cat([torch.full((len(step) if c == 1 else int((~seen).sum()),), c).double() for c in NARROWER])
+    ks = torch.cat([torch.arange(len(step)), *((~known).nonzero()[:, 0] for _ in NARROWER[1:])])
+    share = torch.cat([torch.full((len(step) if c == 1 else int((~known).sum()),), c).double() for c in NARROWER])
     length = step[ks] * share
     shift = unit * axes.T[ks] * length[:, None]
     plus, minus = problem.residuals(torch.cat([u + shift, u - shift])).chunk(2)

@@ -187,7 +187,9 @@ def with_outline_scale(problem: Problem, u: Tensor) -> Problem:
 def _without_offset(problem: Problem, data: Masks, u: Tensor, offset: float) -> Problem:
     """The problem with masks whose outlines are moved inward by the offset [px]."""
     with torch.no_grad():
-        trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
+        trajectory = problem.model.rollout_unchecked(
+            problem.model.values(problem.space.values(u[None])), problem.frames
+        )
         image = data.silhouettes.union(trajectory.surface, trajectory.values)[0]
     masks = Masks(data.masks - offset * outline_length(image), data.sigma, data.silhouettes, data.weight, data.loss)
     masks.notes, masks.outline_noise = data.notes, data.outline_noise
@@ -236,7 +238,7 @@ def sums_by_frame(problem: Problem, u: Tensor) -> _Frames:
     """Sums over the pixels of each frame at u (unknowns,), of residuals and derivatives smoothed over 3 × 3 pixels."""
     data, first, parts = problem.observation, 0, []
     assert isinstance(data, Masks)
-    trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
+    trajectory = problem.model.rollout_unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
     size = data.masks.shape[1:]
     for r, J in problem.jacobian(u[None], problem.frames):
         last = first + r.shape[1] // math.prod(size)

@@ -255,8 +255,8 @@ class _Slice:
         y[:, self.pivot] = c
         if len(self.u) == 1:
             return self._inner(y), self.cost(y, self.problem.frames)
-        people, _ = descend(self, Population.at(y), self.problem.frames, "pixels", 12)  # pyright: ignore[reportArgumentType]
-        return self._inner(people.u), people.cost
+        iterates, _ = descend(self, Population.at(y), self.problem.frames, "pixels", 12)  # pyright: ignore[reportArgumentType]
+        return self._inner(iterates.u), iterates.cost
 
     def cost(self, y: Tensor, frames: int, residual: Residual = "pixels") -> Tensor:
         u = self._inner(y)

@@ -27,20 +27,21 @@ from gradsim.numerics.robust import GAUSSIAN
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage.coverage import coverage_tangent
 
-STRAYS = 5.0  # standard deviations at which a pixel that no unknown moves is not noise
-CALM = 3.0  # standard deviations below which a misfit that χ²/N shows may be noise
+MAX_CHI2_PER_N = 1.2  # up to which the model explains any number of data: the noise is then stated to within 10 %
+CHANCE_SIGMA = 5.0  # standard deviations at which a correlation, or χ²/N above 1, is not chance: p = 3e-7
+OUTLIER_SIGMA = 5.0  # standard deviations at which a pixel that no unknown moves is not noise
+INSIGNIFICANT_SIGMA = 3.0  # standard deviations below which a misfit that χ²/N shows may be noise
 SLIGHT = (
     0.05  # pixels that an outline may be off for the size of time steps; camera and scale are seldom so nearly right
 )
 HIDDEN = 25.0  # χ² of a video without noise in which an error of five standard deviations may hide
-TELLING = 40  # residuals: a misfit half like that of the next frame is then CALM standard deviations from chance
-LOUDEST = 10.0  # times the stated noise; beyond, the model is as likely to be wrong as the statement
+MIN_RESIDUALS = 40  # residuals: a misfit half like that of the next frame is then INSIGNIFICANT_SIGMA standard deviations from chance
+MAX_NOISE_RATIO = 10.0  # times the stated noise; beyond, the model is as likely to be wrong as the statement
 OTHER_LAW = (
     "So look at the contact law and its parameters: the contact of another law, as that of a real ground or of another "
     "engine, may be the cause. Its friction and stiffness are then not numbers of this law; velocities, gravity and air can be "
     "fitted to the frames before {}."
 )
-NOISE = 5.0  # standard deviations at which a correlation is not chance: p = 3e-7
 
 
 @dataclass(frozen=True)
@@ -73,24 +74,32 @@ class ResidualDiagnostics:
         return asdict(self)
 
 
-def residual_diagnostics(
-    problem: Problem, u: Tensor, history: list[dict], limit: float = 1.2
-) -> ResidualDiagnostics | None:
+def chi2_limit(residuals: float) -> float:
+    """χ²/N up to which the model explains the data: max(1.2, 1 + 5 √(2/N)).
+
+    Of N residuals of standard normal noise, χ²/N has mean 1 and standard deviation √(2/N).
+
+    Args:
+        residuals: N, the number of residuals less that of the fitted numbers; above 0.
+    """
+    return max(MAX_CHI2_PER_N, 1 + CHANCE_SIGMA * math.sqrt(2 / residuals))
+
+
+def residual_diagnostics(problem: Problem, u: Tensor, history: list[dict]) -> ResidualDiagnostics | None:
     """Examine the residuals of a fit.
 
     Args:
         problem: The problem.
         u: The estimate (unknowns,).
         history: History of the search: entries of stage, frames and cost.
-        limit: χ²/N up to which the model explains the data.
 
     Returns:
         What is left; of several clips, that of the worst one. None for a problem of another kind than one clip's.
     """
-    clips = getattr(problem, "problems", None)
-    if clips:
+    clips = problem.problems
+    if clips != [problem]:
         candidates = (
-            residual_diagnostics(clip, u[mine], [], limit)
+            residual_diagnostics(clip, u[mine], [])
             for clip, mine in zip(clips, problem.space.columns, strict=True)  # pyright: ignore[reportAttributeAccessIssue]
         )
         by_clip = [left for left in candidates if left]
@@ -100,9 +109,9 @@ def residual_diagnostics(
         return None
     blocks = list(problem.jacobian(u[None], problem.frames))
     parts = by_frame(problem.observation, problem.frames, blocks, outlier_threshold(problem))
-    trajectory = problem.model.unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
-    explained = _explained(problem, history, limit)
-    return examine(problem, trajectory, parts, first_contact(trajectory), len(u), limit, explained)
+    trajectory = problem.model.rollout_unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
+    explained = _explained(problem, history)
+    return diagnose_residuals(problem, trajectory, parts, first_contact(trajectory), len(u), explained)
 
 
 @dataclass(frozen=True)
@@ -120,13 +129,12 @@ class FrameResiduals:
     informative: Tensor
 
 
-def examine(
+def diagnose_residuals(
     problem: Problem,
     trajectory: Trajectory,
     parts: list[FrameResiduals],
     contact: int | None,
     free: int,
-    limit: float,
     explained: int | None = None,
     absorbed: bool = False,
 ) -> ResidualDiagnostics:
@@ -138,7 +146,6 @@ def examine(
         parts: Of all frames.
         contact: First frame after the first contact; None if nothing touches.
         free: Number of what was fitted.
-        limit: χ²/N up to which the model explains the data.
         explained: Number of first frames that are explained when fitted alone; None if unknown.
         absorbed: Whether as much was fitted as takes a part of the noise: then the rest is correlated negatively, and only
             positive scores show that the model is wrong.
@@ -153,12 +160,12 @@ def examine(
     scores = {k: _together([s[k] for s, _ in scored if k in s]) for k in names}
     shift = next((y for _, y in scored if len(y)), chi2.new_zeros(0, 2))
     total = (chi2.sum() / max(1.0, counts.sum().item() - free)).item()
-    most = NOISE if total <= limit else CALM
+    most = CHANCE_SIGMA if total <= MAX_CHI2_PER_N else INSIGNIFICANT_SIGMA
     white = all((z if absorbed else abs(z)) < most for z in scores.values())
     per_frame = (chi2 / counts.clamp(min=1)).where(counts > 0, torch.nan).tolist()
     offsets = [(x * noise, y * noise) for x, y in shift.tolist()]
     left = ResidualDiagnostics(per_frame, counts.int().tolist(), explained, contact, scores, offsets, white, "")
-    return replace(left, words=_words(left, total, limit, _mean_square(parts, contact)))
+    return replace(left, words=_words(left, total, _mean_square(parts, contact)))
 
 
 def _total(left: ResidualDiagnostics) -> float:
@@ -190,7 +197,7 @@ def first_contact(trajectory: Trajectory) -> int | None:
 def outlier_threshold(problem: Problem) -> float:
     """|r| above which a residual contradicts the model though no unknown moves it: 5, or as many σ of louder noise."""
     level = problem.observation.noise_floor(problem.frames).level
-    return STRAYS * math.sqrt(max(1.0, level)) if math.isfinite(level) else STRAYS
+    return OUTLIER_SIGMA * math.sqrt(max(1.0, level)) if math.isfinite(level) else OUTLIER_SIGMA
 
 
 def _together(scores: list[float]) -> float:
@@ -212,7 +219,7 @@ def by_frame(
     r = torch.cat([r[0] for r, _ in blocks])
     slope = torch.cat([J[0].abs().amax(1) for _, J in blocks])
     informative = (slope > 1e-9 * slope.max().clamp(min=1e-300)) | (r.abs() > threshold)
-    parts, shapes = observed_parts(data), []
+    parts, shapes = list(data.parts.values()), []
     for part in parts:
         images = part.masks.shape if isinstance(part, Masks) else None
         shapes.append(images or (frames, 6 if getattr(part, "q", None) is not None else 3))
@@ -221,11 +228,6 @@ def by_frame(
         parts, shapes, sizes = [data], [(frames, -1)], [len(r)]
     split = zip(parts, shapes, r.split(sizes), informative.split(sizes), strict=True)
     return [FrameResiduals(part, x.reshape(shape), counts.reshape(shape)) for part, shape, x, counts in split]
-
-
-def observed_parts(data: Observation) -> list[Observation]:
-    """One for each camera."""
-    return list(getattr(data, "parts", {"": data}).values())
 
 
 def _scores(trajectory: Trajectory, part: FrameResiduals) -> tuple[dict[str, float], Tensor]:
@@ -285,89 +287,91 @@ def _correlation(r: Tensor, valid: Tensor, steps: list[tuple[int, ...]]) -> floa
     return total / math.sqrt(max(1.0, pairs))
 
 
-def _explained(problem: Problem, history: list[dict], limit: float) -> int | None:
+def _explained(problem: Problem, history: list[dict]) -> int | None:
     """Most first frames that a stage of the search explained by itself; 0 if none, None if unknown."""
-    robust = any(getattr(part, "loss", GAUSSIAN).kind for part in observed_parts(problem.observation))
+    robust = any(getattr(part, "loss", GAUSSIAN).kind for part in problem.observation.parts.values())
     most = 0 if history and not robust else None  # the noise floor of a robust loss is unknown
     for entry in history:
         floor, informative, level = problem.observation.noise_floor(entry["frames"])
         spare = max(1.0, informative - len(problem.space))
         if not math.isfinite(level) or most is None:
             return None
-        if (entry["cost"] - floor) / spare <= max(limit, 1 + 5 * math.sqrt(2 / spare)):
+        if (entry["cost"] - floor) / spare <= chi2_limit(spare):
             most = max(most or 0, entry["frames"])
     return most
 
 
-def _words(found: ResidualDiagnostics, chi2_per_n: float, limit: float, flight: tuple[float, int]) -> str:
+def _words(left: ResidualDiagnostics, chi2_per_n: float, flight: tuple[float, int]) -> str:
     """Summary in a few sentences; `flight` is χ²/N and N of the frames before the first contact."""
-    if chi2_per_n <= limit:
-        if found.white:
+    if chi2_per_n <= MAX_CHI2_PER_N:
+        if left.white:
             return f"What is left is white: χ²/N = {chi2_per_n:.3g}, and no correlation between pixels or frames."
         return (
-            f"χ²/N = {chi2_per_n:.3g} is near 1, but what is left is not white ({_named(found.scores)}): the model misses "
-            f"something small{_size(found)}, which the error bars do not count."
+            f"χ²/N = {chi2_per_n:.3g} is near 1, but what is left is not white ({_named(left.scores)}): the model misses "
+            f"something small{_size(left)}, which the error bars do not count."
         )
-    lands = _lands(found, flight, limit)
-    count, louder = sum(found.counts), math.sqrt(chi2_per_n)
-    if found.white and not lands and (count < TELLING or louder > LOUDEST):
+    lands = _lands(left, flight)
+    count, louder = sum(left.counts), math.sqrt(chi2_per_n)
+    if left.white and not lands and (count < MIN_RESIDUALS or louder > MAX_NOISE_RATIO):
         return (
             f"χ²/N = {chi2_per_n:.3g}, and {count} residuals show no correlation. Either the noise is {louder:.2g} times as "
             "large as stated, or the model is wrong: state the noise as measured, and take more frames."
         )
-    if found.white and not lands:
+    if left.white and not lands:
         return (
             f"χ²/N = {chi2_per_n:.3g}, but what is left is white, so the noise is probably about "
             f"{louder:.2g} times as large as stated, and the model right."
         )
-    last = len(found.counts) - 1
-    known = [(x, k) for k, x in enumerate(found.chi2_per_n) if math.isfinite(x)]
+    last = len(left.counts) - 1
+    known = [(x, k) for k, x in enumerate(left.chi2_per_n) if math.isfinite(x)]
     worst, where = max(known, default=(chi2_per_n, 0))
     text = ""
     if lands:
-        text = f"{lands} {OTHER_LAW.format(found.contact)} "
-    elif found.explained and found.explained <= last:
-        begin = found.explained - 1
-        text = f"The first {found.explained} frames alone are explained, and more are not"
-        if found.contact is not None and found.contact < begin:
-            text += f"; the first contact, before frame {found.contact}, is. Look at what begins later"
+        text = f"{lands} {OTHER_LAW.format(left.contact)} "
+    elif left.explained and left.explained <= last:
+        begin = left.explained - 1
+        text = f"The first {left.explained} frames alone are explained, and more are not"
+        if left.contact is not None and left.contact < begin:
+            text += f"; the first contact, before frame {left.contact}, is. Look at what begins later"
         else:
             text += ", before anything touches: look at camera, shape, pushes, gravity and air"
         text += ". "
-    elif found.explained == 0 and not 0 < _furthest(found)[0] < SLIGHT:
+    elif left.explained == 0 and not 0 < _furthest(left)[0] < SLIGHT:
         text = "Not even the first frames are explained: look at camera, scale, start pose and masks. "
-    text += f"Over all frames χ²/N is {chi2_per_n:.3g}, most in frame {where} ({worst:.3g}){_size(found)}."
-    if not lands and 0 < _furthest(found)[0] < SLIGHT:
+    text += f"Over all frames χ²/N is {chi2_per_n:.3g}, most in frame {where} ({worst:.3g}){_size(left)}."
+    if not lands and 0 < _furthest(left)[0] < SLIGHT:
         text += (
             " So little may be the time step alone: fit with other `timing.substeps` and see whether the answer moves."
         )
     return text
 
 
-def _lands(found: ResidualDiagnostics, flight: tuple[float, int], limit: float) -> str:
+def _lands(left: ResidualDiagnostics, flight: tuple[float, int]) -> str:
     """Sentence that frames are explained up to the first contact, and then not; empty if that is not so.
 
     They are explained by themselves, in a stage of the search, or by the fit of all frames, where louder noise would show
     in the flight as much as in the rest.
     """
-    if found.contact is None:
+    if left.contact is None:
         return ""
-    count = sum(found.counts[found.contact :])
-    rest = sum(n * x for n, x in list(zip(found.counts, found.chi2_per_n, strict=True))[found.contact :] if n)
+    count = sum(left.counts[left.contact :])
+    rest = sum(n * x for n, x in list(zip(left.counts, left.chi2_per_n, strict=True))[left.contact :] if n)
     rest /= max(1, count)
-    if not _exceeds(rest, count, limit):
+    if not _exceeds(rest, count):
         return ""
-    alone = found.explained or 0
-    if not found.white and alone < len(found.counts) and abs(found.contact + 1 - alone) <= 2:
+    alone = left.explained or 0
+    if not left.white and alone < len(left.counts) and abs(left.contact + 1 - alone) <= 2:
         return (
             f"The first {alone} frames alone are explained, and more are not. The first contact is just before frame "
-            f"{found.contact}."
+            f"{left.contact}."
         )
     chi2_per_n, quiet = flight
-    louder = 1 + 5 * math.sqrt(2 / max(1, quiet) + 2 / count)  # ratio of two mean squares of the same noise, at most
-    if quiet and not _exceeds(chi2_per_n, quiet, limit) and rest > louder * chi2_per_n:
+    louder = 1 + CHANCE_SIGMA * math.sqrt(
+        2 / max(1, quiet) + 2 / count
+    )  # ratio of two mean squares of the same noise, at most
+    if quiet and not _exceeds(chi2_per_n, quiet) and rest > louder * chi2_per_n:
         return (
-            f"Up to the first contact, just before frame {found.contact}, χ²/N is {chi2_per_n:.3g}, and from there on "
+            f"Up to the first contact, just before frame {left.contact}, χ²/N is {chi2_per_n:.3g}, and from there on "
             f"{rest:.3g}."
         )
     return ""
@@ -384,9 +388,9 @@ def _mean_square(parts: list[FrameResiduals], frames: int | None) -> tuple[float
     return r.square().mean().item() if len(r) else 0.0, len(r)
 
 
-def _exceeds(chi2_per_n: float, count: int, limit: float) -> bool:
-    """True if χ²/N of a number of residuals is above the limit, and not by chance."""
-    return count > 0 and chi2_per_n > max(limit, 1 + 5 * math.sqrt(2 / count))
+def _exceeds(chi2_per_n: float, count: int) -> bool:
+    """True if χ²/N of a number of residuals is above its limit; False of none."""
+    return count > 0 and chi2_per_n > chi2_limit(count)
 
 
 def _named(scores: dict[str, float]) -> str:
@@ -395,18 +399,18 @@ def _named(scores: dict[str, float]) -> str:
         "shift": "outlines are shifted",
         "time": "frames resemble the next",
     }
-    return ", ".join(f"{words[k]}: {z:.0f} σ" for k, z in scores.items() if abs(z) >= CALM)
+    return ", ".join(f"{words[k]}: {z:.0f} σ" for k, z in scores.items() if abs(z) >= INSIGNIFICANT_SIGMA)
 
 
-def _size(found: ResidualDiagnostics) -> str:
+def _size(left: ResidualDiagnostics) -> str:
     """Frame and direction of the largest shift of the outline."""
-    most, frame = _furthest(found)
+    most, frame = _furthest(left)
     if not most:
         return ""
     size = f"{most:.2g} px" if most < 0.7 else "a pixel or more"  # beyond, slopes at the outline do not tell
     return f", where the outline is off by up to {size} (frame {frame})"
 
 
-def _furthest(found: ResidualDiagnostics) -> tuple[float, int]:
+def _furthest(left: ResidualDiagnostics) -> tuple[float, int]:
     """By how much the outline is off where it is off most [px], and in which frame; 0 where that is not known."""
-    return max(((math.hypot(*s), k) for k, s in enumerate(found.shift) if math.isfinite(s[0])), default=(0.0, 0))
+    return max(((math.hypot(*s), k) for k, s in enumerate(left.shift) if math.isfinite(s[0])), default=(0.0, 0))

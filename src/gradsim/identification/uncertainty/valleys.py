@@ -21,7 +21,7 @@ from gradsim.identification.uncertainty.importance import StudentMixture
 
 ITERATIONS = 12  # linearizations on the way to a minimum; samples begin near it
 ARRIVED = 0.1  # decrease of χ² in an iteration at or below which a descent ends
-DEEP = 25.0  # difference of χ² to the best minimum: a valley of a mass of 4e-6 at most of an equally wide one
+MAX_CHI2_GAP = 25.0  # difference of χ² to the best minimum: a valley of a mass of 4e-6 at most of an equally wide one
 APART = 3.0  # σ between two minima of different valleys
 MOST = 40  # valleys, the deepest
 
@@ -62,21 +62,21 @@ def find_valleys(problem: Problem, starts: Tensor) -> Valleys:
         problem: The problem, with residuals whitened by the true noise.
         starts: Where it begins (starts, unknowns).
     """
-    people = Population.at(starts)
-    people, _ = descend(problem, people, problem.frames, "pixels", ITERATIONS, min_decrease=ARRIVED, tries=2)
-    rows = (people.cost <= people.cost.min() + DEEP).nonzero()[:, 0]
-    rows = rows[people.cost[rows].argsort()]
-    _, information, _ = problem.linearize(people.u[rows], problem.frames)
+    iterates = Population.at(starts)
+    iterates, _ = descend(problem, iterates, problem.frames, "pixels", ITERATIONS, min_decrease=ARRIVED, tries=2)
+    rows = (iterates.cost <= iterates.cost.min() + MAX_CHI2_GAP).nonzero()[:, 0]
+    rows = rows[iterates.cost[rows].argsort()]
+    _, information, _ = problem.linearize(iterates.u[rows], problem.frames)
     minima: list[int] = []
     visits: list[int] = []
-    for k, u in enumerate(people.u[rows]):
-        apart = _distance(u - people.u[rows[minima]], information[minima])
+    for k, u in enumerate(iterates.u[rows]):
+        apart = _distance(u - iterates.u[rows[minima]], information[minima])
         if (apart < APART).any():
             visits[int(apart.argmin())] += 1
         elif len(minima) < MOST:
             minima, visits = [*minima, k], [*visits, 1]
-    people, information = people[rows[minima]], information[minima]
-    return Valleys(people.u, people.cost, information, torch.tensor(visits))
+    iterates, information = iterates[rows[minima]], information[minima]
+    return Valleys(iterates.u, iterates.cost, information, torch.tensor(visits))
 
 
 def principal_axes(fisher: Tensor) -> Tensor:

@@ -76,7 +76,7 @@ def hull_core(points: np.ndarray) -> Core:
     return Core(corners, ends, outward, normals[used], levels[used] - radius, radius)
 
 
-def core_of(shape, mesh: Mesh, centre: np.ndarray, hull: bool, name: str) -> Core:
+def make_core(shape, mesh: Mesh, centre: np.ndarray, hull: bool, name: str) -> Core:
     """The core of a body about its centre of mass.
 
     Args:

@@ -55,7 +55,7 @@ def stiffening(law: str) -> float:
     return getattr(import_module(str(LAWS[law][0])), "STIFFENING", 1.0)
 
 
-def odd(law: str) -> bool:
+def is_odd_law(law: str) -> bool:
     """True if -f_n(-gap) continues its force smoothly past touch, as steps that end at touch and release need."""
     return getattr(import_module(str(LAWS[law][0])), "ODD", False)
 

@@ -46,7 +46,7 @@ def forces(
 
 @cache
 def touch(law: str) -> Force:
-    """The force of a contact law, a key of `contact_laws.LAWS`."""
+    """The force of a contact law, a key of `contact.laws.LAWS`."""
     return Force("gradsim.physics.contact.vertex_plane", 1, {}, PARAMETERS, partial(contact_functions, law))
 
 

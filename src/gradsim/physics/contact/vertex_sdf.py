@@ -40,7 +40,7 @@ def forces(
 
 @cache
 def touch_solid(law: str) -> Force:
-    """The force of a contact law, a key of `contact_laws.LAWS`."""
+    """The force of a contact law, a key of `contact.laws.LAWS`."""
     return Force("gradsim.physics.contact.vertex_sdf", 1, {}, PARAMETERS, partial(_bound, law))
 
 

@@ -125,7 +125,7 @@ def forces(
 
 @cache
 def touch_face(law: str) -> Force:
-    """The force of a contact law, a key of `contact_laws.LAWS`."""
+    """The force of a contact law, a key of `contact.laws.LAWS`."""
     return Force("gradsim.physics.contact.vertex_triangle", 4, {}, PARAMETERS, partial(contact_functions, law))
 
 

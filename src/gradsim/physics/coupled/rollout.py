@@ -25,7 +25,7 @@ from gradsim.physics.contact.broad_phase import Candidates
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.rigid import rollout
 from gradsim.physics.rigid.batching import BODY, apart, check_alike, slopes_together, together
-from gradsim.physics.soft.rollout import Job, Particles, by_state, particles_code
+from gradsim.physics.soft.rollout import Particles, RolloutBuffers, by_state, particles_code
 
 if TYPE_CHECKING:
     from gradsim.physics.coupled import kernels as coupled_kernels
@@ -62,7 +62,7 @@ class Coupled:
         windows: Begin and end [s] of the pushes of each body, as for `RigidRollout`.
         pinned: Vertices that keep their velocity.
         faces: Where pairs for a group are sought, by its place; the index of this group is empty.
-        law: Contact law of the bodies, a key of `contact_laws.LAWS`.
+        law: Contact law of the bodies, a key of `contact.laws.LAWS`.
         segment: Frames between two checkpoints of the backward pass; 1 where there are `faces`.
         width: Worlds in one register; None: the widest of the CPU, and 1 for a world alone and elsewhere.
     """
@@ -114,73 +114,78 @@ class Coupled:
         return self._forward(inputs, tangents)  # pyright: ignore[reportReturnType] -- dual lanes have tangents
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        job = _Job(self, inputs, None)
+        buffers = _CoupledBuffers(self, inputs, None)
         segment = max(1, min(1 if self.faces else self.segment, self.frames - 1))
-        frames, frame_adjoints = ([job.rows_of(ys, k) for k in range(2)] for ys in (outputs, adjoints))
-        steps = [job.soft.work(segment * self.substeps + 1) for _ in range(2)] if self.substeps > 1 else frames
-        start = [job.soft.work() for _ in range(2)]
-        (grad, d), slopes_of_soft = job.soft.adjoints()
-        body_gradients = job.like()
-        trajectories = [struct_of(job.code.Trajectory, by_state(arrays)) for arrays in (frames, steps, frame_adjoints)]
-        out = [
-            struct_of(job.code.Adjoint, by_state(start)),
-            struct_of(job.code.System, {"p": grad, "b": body_gradients, "e": d}),
+        frames, frame_adjoints = ([buffers.rows_of(ys, k) for k in range(2)] for ys in (outputs, adjoints))
+        steps = [buffers.soft.work(segment * self.substeps + 1) for _ in range(2)] if self.substeps > 1 else frames
+        start = [buffers.soft.work() for _ in range(2)]
+        (grad, d), slopes_of_soft = buffers.soft.adjoints()
+        body_gradients = buffers.like()
+        trajectories = [
+            struct_of(buffers.code.Trajectory, by_state(arrays)) for arrays in (frames, steps, frame_adjoints)
         ]
-        system = job.system()
+        out = [
+            struct_of(buffers.code.Adjoint, by_state(start)),
+            struct_of(buffers.code.System, {"p": grad, "b": body_gradients, "e": d}),
+        ]
+        system = buffers.system()
         for begin in reversed(range(0, max(1, self.frames - 1), segment)):
             for g, index in self._pairs(inputs, outputs[0], outputs[1], begin).items():
-                job.place(g, index)
-                system.e = job.structs[2]
+                buffers.place(g, index)
+                system.e = buffers.structs[2]
             args = [system, self.substeps, segment, begin, min(begin + segment, self.frames - 1), *trajectories, *out]
-            replay(job.code.backward, job.soft.threads, args, job.soft.device)
-        soft, bodies = job.split([job.soft.to.unvertices(a, job.soft.worlds, job.total)[0] for a in start])
+            replay(buffers.code.backward, buffers.soft.threads, args, buffers.soft.device)
+        soft, bodies = buffers.split(
+            [buffers.soft.to.unvertices(a, buffers.soft.worlds, buffers.total)[0] for a in start]
+        )
         slopes = slopes_of_soft()
         results = [*soft, *slopes[:-1]]
         for r in range(self.bodies):
-            results += [*bodies[r], *(job.unbody(body_gradients, name, r) for name in BODY[4:])]
+            results += [*bodies[r], *(buffers.unbody(body_gradients, name, r) for name in BODY[4:])]
         results.append(slopes[-1])
         return [g.to(x.dtype).reshape(x.shape) for g, x in zip(results, inputs, strict=True)]
 
     def _forward(self, inputs, tangents):
-        job = _Job(self, inputs, tangents)
+        buffers = _CoupledBuffers(self, inputs, tangents)
         states = []
         for k in range(2):
-            start = job.rows_of(job.starts(inputs), k, job.starts(tangents) if tangents else None)
-            state = job.soft.work(self.frames)
+            start = buffers.rows_of(buffers.starts(inputs), k, buffers.starts(tangents) if tangents else None)
+            state = buffers.soft.work(self.frames)
             vars(state)["tensor"][:, 0] = vars(start)["tensor"]
             states.append(state)
-        system, trajectory = job.system(), struct_of(job.code.Trajectory, by_state(states))
+        system, trajectory = buffers.system(), struct_of(buffers.code.Trajectory, by_state(states))
 
         def launch(begin, end):
-            system.e = job.structs[2]
+            system.e = buffers.structs[2]
             args = [system, self.substeps, begin, end, trajectory]
-            replay(job.code.forward, job.soft.threads, args, job.soft.device)
+            replay(buffers.code.forward, buffers.soft.threads, args, buffers.soft.device)
 
         if not self.faces:
             launch(0, self.frames - 1)
         for begin in range(self.frames - 1 if self.faces else 0):
-            self._frame(job, inputs, states, begin, launch)
-        values = [job.soft.to.unvertices(a, job.soft.worlds, job.total) for a in states]
-        soft, bodies = job.split([value for value, _ in values])
+            self._frame(buffers, inputs, states, begin, launch)
+        values = [buffers.soft.to.unvertices(a, buffers.soft.worlds, buffers.total) for a in states]
+        soft, bodies = buffers.split([value for value, _ in values])
         outputs = [*soft, *(y for body in bodies for y in body)]
         if tangents is None:
             return [(y, None) for y in outputs]
-        soft, bodies = job.split([torch.zeros_like(y) if t is None else t for y, t in values])
+        soft, bodies = buffers.split([torch.zeros_like(y) if t is None else t for y, t in values])
         return list(zip(outputs, [*soft, *(y for body in bodies for y in body)], strict=True))
 
-    def _frame(self, job, inputs, states, begin: int, launch) -> None:
+    def _frame(self, buffers, inputs, states, begin: int, launch) -> None:
         """One frame, until it stays where its pairs were sought."""
         extra = []
         for _ in range(TRIES):
             x, v = (
-                job.soft.to.unvertices(_of_frame(y, begin), job.soft.worlds, job.total)[0][:, : job.n] for y in states
+                buffers.soft.to.unvertices(_of_frame(y, begin), buffers.soft.worlds, buffers.total)[0][:, : buffers.n]
+                for y in states
             )
             ways = [*self._foreseen(inputs, x, v, begin), *extra]
             for g, near in self.faces.items():
-                job.place(g, near.near(ways, 2 * self._thickness(inputs, g)))
+                buffers.place(g, near.near(ways, 2 * self._thickness(inputs, g)))
             launch(begin, begin + 1)
-            (after, _) = job.soft.to.unvertices(_of_frame(states[0], begin + 1), job.soft.worlds, job.total)
-            end = after[:, : job.n]
+            (after, _) = buffers.soft.to.unvertices(_of_frame(states[0], begin + 1), buffers.soft.worlds, buffers.total)
+            end = after[:, : buffers.n]
             low, high = torch.stack(ways).amin(0), torch.stack(ways).amax(0)
             out = torch.maximum(low - end, end - high).amax().item()
             slack = 0.5 * min(self._thickness(inputs, g) for g in self.faces)
@@ -207,7 +212,7 @@ class Coupled:
         return inputs[self.soft.names.index(f"{g}.thickness")].max().item()
 
 
-class _Job:
+class _CoupledBuffers:
     """The arrays of the launches of one rollout."""
 
     def __init__(self, program: Coupled, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None):
@@ -218,7 +223,7 @@ class _Job:
         width = program.width or (native_width(dtype) if x.device.type == "cpu" and len(x) > 1 else 1)
         soft_inputs = lambda ys: [*ys[:head], ys[-1]]
         mapped = _mapped(program, Lane(dtype, width))
-        self.soft = Job(mapped, soft_inputs(inputs), soft_inputs(tangents) if tangents else None)
+        self.soft = RolloutBuffers(mapped, soft_inputs(inputs), soft_inputs(tangents) if tangents else None)
         to = self.soft.to
         self.n = self.soft.n
         self.total = self.soft.rows = self.n + ROWS * program.bodies

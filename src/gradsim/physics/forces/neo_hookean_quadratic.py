@@ -171,13 +171,13 @@ def power(
 def energy(
     x: Tensor, rest: Tensor, volume: Tensor, mu: Tensor, lam: Tensor, damping: Tensor, activation: Tensor
 ) -> Tensor:
-    """Elastic energy (..., m) [J] of elements with vertices (..., m, 10, 3); see `solid.energy` for the others."""
+    """Elastic energy (..., m) [J] of elements with vertices (..., m, 10, 3); see `neo_hookean.energy` for the others."""
     parts = [neo_hookean.energy(y, rest, volume / 4, mu, lam, damping, activation) for y in gauss(x)]
     return torch.stack(parts).sum(0)
 
 
 def dissipation(x: Tensor, v: Tensor, rest: Tensor, volume: Tensor, damping: Tensor) -> Tensor:
-    """Half the power lost (..., m) [W] of elements with vertices (..., m, 10, 3); see `solid.dissipation`."""
+    """Half the power lost (..., m) [W] of elements with vertices (..., m, 10, 3); see `neo_hookean.dissipation`."""
     pairs = zip(gauss(x), gauss(v), strict=True)
     return torch.stack([neo_hookean.dissipation(y, u, rest, volume / 4, damping) for y, u in pairs]).sum(0)
 

@@ -132,7 +132,7 @@ class DoublePendulumBody(System):
     velocities = ("rate",)
     start_keys = tuple(f"{arm}_{key}" for arm in ARMS for key in ("angle", "rate"))
 
-    def __init__(self, name, body, scene, first: int, dtype: torch.dtype, device: torch.device):
+    def __init__(self, name, body, scene, vertex_offset: int, dtype: torch.dtype, device: torch.device):
         self.name, self.body, self.scene = name, body, scene
         to = {"dtype": dtype, "device": device}
         along = torch.tensor(body.plane, **to) / math.dist(body.plane, (0, 0, 0))
@@ -147,9 +147,9 @@ class DoublePendulumBody(System):
             rest = [torch.tensor(part.vertices if part else [], **to).reshape(-1, 3) for part in (ball, rod)]
             self.rests.append((rest[0], rest[1]))
             look = look_of(body.model_copy(update={"colour": colour}), mesh, f"bodies.{name}", True, to)
-            faces, last = torch.tensor(mesh.faces, device=device), first + len(mesh.vertices)
-            pieces.append(Part(f"{name}.{arm}", slice(first, last), faces, rod is None, look))
-            first = last
+            faces, last = torch.tensor(mesh.faces, device=device), vertex_offset + len(mesh.vertices)
+            pieces.append(Part(f"{name}.{arm}", slice(vertex_offset, last), faces, rod is None, look))
+            vertex_offset = last
         self.pieces = tuple(pieces)
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> DoublePendulumRollout:

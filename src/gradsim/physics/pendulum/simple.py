@@ -28,7 +28,7 @@ from gradsim.geometry.surface import Part
 from gradsim.physics.appearance import look_of
 from gradsim.physics.pendulum.rollout import STATE, AngleRollout
 from gradsim.physics.pendulum.start_state import SwingStart
-from gradsim.physics.system import RESOLVED, ObservationUnits, State, System, Values, swing_observables
+from gradsim.physics.system import STEP_SAFETY, ObservationUnits, State, System, Values, swing_observables
 
 if TYPE_CHECKING:
     from gradsim.physics.pendulum import simple_kernels
@@ -95,7 +95,7 @@ class PendulumBody(System):
     velocities = ("rate",)
     start_keys = states
 
-    def __init__(self, name, body, scene, first: int, dtype: torch.dtype, device: torch.device):
+    def __init__(self, name, body, scene, vertex_offset: int, dtype: torch.dtype, device: torch.device):
         self.name, self.body, self.scene = name, body, scene
         to = {"dtype": dtype, "device": device}
         mesh = meshes.sphere(1.0, 3)
@@ -105,7 +105,7 @@ class PendulumBody(System):
             self.rod = torch.tensor(rod.vertices, **to)  # along z, from -1/2 to 1/2
             mesh = meshes.joined([mesh, rod])
         faces, look = torch.tensor(mesh.faces, device=device), look_of(body, mesh, f"bodies.{name}", True, to)
-        self.part = Part(name, slice(first, first + len(mesh.vertices)), faces, self.rod is None, look)
+        self.part = Part(name, slice(vertex_offset, vertex_offset + len(mesh.vertices)), faces, self.rod is None, look)
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> PendulumRollout:
         return _rollout(frames, substeps, dt, segment)
@@ -151,7 +151,7 @@ class PendulumBody(System):
         return swing_observables(state, units)
 
     def stable_step(self, values: Values) -> float:
-        """1/(2 × the fastest rate): ω₀, the start's rate, or its damping. `RESOLVED` makes that an error near 1e-6."""
+        """1/(2 × the fastest rate): ω₀, the start's rate, or its damping. `STEP_SAFETY` makes that an error near 1e-6."""
         of = lambda key: values[f"{self.name}.{key}"]
         length = of("string_length") + of("radius")
         pull = torch.linalg.vector_norm(values["gravity"] + of("force_per_mass"), dim=-1)
@@ -161,7 +161,7 @@ class PendulumBody(System):
         return 0.5 / max(fastest, 1e-9)
 
     def recommended_step(self, values: Values) -> float:
-        return RESOLVED * self.stable_step(values)
+        return STEP_SAFETY * self.stable_step(values)
 
     def check(self, values: Values) -> None:
         """Every start of a pendulum is valid."""

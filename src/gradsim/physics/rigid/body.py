@@ -27,7 +27,7 @@ from gradsim.physics.rigid.contact_points import RigidContactPoints
 from gradsim.physics.rigid.rollout import CONTACT, INPUTS, RigidRollout
 from gradsim.physics.rigid.start_state import RigidStart
 from gradsim.physics.static_geometry import ObstacleBody
-from gradsim.physics.system import RESOLVED, ObservationUnits, State, System, Values, centered
+from gradsim.physics.system import STEP_SAFETY, ObservationUnits, State, System, Values, centered
 from gradsim.scene import contact
 from gradsim.scene.joint import placing_joints
 
@@ -45,7 +45,7 @@ class RigidBody(System):
         name: Its name.
         body: The scene's description of it.
         scene: The scene, for its grounds, gravity and integrator.
-        first: Number of surface vertices before its own.
+        vertex_offset: Number of surface vertices before its own.
         dtype: Precision of all its tensors.
         device: Where they live.
     """
@@ -54,7 +54,7 @@ class RigidBody(System):
     velocities = ("v", "l")
     start_keys = ("position", "rotation_vector", "velocity", "angular_velocity")
 
-    def __init__(self, name, body, scene, first: int, dtype: torch.dtype, device: torch.device):
+    def __init__(self, name, body, scene, vertex_offset: int, dtype: torch.dtype, device: torch.device):
         self.name, self.body, self.scene = name, body, scene
         mesh = body.shape.mesh()
         meshes.check(mesh, f"bodies.{name}.shape")
@@ -74,7 +74,7 @@ class RigidBody(System):
         self.quat = torch.tensor(body.quat_xyzw, **to)
         faces = torch.tensor(mesh.faces, device=device)
         look = look_of(body, mesh, f"bodies.{name}", mesh.smooth, to)
-        self.part = Part(name, slice(first, first + len(mesh.vertices)), faces, mesh.convex, look)
+        self.part = Part(name, slice(vertex_offset, vertex_offset + len(mesh.vertices)), faces, mesh.convex, look)
         collision = body.collision or ("sphere" if body.shape.sphere else "vertices")
         if collision == "sphere":
             self.points, self.radius = self.rest.new_zeros(1, 3), self.rest.new_full((1,), body.shape.sphere.radius)
@@ -190,11 +190,11 @@ class RigidBody(System):
         rest = self.rest * values[f"{self.name}.scale"][:, None, None]
         return rotation.rotate(q[:, :, None], rest[:, None]) + x[:, :, None]
 
-    def carried(self, states: State, values: Values) -> tuple[Tensor, Tensor, Tensor]:
+    def rigid_shape_and_pose(self, states: State, values: Values) -> tuple[Tensor, Tensor, Tensor]:
         return self.rest * values[f"{self.name}.scale"][:, None, None], states["x"], states["q"]
 
-    def rest_tangent(self, along: Values) -> Tensor | None:
-        scale = along.get(f"{self.name}.scale")
+    def rest_tangent(self, direction: Values) -> Tensor | None:
+        scale = direction.get(f"{self.name}.scale")
         return None if scale is None else self.rest * scale[:, None, None]
 
     def center_of_mass(self, state: State, values: Values) -> Tensor:
@@ -210,7 +210,7 @@ class RigidBody(System):
         moving = 0.5 * mass * state["v"].square().sum(-1) + 0.5 * (spin * state["l"]).sum(-1)
         return moving, -mass * (state["x"] * values["gravity"][:, None]).sum(-1)
 
-    def after_blows(self, state: State, values: Values) -> State:
+    def after_impulses(self, state: State, values: Values) -> State:
         impulses, points = self._pushes(values, len(state["q"]))
         torque = torch.linalg.cross(rotation.rotate(state["q"], points), impulses).sum(1, keepdim=True)
         v = state["v"] + impulses.sum(1, keepdim=True) / self.mass(values)[:, None, None]
@@ -237,11 +237,11 @@ class RigidBody(System):
         turn = 2 * rotation.multiply(tangent["q"], rotation.conjugate(state["q"]))[..., :3]
         return torch.cat([tangent["x"] / size, turn], -1)
 
-    def velocity_tangent(self, state: State, tangent: State, values: Values, along: Values, size: float) -> Tensor:
+    def velocity_tangent(self, state: State, tangent: State, values: Values, direction: Values, size: float) -> Tensor:
         """Derivative of v/size and of the angular velocity ω = R I⁻¹ Rᵀ l."""
         spin = lambda q, l, varied: self.spin(q, l, {**values, **varied})
-        primals = (state["q"], state["l"], {name: values[name] for name in along})
-        _, turning = torch.func.jvp(spin, primals, (tangent["q"], tangent["l"], dict(along)))  # pyright: ignore[reportAssignmentType]
+        primals = (state["q"], state["l"], {name: values[name] for name in direction})
+        _, turning = torch.func.jvp(spin, primals, (tangent["q"], tangent["l"], dict(direction)))  # pyright: ignore[reportAssignmentType]
         return torch.cat([tangent["v"] / size, turning], -1)
 
     def transfer(self, state: State, values: Values, other: System, other_values: Values) -> dict[str, Tensor]:
@@ -263,7 +263,7 @@ class RigidBody(System):
     def recommended_step(self, values: Values, speed: Tensor | None = None) -> float:
         """As of `System`; `speed` of the impact (worlds,) [m/s], None: `impact_speed`."""
         damped = self._stable_step(values, self.impact_speed(values) if speed is None else speed)
-        contact = min(RESOLVED * self._stable_step(values), DAMPED * damped)
+        contact = min(STEP_SAFETY * self._stable_step(values), DAMPED * damped)
         if self.scene.integrator_of(self.name) != "rk4":  # Euler's error in free spin is of first order at any step
             return contact
         contact *= RK4_LIMIT

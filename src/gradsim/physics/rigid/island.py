@@ -9,7 +9,7 @@ from gradsim.physics.rigid.batching import BODY
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.joints import joints_of
 from gradsim.physics.rigid.multibody import Bodies
-from gradsim.physics.rigid.pairs import pairs_of
+from gradsim.physics.rigid.pairs import make_pairs
 from gradsim.physics.rigid.rollout import CONTACT, OBSTACLE
 from gradsim.physics.system import Island, Values
 
@@ -20,7 +20,7 @@ MET = [BODY.index(name) for name in ("normal", "height", *OBSTACLE, *CONTACT)]  
 
 
 class ConstrainedIsland(Island):
-    """A group (see `together.groups_of`) of rigid bodies.
+    """A group (see `islands.group_into_islands`) of rigid bodies.
 
     Args:
         systems: The bodies.
@@ -32,7 +32,7 @@ class ConstrainedIsland(Island):
     def __init__(self, systems: Sequence[RigidBody], scene):
         self.systems = tuple(systems)
         self.joints = joints_of(systems, scene)
-        self.pairs = pairs_of(systems, scene)
+        self.pairs = make_pairs(systems, scene)
         self.integrator = scene.integrator_of(systems[0].name)
         self._programs: dict[tuple, Bodies] = {}
 
@@ -91,10 +91,10 @@ class ConstrainedIsland(Island):
             x, q = (torch.stack([start[s.name][k] for s in self.systems], 1) for k in (0, 1))
             self.pairs.check(values, x, q)
 
-    def driven(self, values: Values) -> bool:
-        return bool(self.joints and self.joints.driven(values))
+    def has_drive(self, values: Values) -> bool:
+        return bool(self.joints and self.joints.has_drive(values))
 
-    def opened(self, states, values: Values) -> str:
+    def open_joint_message(self, states, values: Values) -> str:
         if not self.joints:
             return ""
         island_states = {s.name: states[s.name] for s in self.systems}

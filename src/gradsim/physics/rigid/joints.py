@@ -26,7 +26,7 @@ from gradsim.errors import InputError
 from gradsim.numerics import rotation
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.joint_frames import JointFrames, States, named
-from gradsim.physics.system import RESOLVED, Values
+from gradsim.physics.system import STEP_SAFETY, Values
 from gradsim.scene.joint import WORLD, AnyJoint, Ball, Fixed, Prismatic, Revolute
 
 VECTORS = ("b", "point_a", "point_b"), ("axis", "across_a", "across_b", "pivot_a", "pivot_b")  # of rows, coordinates
@@ -121,7 +121,7 @@ class Joints:
                         total = total + 0.5 * of("limit_stiffness") * (sign * (phi - of(end))).clamp(min=0.0) ** 2
         return total
 
-    def driven(self, values: Values) -> bool:
+    def has_drive(self, values: Values) -> bool:
         """True if a motor or a spring acts: they may give energy to the bodies."""
         return any(self._number(key, values).any() for key in ("spring", "torque"))
 
@@ -167,7 +167,7 @@ class Joints:
             for key in ("rate", "angular_velocity"):
                 rate = values.get(f"joints.{name}.{key}")
                 fastest = max(fastest, 0.0 if rate is None else rate.detach().abs().max().item())
-        return RESOLVED * min(self.stable_step(values), 0.5 / fastest if fastest else math.inf)
+        return STEP_SAFETY * min(self.stable_step(values), 0.5 / fastest if fastest else math.inf)
 
     def check(self, values: Values) -> None:
         """Raise `InputError` if a joint that closes a loop is open at the start, or is about to open."""

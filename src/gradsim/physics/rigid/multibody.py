@@ -66,7 +66,7 @@ class Bodies:
         windows: Begin and end [s] of the pushes of each body, as for `RigidRollout`.
         pairs: Which bodies touch one another; None: they do not.
         joints: None: there are none.
-        law: Contact law, a key of `contact_laws.LAWS`.
+        law: Contact law, a key of `contact.laws.LAWS`.
         integrator: "semi-implicit" or "rk4".
         segment: Frames between two checkpoints of the backward pass.
         width: Worlds in one register; None: the widest of the CPU, and 1 for a world alone and elsewhere.
@@ -109,30 +109,37 @@ class Bodies:
         return self._forward(inputs, tangents)  # pyright: ignore[reportReturnType] -- dual lanes have tangents
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        job = _Job(self, inputs, None)
+        buffers = _BodyBuffers(self, inputs, None)
         steps = max(1, min(self.segment, self.frames - 1)) * self.substeps
-        frames, adjoint = job.trajectory(outputs), job.trajectory(adjoints)
-        states = job.blank(steps + 1) if self.substeps > 1 else frames
-        grad, state = job.gradient(), job.states()
-        args = [job.system, self.substeps, self.segment, 0, self.frames - 1, frames, states, adjoint, state, grad]
-        replay(job.code.backward, job.packs, args, job.device)
-        gradients = job.adjoints(grad)
+        frames, adjoint = buffers.trajectory(outputs), buffers.trajectory(adjoints)
+        states = buffers.blank(steps + 1) if self.substeps > 1 else frames
+        grad, state = buffers.gradient(), buffers.states()
+        args = [buffers.system, self.substeps, self.segment, 0, self.frames - 1, frames, states, adjoint, state, grad]
+        replay(buffers.code.backward, buffers.packs, args, buffers.device)
+        gradients = buffers.adjoints(grad)
         for k, (name, kind) in enumerate(STATE.items()):
-            value = job.layout.unpack(kind, getattr(state, name), job.worlds)[0]
-            for r in range(job.n):
+            value = buffers.layout.unpack(kind, getattr(state, name), buffers.worlds)[0]
+            for r in range(buffers.n):
                 gradients[r * len(BODY) + k] = value[:, r]
         return [g.to(x.dtype).reshape(x.shape) for g, x in zip(gradients, inputs, strict=True)]
 
     def _forward(self, inputs, tangents):
-        job = _Job(self, inputs, tangents)
-        trajectory = job.started(inputs, tangents)
-        replay(job.code.forward, job.packs, [job.system, self.substeps, 0, self.frames - 1, trajectory], job.device)
-        states = [job.layout.unpack(kind, getattr(trajectory, name), job.worlds) for name, kind in STATE.items()]
+        buffers = _BodyBuffers(self, inputs, tangents)
+        trajectory = buffers.started(inputs, tangents)
+        replay(
+            buffers.code.forward,
+            buffers.packs,
+            [buffers.system, self.substeps, 0, self.frames - 1, trajectory],
+            buffers.device,
+        )
+        states = [
+            buffers.layout.unpack(kind, getattr(trajectory, name), buffers.worlds) for name, kind in STATE.items()
+        ]
         cut = lambda y, r: None if y is None else y[:, :, r].contiguous()
-        return [(cut(y, r), cut(t, r)) for r in range(job.n) for y, t in states]
+        return [(cut(y, r), cut(t, r)) for r in range(buffers.n) for y, t in states]
 
 
-class _Job:
+class _BodyBuffers:
     """The arrays of one launch.
 
     Args:

@@ -15,11 +15,11 @@ from gradsim.engine.lanes import Lane, members, specialize
 from gradsim.engine.layout import Layout
 from gradsim.errors import InputError
 from gradsim.physics.contact.convex_reference import Placed, depth
-from gradsim.physics.contact.convex_shape import Core, core_of
+from gradsim.physics.contact.convex_shape import Core, make_core
 from gradsim.physics.contact.impact import DAMPED
 from gradsim.physics.contact.laws import contact_functions
 from gradsim.physics.rigid.body import RigidBody
-from gradsim.physics.system import RESOLVED, Values
+from gradsim.physics.system import STEP_SAFETY, Values
 
 if TYPE_CHECKING:
     from gradsim.physics.contact import convex_kernels, feature_contact_kernels, narrow_phase_kernels
@@ -29,7 +29,7 @@ else:
     narrow_phase_kernels = "gradsim.physics.contact.narrow_phase_kernels"
 
 NUMBERS = ("stiffness", "dissipation", "friction_stiffness", "friction")
-AT_ONCE = 8  # elements of one pair that carry together: the corners of two faces that lie on one another
+ELEMENTS_PER_CONTACT = 8  # elements of one pair that carry together: the corners of two faces that lie on one another
 NEIGHBOURS = 2  # a body between two others is held as stiffly as by both
 
 
@@ -79,7 +79,7 @@ class Pairs:
 
     def recommended_step(self, values: Values, speeds: Sequence[Tensor]) -> float:
         """Step [s] that resolves contact; `speeds` (worlds,) [m/s] at which a point of each body can meet something."""
-        return min(RESOLVED * self.stable_step(values), DAMPED * self._stable_step(values, speeds))
+        return min(STEP_SAFETY * self.stable_step(values), DAMPED * self._stable_step(values, speeds))
 
     def _stable_step(self, values: Values, speeds: Sequence[Tensor] = ()) -> float:
         """See `stable_step`; with `speeds` also the dissipation at those of the impact (`contact/impact.py`)."""
@@ -89,7 +89,7 @@ class Pairs:
             k, drag, loss = of("stiffness"), of("friction_stiffness"), of("dissipation")
             light, turning = (sum(x) for x in zip(self._mobility(a, values), self._mobility(b, values), strict=True))
             single = 1 in (len(self.cores[a].corners), len(self.cores[b].corners))
-            for inverse in (light * (1 if single else AT_ONCE), turning):
+            for inverse in (light * (1 if single else ELEMENTS_PER_CONTACT), turning):
                 stiff, damp = NEIGHBOURS * k * inverse, 2 * NEIGHBOURS * drag * inverse
                 if speeds:
                     damp = damp + 2 * loss * (speeds[a] + speeds[b]) * torch.sqrt(stiff)
@@ -198,7 +198,7 @@ def _shape(pairs: Pairs, code, layout: Layout, device: str):
     return shape
 
 
-def pairs_of(bodies: Sequence[RigidBody], scene) -> Pairs | None:
+def make_pairs(bodies: Sequence[RigidBody], scene) -> Pairs | None:
     """The pairs among bodies that contacts of the scene name; None if there are none.
 
     Where a contact is between `all`, bodies that a joint holds together do not touch.
@@ -220,4 +220,4 @@ def pairs_of(bodies: Sequence[RigidBody], scene) -> Pairs | None:
 
 def _core(body: RigidBody) -> Core:
     shape = body.body.shape
-    return core_of(shape, shape.mesh(), body.centre, body.body.collision == "hull", body.name)
+    return make_core(shape, shape.mesh(), body.centre, body.body.collision == "hull", body.name)

@@ -19,7 +19,7 @@ from gradsim.engine.lanes import Lane, members, native_width, specialize
 from gradsim.engine.launch import replay, struct_of
 from gradsim.engine.layout import SHAPES, Layout
 from gradsim.engine.operation import operation
-from gradsim.physics.contact.laws import contact_functions, obstacle_functions, odd
+from gradsim.physics.contact.laws import contact_functions, is_odd_law, obstacle_functions
 
 if TYPE_CHECKING:
     from gradsim.physics.rigid import (
@@ -91,7 +91,7 @@ class RigidRollout:
         substeps: Steps per frame.
         dt: Step [s]. Windows and blows fall into the steps that they meet when every step is this long.
         windows: Begin and end [s] of each push; equal for a blow at one instant.
-        law: Contact law, a key of `contact_laws.LAWS`.
+        law: Contact law, a key of `contact.laws.LAWS`.
         integrator: "semi-implicit" or "rk4".
         segment: Frames between two checkpoints of the backward pass.
         width: Worlds in one register; None takes the widest of the CPU, 1 elsewhere.
@@ -228,7 +228,7 @@ class RigidRollout:
         push falls has plain contacts in all worlds, also in windows of a clip that do not feel it.
         """
         single = inputs[0].dtype == torch.float32
-        located = self.events and odd(self.law) and not single and not self.windows
+        located = self.events and is_odd_law(self.law) and not single and not self.windows
         return MOST_EVENTS[self._stride == self.substeps] if located else 0
 
     def _rows(self, inputs: Sequence[Tensor]) -> int:

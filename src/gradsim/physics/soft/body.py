@@ -5,7 +5,7 @@
 with ω_J = I⁻¹ (R p × J) of a blow off the centre, at p: r and the inertia I are those of its vertices about their centre of
 mass.
 
-What a kind of body is made of (tetrahedra, triangles, springs) is its `Discretization`; place, pins, blows and contact are the
+What a kind of body is made of (tetrahedra, triangles, springs) is its `ElementModel`; place, pins, blows and contact are the
 same for all. Masses are lumped: each element gives equal shares of its mass to its vertices.
 """
 
@@ -28,10 +28,9 @@ from gradsim.physics.forces.custom import CustomForce
 from gradsim.physics.soft.contact import SoftContact, SoftContactPoints
 from gradsim.physics.soft.implicit import ImplicitParticles
 from gradsim.physics.soft.rollout import Particles
-from gradsim.physics.system import ObservationUnits, State, System, Values, centered
+from gradsim.physics.system import STEP_SAFETY, ObservationUnits, State, System, Values, centered
 
-RESOLVED = 0.5  # proposed step over the largest stable one of the material: stiffness grows as it is squeezed
-TOUCHES = 0.2  # the same for contact, as of rigid bodies
+SOFT_STEP_SAFETY = 0.5  # proposed step over the largest stable one of the material: stiffness grows as it is squeezed
 STABLE = {  # factors of k and c in the bound h² k/m + 2 h c/m < 4 of explicit Euler steps
     "semi-implicit": (1.0, 1.0),
     "verlet": (1.0, 2.0),  # extrapolates the velocity
@@ -40,7 +39,7 @@ STABLE = {  # factors of k and c in the bound h² k/m + 2 h c/m < 4 of explicit 
 DAMPED_VERLET = 1.25  # factor of c in a proposed Verlet step: half of a step is within h c/m < 1, by a fifth
 
 
-class Discretization(Protocol):
+class ElementModel(Protocol):
     """Vertices, elements and surface of a soft body.
 
     Attributes:
@@ -83,7 +82,7 @@ class SoftBody(System):
         name: Its name.
         body: The scene's description of it.
         scene: The scene, for its grounds and obstacles.
-        first: Number of surface vertices before its own.
+        vertex_offset: Number of surface vertices before its own.
         matter: Its discretization.
     """
 
@@ -91,7 +90,7 @@ class SoftBody(System):
     velocities = ("v",)
     start_keys = ("position", "rotation_vector", "velocity", "angular_velocity")
 
-    def __init__(self, name: str, body, scene, first: int, matter: Discretization):
+    def __init__(self, name: str, body, scene, vertex_offset: int, matter: ElementModel):
         self.name, self.body, self.matter, self.rest = name, body, matter, matter.rest
         self.integrator = scene.integrator_of(name)
         self.scene = scene
@@ -129,7 +128,7 @@ class SoftBody(System):
             Elements(anchor.FORCE if along is None else plane_constraint.FORCE, vertices[:, None])
             for along, vertices in zip(self.along, self.anchored, strict=True)
         ]
-        self.part = Part(name, slice(first, first + len(matter.mesh.vertices)), faces, False, look)
+        self.part = Part(name, slice(vertex_offset, vertex_offset + len(matter.mesh.vertices)), faces, False, look)
         self.acting: dict[str, CustomForce] = {}  # forces of the user, by dotted name
         self.own: list[Elements] = []  # their elements
         self._programs: dict[tuple, Particles | ImplicitParticles] = {}
@@ -211,7 +210,7 @@ class SoftBody(System):
         """Over √n, so that its norm is the root mean square over the n vertices."""
         return tangent["x"].flatten(2) / (size * len(self.rest) ** 0.5)
 
-    def velocity_tangent(self, state: State, tangent: State, values: Values, along: Values, size: float) -> Tensor:
+    def velocity_tangent(self, state: State, tangent: State, values: Values, direction: Values, size: float) -> Tensor:
         return tangent["v"].flatten(2) / (size * len(self.rest) ** 0.5)
 
     def _mean(self, y: Tensor, values: Values) -> Tensor:
@@ -266,7 +265,7 @@ class SoftBody(System):
         return torch.cat([*centered(self, state, values, units), shape, motion], 1)
 
     def stable_step(self, values: Values) -> float:
-        """By `STABLE` with bounds of k/m and c/m: see `Discretization.rates` and `SoftContact.rates`.
+        """By `STABLE` with bounds of k/m and c/m: see `ElementModel.rates` and `SoftContact.rates`.
 
         An implicit step is stable at any size.
         """
@@ -279,7 +278,9 @@ class SoftBody(System):
             return math.inf
         (elastic, touch), (_, damped) = self._rates(values, damped=False), self._rates(values, damped=True)
         factors = (1.0, DAMPED_VERLET) if self.integrator == "verlet" else STABLE[self.integrator]
-        return min(RESOLVED * _step(*elastic, *factors), TOUCHES * _step(*touch), DAMPED * _step(*damped, *factors))
+        return min(
+            SOFT_STEP_SAFETY * _step(*elastic, *factors), STEP_SAFETY * _step(*touch), DAMPED * _step(*damped, *factors)
+        )
 
     def impact_speed(self, values: Values) -> Tensor:
         """Largest speed (worlds,) [m/s] at which one of its vertices can meet a ground or obstacle."""

@@ -6,19 +6,19 @@ from torch import Tensor
 from gradsim.physics.forces import aerodynamics, bending, membrane
 from gradsim.physics.forces.base import Elements, Force
 from gradsim.physics.soft.body import SoftBody, rest_scale_of, scale_of
-from gradsim.physics.soft.mass_lumping import by_share, lumped
+from gradsim.physics.soft.mass_lumping import by_share, lump_masses
 from gradsim.physics.system import Values
 
 POWERS = {"area": 2, "least_edge": 2, "least_normal": 4} | dict.fromkeys(("inverse_00", "inverse_01", "inverse_11"), -1)
 
 
-def cloth_body(name, body, scene, first: int, dtype: torch.dtype, device: torch.device) -> SoftBody:
+def cloth_body(name, body, scene, vertex_offset: int, dtype: torch.dtype, device: torch.device) -> SoftBody:
     """The `System` of a cloth. Arguments as for `RigidBody`."""
-    return SoftBody(name, body, scene, first, Triangles(name, body, dtype, device))
+    return SoftBody(name, body, scene, vertex_offset, Triangles(name, body, dtype, device))
 
 
 class Triangles:
-    """A `Discretization` (see `body.py`) made from a scene's cloth.
+    """An `ElementModel` (see `body.py`) made from a scene's cloth.
 
     Args:
         name: The body's name.
@@ -60,7 +60,7 @@ class Triangles:
     def mass(self, values: Values) -> Tensor:
         area = self.area * scale_of(self.name, values)[:, None] ** 2
         share = self._of("density", values) * area / 3
-        return lumped(share[..., None].expand(-1, -1, 3), self.faces, len(self.rest))
+        return lump_masses(share[..., None].expand(-1, -1, 3), self.faces, len(self.rest))
 
     def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
         mu, lam = self.moduli(values)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gradsim.engine.access import access
 from gradsim.engine.compiler import compiled_for_packs
-from gradsim.engine.dual_parts import halves
+from gradsim.engine.dual_parts import split_dual
 from gradsim.engine.lanes import Lane, members, specialize
 from gradsim.engine.launch import replay
 from gradsim.engine.mapping import InElements, Worlds, mapping_for
@@ -24,7 +24,7 @@ from gradsim.engine.operation import operation
 from gradsim.errors import InputError
 from gradsim.physics.forces.assembly import assemble
 from gradsim.physics.forces.base import Elements, Force
-from gradsim.physics.soft.rollout import Job, Particles, particles_code
+from gradsim.physics.soft.rollout import Particles, RolloutBuffers, particles_code
 
 if TYPE_CHECKING:
     from gradsim.physics.soft import implicit_adjoint_kernels, implicit_kernels, implicit_residual_kernels
@@ -88,9 +88,9 @@ class ImplicitParticles:
     def _roll(self, inputs, tangents, stride: int, first: int = 0, intervals: int | None = None):
         """x and v with tangents, at every `stride` steps of some frame intervals; and counts of what it took."""
         intervals = self.frames - 1 if intervals is None else intervals
-        job = Job(self, inputs, None, self._mapping(inputs))
-        along = Job(self, inputs, tangents or [None] * len(inputs), job.to)
-        code = _code(tuple(g.force for g in self.groups), job.to.lane, job.to.name)
+        buffers = RolloutBuffers(self, inputs, None, self._mapping(inputs))
+        along = RolloutBuffers(self, inputs, tangents or [None] * len(inputs), buffers.to)
+        code = _code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name)
         records = intervals * self.substeps // stride
         none = inputs[0].new_zeros(0, dtype=torch.long)
         states = []
@@ -100,15 +100,15 @@ class ImplicitParticles:
             state = along.work(records + 1)
             vars(state)["tensor"][:, 0] = vars(start)["tensor"]
             states.append(state)
-        s, space = code.Step(), _space(code, job)
+        s, space = code.Step(), _space(code, buffers)
         s.p, s.e = along.structs
         for name in ("x", "v", "u", "f", "xn", "r"):
             setattr(s, name, along.work())
-        s.c, s.base, s.weight = job.work(), job.work(), job.to.like("Real", job.structs[0].inverse_mass)
-        s.share, worst = _numbers(job), _reals(job, records + 1)
-        counts = job.counts(2)
+        s.c, s.base, s.weight = buffers.work(), buffers.work(), buffers.to.like("Real", buffers.structs[0].inverse_mass)
+        s.share, worst = _numbers(buffers), _reals(buffers, records + 1)
+        counts = buffers.counts(2)
         args = [
-            *job.structs,
+            *buffers.structs,
             self.substeps,
             stride,
             first,
@@ -123,8 +123,8 @@ class ImplicitParticles:
             worst,
             counts,
         ]
-        replay(code.forward, job.threads, args, job.device)
-        unsolved = _level(job, worst, records + 1).cummax(1).values > 1
+        replay(code.forward, buffers.threads, args, buffers.device)
+        unsolved = _level(buffers, worst, records + 1).cummax(1).values > 1
         pairs = [along.to.unvertices(state, along.worlds, along.n) for state in states]
         pairs = [(y.masked_fill_(unsolved[..., None, None], torch.nan), t) for y, t in pairs]
         return pairs, wp.to_torch(counts)
@@ -150,55 +150,60 @@ class ImplicitParticles:
         return self.tolerance or TOLERANCE[inputs[0].dtype]
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        job = Job(self, inputs, None, self._mapping(inputs))
-        code = _adjoint_code(tuple(g.force for g in self.groups), job.to.lane, job.to.name)
+        buffers = RolloutBuffers(self, inputs, None, self._mapping(inputs))
+        code = _adjoint_code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name)
         none = inputs[0].new_zeros(0, dtype=torch.long)
-        frame_adjoints = [job.to.vertices(g, None, job.rows, none) for g in adjoints]
-        start = [job.work() for _ in range(2)]
-        grad, gradients = job.adjoints()
-        s, space, w = code.Pull(), _space(code, job), job.work()
-        s.p, s.e = job.structs
+        frame_adjoints = [buffers.to.vertices(g, None, buffers.rows, none) for g in adjoints]
+        start = [buffers.work() for _ in range(2)]
+        grad, gradients = buffers.adjoints()
+        s, space, w = code.AdjointWorkspace(), _space(code, buffers), buffers.work()
+        s.p, s.e = buffers.structs
         for name in ("x", "u", "a", "b"):
-            setattr(s, name, job.work())
-        worst = _reals(job, 1)
+            setattr(s, name, buffers.work())
+        worst = _reals(buffers, 1)
         for first in reversed(range(0, self.frames - 1, self.segment)):
             last = min(first + self.segment, self.frames - 1)
             steps = [y[:, first : last + 1] for y in outputs]
             if self.substeps > 1:
                 at = [outputs[0][:, first], outputs[1][:, first], *inputs[2:]]
                 steps = [y for y, _ in self._roll(at, None, 1, first, last - first)[0]]
-            history = [job.to.vertices(y, None, job.rows, none if k else job.copies) for k, y in enumerate(steps)]
+            history = [
+                buffers.to.vertices(y, None, buffers.rows, none if k else buffers.copies) for k, y in enumerate(steps)
+            ]
             fixed = [s, grad[1], self.substeps, first, self._tolerance(inputs), PRODUCTS, space, w]
             args = [*fixed, *history, *frame_adjoints, *start, grad[0], worst]
-            replay(code.backward, job.threads, args, job.device)
-        self._check_solved(_level(job, worst, 1).sqrt() * self._tolerance(inputs))
-        state = [job.to.unvertices(a, job.worlds, job.n)[0] + g[:, 0] for a, g in zip(start, adjoints, strict=True)]
+            replay(code.backward, buffers.threads, args, buffers.device)
+        self._check_solved(_level(buffers, worst, 1).sqrt() * self._tolerance(inputs))
+        state = [
+            buffers.to.unvertices(a, buffers.worlds, buffers.n)[0] + g[:, 0]
+            for a, g in zip(start, adjoints, strict=True)
+        ]
         return [g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *gradients()], inputs, strict=True)]
 
 
-def _reals(job: Job, n: int) -> wp.array:
+def _reals(buffers: RolloutBuffers, n: int) -> wp.array:
     """Zeros (threads, n), one number for each world."""
-    return job.to.like("Real", job.to.uniform("Real", job.inputs[0].new_zeros(job.worlds, n)))
+    return buffers.to.like("Real", buffers.to.uniform("Real", buffers.inputs[0].new_zeros(buffers.worlds, n)))
 
 
-def _level(job: Job, array: wp.array, n: int) -> Tensor:
+def _level(buffers: RolloutBuffers, array: wp.array, n: int) -> Tensor:
     """(worlds, n) of such an array, where all lanes of a world are equal."""
-    lanes = job.to.lane.width if job.to.name == "elements" else 1
-    return job.to.ununiform("Real", array, job.worlds, n) / lanes
+    lanes = buffers.to.lane.width if buffers.to.name == "elements" else 1
+    return buffers.to.ununiform("Real", array, buffers.worlds, n) / lanes
 
 
-def _numbers(job: Job) -> wp.array:
+def _numbers(buffers: RolloutBuffers) -> wp.array:
     """Zeros (threads,)."""
-    return wp.from_torch(job.inputs[0].new_zeros(job.threads))
+    return wp.from_torch(buffers.inputs[0].new_zeros(buffers.threads))
 
 
-def _space(code, job: Job):
+def _space(code, buffers: RolloutBuffers):
     """Work arrays of a linear solve."""
     space = code.Space()
     for name in ("d0", "d1", "d2", "r", "y"):
-        setattr(space, name, job.work())
-    space.p, space.q = job.work(KEPT), job.work(KEPT)
-    space.square, space.part = _reals(job, KEPT), _reals(job, KEPT)
+        setattr(space, name, buffers.work())
+    space.p, space.q = buffers.work(KEPT), buffers.work(KEPT)
+    space.square, space.part = _reals(buffers, KEPT), _reals(buffers, KEPT)
     return space
 
 
@@ -223,7 +228,7 @@ def _code(forces: tuple[Force, ...], lane: Lane, mapping: str):
         implicit_kernels,
         lane,
         **{name: reach[name] for name in VERTICES},
-        **halves(lane),
+        **split_dual(lane),
         **members(step, "Parameters", "constant"),
         **members(plain, "Elements", "add_diagonals", "all_powers"),
         evaluate=residual.evaluate,

@@ -40,7 +40,7 @@ SHORT = Scalar(1e-7)  # [s], as in `soft/kernels.py`
 
 
 @wp.struct
-class Pull:
+class AdjointWorkspace:
     p: Parameters
     e: Elements
     x: wp.array2d[Vertex]  # where the step ends
@@ -55,7 +55,7 @@ def same(a: Real) -> Real:
 
 
 @wp.func
-def product(s: Pull, i: int, frame: int, p: wp.array[Vertex], q: wp.array[Vertex]):
+def product(s: AdjointWorkspace, i: int, frame: int, p: wp.array[Vertex], q: wp.array[Vertex]):
     _after = wp.grad(same)(zero(0))  # see assembly
     h = s.p.step[i, frame]
     blocks = s.p.inverse_mass.shape[1]
@@ -71,7 +71,7 @@ def product(s: Pull, i: int, frame: int, p: wp.array[Vertex], q: wp.array[Vertex
 krylov = specialize(
     krylov_kernels,
     LANE,
-    System=Pull,
+    System=AdjointWorkspace,
     product=product,
     Vertex=Vertex,
     load=load,
@@ -84,7 +84,7 @@ Space, solve, square_of, set_blocks = krylov.Space, krylov.solve, krylov.square_
 
 @wp.kernel(enable_backward=False)
 def backward(
-    s: Pull,
+    s: AdjointWorkspace,
     d: Elements,
     substeps: int,  # steps in each frame interval
     first: int,  # frame interval

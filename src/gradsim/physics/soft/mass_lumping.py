@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 
-def lumped(share: Tensor, elements: Tensor, count: int) -> Tensor:
+def lump_masses(share: Tensor, elements: Tensor, count: int) -> Tensor:
     """Masses of vertices (worlds, count) [kg] from contributions of elements to their nodes (worlds, m, nodes)."""
     shares = share.flatten(1)
     return shares.new_zeros(len(shares), count).index_add(1, elements.flatten(), shares)

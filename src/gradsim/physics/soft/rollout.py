@@ -103,53 +103,61 @@ class Particles:
         return self._forward(inputs, tangents)  # pyright: ignore[reportReturnType] -- dual lanes have tangents
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        job = Job(self, inputs, None)
-        steps = max(1, min(self.segment, self.frames - 1)) * job.evaluations
+        buffers = RolloutBuffers(self, inputs, None)
+        steps = max(1, min(self.segment, self.frames - 1)) * buffers.evaluations
         none = inputs[0].new_zeros(0, dtype=torch.long)
-        frames = [job.to.vertices(y, None, job.rows, none if k else job.copies) for k, y in enumerate(outputs)]
-        frame_adjoints = [job.to.vertices(g, None, job.rows, none) for g in adjoints]
-        launched = job.to.name == "threads"
-        stored = job.evaluations == 1 and not launched  # each step has a frame, so the frames are all states
-        states = frames if stored else [job.work(steps + 1) for _ in job.within]
-        start = [job.work() for _ in job.within]
-        gradient, unpacked = job.adjoints()
+        frames = [
+            buffers.to.vertices(y, None, buffers.rows, none if k else buffers.copies) for k, y in enumerate(outputs)
+        ]
+        frame_adjoints = [buffers.to.vertices(g, None, buffers.rows, none) for g in adjoints]
+        launched = buffers.to.name == "threads"
+        stored = buffers.evaluations == 1 and not launched  # each step has a frame, so the frames are all states
+        states = frames if stored else [buffers.work(steps + 1) for _ in buffers.within]
+        start = [buffers.work() for _ in buffers.within]
+        gradient, unpacked = buffers.adjoints()
         if launched:
-            work = [job.work(), job.work()]
-            gpu_rollout.backward(job, self.segment, frames, states, *work, frame_adjoints, start, gradient)  # pyright: ignore[reportCallIssue]
+            work = [buffers.work(), buffers.work()]
+            gpu_rollout.backward(buffers, self.segment, frames, states, *work, frame_adjoints, start, gradient)  # pyright: ignore[reportCallIssue]
         else:
-            trajectories = [struct_of(job.code.Trajectory, by_state(ys)) for ys in (frames, states, frame_adjoints)]
+            trajectories = [struct_of(buffers.code.Trajectory, by_state(ys)) for ys in (frames, states, frame_adjoints)]
             out = [
-                struct_of(job.code.Adjoint, by_state(start)),
-                struct_of(job.code.System, dict(zip("pe", gradient, strict=True))),
+                struct_of(buffers.code.Adjoint, by_state(start)),
+                struct_of(buffers.code.System, dict(zip("pe", gradient, strict=True))),
             ]
-            args = [job.system(), job.evaluations, self.segment, 0, self.frames - 1, *trajectories, *out]
-            replay(job.code.backward, job.threads, args, job.device)
-        state = [job.to.unvertices(a, job.worlds, job.n)[0] for a in start[: len(STATE)]]
+            args = [buffers.system(), buffers.evaluations, self.segment, 0, self.frames - 1, *trajectories, *out]
+            replay(buffers.code.backward, buffers.threads, args, buffers.device)
+        state = [buffers.to.unvertices(a, buffers.worlds, buffers.n)[0] for a in start[: len(STATE)]]
         return [g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *unpacked()], inputs, strict=True)]
 
     def _forward(self, inputs, tangents):
-        job = Job(self, inputs, tangents)
+        buffers = RolloutBuffers(self, inputs, tangents)
         none = inputs[0].new_zeros(0, dtype=torch.long)
         states = []
         for k in range(2):
             tangent = tangents[k] if tangents else None
-            start = job.to.vertices(inputs[k], tangent, job.rows, none if k else job.copies)
-            state = job.work(self.frames)
+            start = buffers.to.vertices(inputs[k], tangent, buffers.rows, none if k else buffers.copies)
+            state = buffers.work(self.frames)
             vars(state)["tensor"][:, 0] = vars(start)["tensor"]
             states.append(state)
-        within = [*states, *(job.work(self.frames) for _ in job.within[len(STATE) :])]
-        if job.to.name == "threads":
-            gpu_rollout.forward(job, within, job.work())
+        within = [*states, *(buffers.work(self.frames) for _ in buffers.within[len(STATE) :])]
+        if buffers.to.name == "threads":
+            gpu_rollout.forward(buffers, within, buffers.work())
         else:
-            args = [job.system(), job.evaluations, 0, self.frames - 1, struct_of(job.code.Trajectory, by_state(within))]
-            replay(job.code.forward, job.threads, args, job.device)
-        pairs = [job.to.unvertices(state, job.worlds, job.n) for state in states]
+            args = [
+                buffers.system(),
+                buffers.evaluations,
+                0,
+                self.frames - 1,
+                struct_of(buffers.code.Trajectory, by_state(within)),
+            ]
+            replay(buffers.code.forward, buffers.threads, args, buffers.device)
+        pairs = [buffers.to.unvertices(state, buffers.worlds, buffers.n) for state in states]
         if tangents is None:
             return pairs
         return [(y, torch.zeros_like(y) if t is None else t) for y, t in pairs]
 
 
-class Job:
+class RolloutBuffers:
     """The arrays of one launch."""
 
     def __init__(self, program, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None, mapping=None):

@@ -7,17 +7,17 @@ from gradsim.geometry.tubes import Tubes
 from gradsim.physics.forces import spring
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.body import SoftBody, scale_of
-from gradsim.physics.soft.mass_lumping import by_share, lumped
+from gradsim.physics.soft.mass_lumping import by_share, lump_masses
 from gradsim.physics.system import Values
 
 
-def springs_body(name, body, scene, first: int, dtype: torch.dtype, device: torch.device) -> SoftBody:
+def springs_body(name, body, scene, vertex_offset: int, dtype: torch.dtype, device: torch.device) -> SoftBody:
     """The `System` of a rope or a net. Arguments as for `RigidBody`."""
-    return SoftBody(name, body, scene, first, SpringNetwork(name, body, dtype, device))
+    return SoftBody(name, body, scene, vertex_offset, SpringNetwork(name, body, dtype, device))
 
 
 class SpringNetwork:
-    """A `Discretization` (see `body.py`) made from a scene's rope or net.
+    """An `ElementModel` (see `body.py`) made from a scene's rope or net.
 
     Args:
         name: The body's name.
@@ -46,7 +46,7 @@ class SpringNetwork:
             density = self._of("density", values)
         else:
             density = self._of("mass", values) / length.sum(1, keepdim=True)
-        return lumped((density * length / 2)[..., None].expand(-1, -1, 2), self.springs, len(self.rest))
+        return lump_masses((density * length / 2)[..., None].expand(-1, -1, 2), self.springs, len(self.rest))
 
     def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
         factor = self._of("rest_length_factor", values)

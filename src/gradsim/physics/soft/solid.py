@@ -1,4 +1,4 @@
-"""Elements of a soft solid: tetrahedra with the law of `solid.py`, their masses and their surface."""
+"""Elements of a soft solid: tetrahedra with the law of `forces/neo_hookean.py`, their masses and their surface."""
 
 import numpy as np
 import torch
@@ -10,17 +10,17 @@ from gradsim.geometry.tet_mesh import EDGES
 from gradsim.physics.forces import neo_hookean, neo_hookean_quadratic
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.body import SoftBody, rest_scale_of, scale_of
-from gradsim.physics.soft.mass_lumping import lumped
+from gradsim.physics.soft.mass_lumping import lump_masses
 from gradsim.physics.system import Values
 
 
-def solid_body(name, body, scene, first: int, dtype: torch.dtype, device: torch.device) -> SoftBody:
+def solid_body(name, body, scene, vertex_offset: int, dtype: torch.dtype, device: torch.device) -> SoftBody:
     """The `System` of a soft solid. Arguments as for `RigidBody`."""
-    return SoftBody(name, body, scene, first, Tetrahedra(name, body, dtype, device))
+    return SoftBody(name, body, scene, vertex_offset, Tetrahedra(name, body, dtype, device))
 
 
 class Tetrahedra:
-    """A `Discretization` (see `body.py`) made from a scene's soft solid.
+    """An `ElementModel` (see `body.py`) made from a scene's soft solid.
 
     Args:
         name: The body's name.
@@ -68,7 +68,7 @@ class Tetrahedra:
     def mass(self, values: Values) -> Tensor:
         volume = self.volume * scale_of(self.name, values)[:, None] ** 3
         share = (self._of("density", values) * volume)[..., None] * self.parts
-        return lumped(share, self.elements, len(self.rest))
+        return lump_masses(share, self.elements, len(self.rest))
 
     def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
         mu, lam = self.moduli(values)
@@ -136,7 +136,7 @@ def _steepness(slopes: Tensor, maps: Tensor, parts: Tensor) -> tuple[Tensor, Ten
 
 
 def _halved(faces: np.ndarray, mesh) -> np.ndarray:
-    """Triangles cut into four at the middles of their edges (see `tet_refine.Quadratic`)."""
+    """Triangles cut into four at the middles of their edges (see `tet_mesh.Quadratic`)."""
     ends = np.sort(mesh.tets[:, EDGES].reshape(-1, 2), 1)
     middle = dict(zip(map(tuple, ends.tolist()), mesh.tets[:, 4:].flatten().tolist(), strict=True))
     triangles = []

@@ -117,7 +117,7 @@ def mix(colors: Tensor, shares: Tensor, alpha: Tensor, owner: Tensor, rows: Tens
     """Mix colors (P, channels) of fragments with those of their neighbours; differentiable by the first three.
 
     Args:
-        colours: (P, channels).
+        colors: (P, channels).
         shares: Shares of the neighbours in each fragment (P, 5), see `kernels.py`.
         alpha: Coverage of each pixel (images, height, width).
         owner: See `Fragments`, (P, 4).

@@ -58,18 +58,18 @@ class Antialiased:
         """Coverage (images, height, width)."""
         return _covered(view)
 
-    def draw(self, view: View, paint: ColorSource, background: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(self, view: View, color_source: ColorSource, background: Tensor) -> tuple[Tensor, Tensor]:
         """Color (images, 3, height, width) over the background, and alpha (images, height, width).
 
         Args:
             view: Triangles of all images.
-            paint: Colors of fragments.
+            color_source: Colors of fragments.
             background: (1 or images, 3, height or 1, width or 1).
         """
         alpha, key = self.alpha(view), nearest(view, self.cull)
         add_touched(view, key, alpha, self.cull)
         fragments = Fragments.of(view, key)
-        colors = divide_pixels(fragments, paint.at(fragments), alpha, paint.flat)
+        colors = divide_pixels(fragments, color_source.at(fragments), alpha, color_source.flat)
         return composite(fragments, colors, alpha, background), alpha
 
 

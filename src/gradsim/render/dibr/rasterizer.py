@@ -64,17 +64,17 @@ class DibR:
         """Opacity (images, height, width): 1 at covered pixels, 1 − Π (1 − exp(−d² / δ)) elsewhere."""
         return self._soft_alpha(view, nearest(view, self.cull) > 0)
 
-    def draw(self, view: View, paint: ColorSource, background: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(self, view: View, color_source: ColorSource, background: Tensor) -> tuple[Tensor, Tensor]:
         """Color (images, 3, height, width) over the background, and alpha (images, height, width).
 
         Args:
             view: Triangles of all images.
-            paint: Colors of fragments.
+            color_source: Colors of fragments.
             background: (1 or images, 3, height or 1, width or 1).
         """
         fragments = rasterize(view, self.cull)
         covered = fragments.rows >= 0
-        image = composite(fragments, paint.at(fragments), covered.to(view.clip), background)
+        image = composite(fragments, color_source.at(fragments), covered.to(view.clip), background)
         return image, self._soft_alpha(view, covered)
 
     def _soft_alpha(self, view: View, covered: Tensor) -> Tensor:

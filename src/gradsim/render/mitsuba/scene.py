@@ -133,9 +133,9 @@ def sensor(mi, camera: Camera, spp: int, alpha: bool, border: bool) -> dict[str,
     return content
 
 
-def mirror(look: Appearance, law: str) -> tuple[float, float]:
+def mirror(appearance: Appearance, law: str) -> tuple[float, float]:
     """Share of the light in highlights, and roughness α of the mirror."""
-    strength, shininess = float(look.specular), float(look.shininess)
+    strength, shininess = float(appearance.specular), float(appearance.shininess)
     if law not in ("phong", "blinn-phong") or strength <= 0:
         return 0.0, 0.0
     square = 2 / ((4 if law == "phong" else 1) * shininess + 2)
@@ -172,28 +172,28 @@ def _mesh(mi, part: Part, name: str, arrays: dict, law: str):
     return mesh
 
 
-def _material(mi, look: Appearance, own: dict, law: str) -> dict[str, Any]:
+def _material(mi, appearance: Appearance, own: dict, law: str) -> dict[str, Any]:
     if "vertex_texcoords" in own:
-        image = own[_color_name(look, law)].copy()
+        image = own[_color_name(appearance, law)].copy()
         reflectance: dict[str, Any] = {"type": "bitmap", "bitmap": mi.Bitmap(image), "raw": True}
     elif "vertex_color" in own:
         reflectance = {"type": "mesh_attribute", "name": "vertex_color"}
     else:
-        reflectance = _rgb(own[_color_name(look, law)])
+        reflectance = _rgb(own[_color_name(appearance, law)])
     content: dict[str, Any] = {"type": "diffuse", "reflectance": reflectance}
-    share, roughness = mirror(look, law)
+    share, roughness = mirror(appearance, law)
     if share:
         shiny = {"type": "roughconductor", "material": "none", "distribution": "beckmann", "alpha": roughness}
         content = {"type": "blendbsdf", "weight": share, "matt": content, "shiny": shiny}
     return {"type": "twosided", "material": content}
 
 
-def _color_name(look: Appearance, law: str) -> str:
+def _color_name(appearance: Appearance, law: str) -> str:
     """Name of the diffuse color in Mitsuba."""
-    if look.pattern is None and look.vertex_colors is not None:
+    if appearance.pattern is None and appearance.vertex_colors is not None:
         return "vertex_color"
-    place = "bsdf.brdf_0.bsdf_0" if mirror(look, law)[0] else "bsdf.brdf_0"
-    return f"{place}.reflectance.{'value' if look.pattern is None else 'data'}"
+    place = "bsdf.brdf_0.bsdf_0" if mirror(appearance, law)[0] else "bsdf.brdf_0"
+    return f"{place}.reflectance.{'value' if appearance.pattern is None else 'data'}"
 
 
 def _rgb(color) -> dict[str, Any]:

@@ -138,12 +138,12 @@ class Shading:
         return diffuse, specular
 
 
-def material_of(look: Appearance, like: Tensor) -> Tensor:
+def material_of(appearance: Appearance, like: Tensor) -> Tensor:
     """k_a, k_d, k_s and s of an appearance (4,); tensors keep their gradients."""
     return torch.stack(
         [
             torch.as_tensor(x, dtype=like.dtype, device=like.device)
-            for x in (look.ambient, look.diffuse, look.specular, look.shininess)
+            for x in (appearance.ambient, appearance.diffuse, appearance.specular, appearance.shininess)
         ]
     )
 

@@ -84,15 +84,15 @@ class SoftRas:
         cut = cut_near(view.clip, view.faces, view.near)
         return self.silhouette(cut.screen, cut.faces, view.height, view.width)
 
-    def draw(self, view: View, paint: ColorSource, background: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(self, view: View, color_source: ColorSource, background: Tensor) -> tuple[Tensor, Tensor]:
         """Color (images, 3, height, width) mixed with the background, and alpha (images, height, width).
 
         Args:
             view: Triangles of all images.
-            paint: Colors at the corners of faces, where lights are evaluated.
+            color_source: Colors at the corners of faces, where lights are evaluated.
             background: (images or 1, channels, height or 1, width or 1).
         """
-        c, size = paint.corners, (view.height, view.width)
+        c, size = color_source.corners, (view.height, view.width)
         tables = [(c.diffuse, c.table), (c.specular, c.table)]
         if c.uv is not None and c.uv_table is not None:
             tables.append((c.uv[None], c.uv_table))
