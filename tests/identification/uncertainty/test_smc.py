@@ -1,7 +1,6 @@
 """Samples of posteriors whose moments or valleys are known."""
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -243,14 +242,11 @@ def test_explorations_that_disagree_make_error_bars_that_hold_the_truth():
 
 
 class GivenCloud:
-    """A cloud that has met a point of some cost near u, and whose samples are about it."""
+    """A cloud about a place, that came to a point of some cost there."""
 
-    held = False
-
-    def __init__(self, u, best_cost, rng, followed=1.0):
-        self.followed = followed
-        self.u, self.best = u + torch.tensor(rng.standard_normal((100, 2))), u
-        self.best_cost = best_cost
+    def __init__(self, place, least, rng, followed=1.0):
+        self.followed, self.least, self.best_cost = followed, least, least
+        self.u, self.best = place + torch.tensor(rng.standard_normal((100, 2))), place
         self.problem = problem(gaussian)
 
     def passed(self):
@@ -259,8 +255,7 @@ class GivenCloud:
     def meet(self, u, cost):
         self.best_cost = min(self.best_cost, cost.min().item())
 
-    def holds(self, u):
-        return self.held
+    holds = smc.Cloud.holds
 
     def restart(self, u):
         self.u = u
@@ -269,58 +264,49 @@ class GivenCloud:
         return Samples(self.u, self.best, self.best_cost, 0.5)
 
 
-@pytest.mark.parametrize("depths, count, agreed", [
-    ((0.5,), 1, True),  # a minimum as deep as that of the search
-    ((40, 40.5), 2, True),  # the cloud met better, and another came to that
-    ((-40, 40, 39.5), 3, True),
-    ((-40, -0.5), 2, True),  # the first is stuck, the second comes where the search came
-    ((-40, -40, -40), 3, False),  # no cloud meets what the search met
-    ((40, 80, 120), 3, False),  # each finds better
-    ((5, 10, 15), 3, False),  # by little, but each finds better
+FIRST, SECOND = (torch.tensor(at).double() for at in ((1.0, -2.0), (40.0, -2.0)))
+
+
+@pytest.mark.parametrize("clouds, search, count, agreed", [
+    ([(FIRST, 0.5)], 0.0, 1, True),  # about the minimum of the search
+    ([(FIRST, 9.0)], 0.0, 1, True),  # it met a better one besides, of the same teeth
+    ([(SECOND, 0.1)], 0.0, 3, False),  # as good, and elsewhere
+    ([(SECOND, 40.0), (SECOND, 39.5)], 0.0, 2, True),  # the search was stuck, and another cloud came where the first did
+    ([(SECOND, -40.0), (FIRST, 0.3)], 0.0, 2, True),  # the first was stuck
+    ([(SECOND, -40.0)], 0.0, 3, False),
+    ([(SECOND, 40.0), (FIRST, 39.0), (FIRST, 39.0)], 0.0, 3, False),  # none holds both
 ])  # fmt: skip
-def test_more_clouds_are_drawn_until_one_comes_where_another_did(monkeypatch, depths, count, agreed):
-    """The search's answer has χ² = 0; `depths` is how far below it the minimum of each cloud is."""
-    made, listed = [], smc.find_valleys
+def test_more_clouds_are_drawn_until_one_holds_what_others_came_to(monkeypatch, clouds, search, count, agreed):
+    """Place of each cloud, the last one for all that follow, and how far below the answer of the search its minimum is."""
+    made: list[GivenCloud] = []
 
     def explore(clip, axes, rng):
-        made.append(GivenCloud(CENTRE, -depths[len(made)], rng))
+        place, depth = clouds[min(len(made), len(clouds) - 1)]
+        made.append(GivenCloud(place, search - depth, rng))
         return made[-1]
 
     def find(clip, starts):
-        found = listed(clip, starts)
-        own = len(starts) == 1 + len(made[-1].u)  # those of the cloud alone
-        return replace(found, cost=found.cost + made[-1].best_cost) if own else found
+        ends = [(FIRST, search)] if len(starts) < 100 else []
+        ends += [(one.u[0], one.least) for one in (made if len(starts) < 100 else made[-1:])]
+        u, cost = torch.stack([end for end, _ in ends]), torch.tensor([c for _, c in ends]).double()
+        rows = cost.argsort()
+        return Valleys(u[rows], cost[rows], PRECISION.expand(len(u), 2, 2), torch.ones(len(u)))
 
+    clip = problem(gaussian)
     monkeypatch.setattr(smc, "_explore", explore)
     monkeypatch.setattr(smc, "find_valleys", find)
-    found, followed = smc.posterior(problem(gaussian), CENTRE, torch.eye(2).double(), np.random.default_rng(0))
-    assert len(made) == count and found.agreed is agreed and followed == 1
+    samples, followed = smc.posterior(clip, FIRST, torch.eye(2).double(), np.random.default_rng(0))
+    assert len(made) == count and samples.agreed is agreed and followed == 1
 
 
-@pytest.mark.parametrize("depths, held, count, agreed", [
-    ((-40,), True, 1, True),  # it left frames out, so it does not meet what the search met, but holds it
-    ((-40, -40, -40), False, 3, False),
-    ((40,), True, 1, True),  # the search stopped in one of the teeth that the cloud is about
-])  # fmt: skip
-def test_a_cloud_that_ends_early_is_believed_if_it_holds_what_another_exploration_met(
-    monkeypatch, depths, held, count, agreed
-):
-    made = []
-
-    def explore(clip, axes, rng):
-        made.append(GivenCloud(CENTRE, -depths[len(made)], rng, followed=0.5))
-        made[-1].held = held
-        return made[-1]
-
-    def find(clip, starts):
-        cost = torch.full((1,), made[-1].best_cost if len(starts) == 1 + len(made[-1].u) else 0.0).double()
-        return Valleys(starts[:1], cost, PRECISION[None], torch.ones(1))
-
-    monkeypatch.setattr(smc, "_explore", explore)
-    monkeypatch.setattr(smc, "find_valleys", find)
-    samples, followed = smc.posterior(problem(gaussian), CENTRE, torch.eye(2).double(), np.random.default_rng(0))
-    assert len(made) == count and samples.agreed is agreed
-    assert followed == (0.5 if agreed else 1)
+def test_a_cloud_that_ends_early_is_believed_if_it_holds_what_another_exploration_met(monkeypatch):
+    cloud = GivenCloud(FIRST, 0.5, np.random.default_rng(0), followed=0.5)
+    monkeypatch.setattr(smc, "_explore", lambda *_: cloud)
+    monkeypatch.setattr(
+        smc, "find_valleys", lambda *_: Valleys(FIRST[None], torch.zeros(1), PRECISION[None], torch.ones(1))
+    )
+    samples, followed = smc.posterior(problem(gaussian), FIRST, torch.eye(2).double(), np.random.default_rng(0))
+    assert samples.agreed and followed == 0.5
 
 
 def test_clouds_are_larger_while_frames_are_few():

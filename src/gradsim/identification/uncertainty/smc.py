@@ -22,9 +22,10 @@ A cloud of a hundred loses valleys on the way, one resampling after the other. S
 samples are cheap, and all valleys that it came by are listed by least squares from its samples (`valleys`). Where draws from
 normal distributions about them resemble the posterior, the samples begin anew from these, by weights; if not, they jump to them.
 
-Cloud and search are independent, so where the cloud neither comes to the minimum of the search nor holds it, neither can be
-believed alone: further clouds are drawn until one agrees with another exploration, and where none does, what lies between them
-all counts as an error (`pool`), and the fit is not `ok`.
+Cloud and search are independent. A minimum of the search that explains the clip about as well has to be within the cloud:
+costs alike are not enough, since valleys alike may be fifty error bars apart. Where it is not, or explains the clip worse, so that
+nothing confirms the cloud, further clouds are drawn until one holds all minima of the others that are as good. Where none does,
+what lies between them all counts as an error (`pool`), and the fit is not `ok`.
 """
 
 import math
@@ -68,7 +69,7 @@ VALLEY_DRAWS = 800  # draws about valleys: half of them tell the ends of a 95 % 
 PATH_SAMPLES = 192  # samples on the way of a cloud, from which valleys are listed
 PATH_START = 0.75  # share of the clip from which on they are taken
 JUMPS = 2  # jumps between valleys of a round of the last moves
-SAME_MINIMUM = 1.0  # difference of χ² between the minima of two explorations that are as good as the same one
+RIVAL = 10.0  # difference of χ² up to which the minimum of another exploration has to be within the cloud
 EXTRA_CLOUDS = 2  # clouds more where they do not agree
 ALL = slice(None)  # rows of a cloud
 MIN_ACCEPTANCE = (
@@ -82,10 +83,9 @@ def posterior(
 ) -> tuple[Samples, float]:
     """Samples of the posterior, and the share of the frames that they follow: 1, or less where they froze.
 
-    The search and the cloud explored the likelihood independently. Where the cloud ends in a minimum of another cost, and its
-    samples are not about that of the search, the likelihood has more valleys than an exploration finds. Then more clouds are
-    drawn, until one comes to the best minimum so far, or holds it. Where none does, how far explorations lie apart becomes part
-    of the samples (`pool`).
+    The search and the cloud explored the likelihood independently. Where samples are not about the minimum of the search, the
+    likelihood has more valleys than an exploration finds. Then more clouds are drawn, until one holds all minima of others that
+    are as good. Where none does, how far explorations lie apart becomes part of the samples (`pool`).
 
     Args:
         problem: The problem, with residuals whitened by the true noise.
@@ -121,18 +121,18 @@ def _samples(explored: "_Mapped | Cloud | Samples", rng: np.random.Generator) ->
 def _explored(
     problem: Problem, u: Tensor, axes: Tensor, rng: np.random.Generator
 ) -> "tuple[_Mapped | Cloud | Samples, Tensor]":
-    """A cloud that came where another exploration did, or samples of all; and all minima (valleys, unknowns)."""
-    minima, lowest, tried = u[None], problem.cost(u[None], problem.frames).item(), []
+    """A cloud that holds the minima of another exploration, or samples of all; and all minima (valleys, unknowns)."""
+    minima, costs, tried = u[None], problem.cost(u[None], problem.frames), []
     for _ in range(1 + EXTRA_CLOUDS):
         cloud = _explore(problem, axes, rng)
         met = find_valleys(problem, torch.cat([cloud.best[None], cloud.passed()]))
         valleys = find_valleys(problem, torch.cat([minima, met.u]))
         cloud.meet(valleys.u, valleys.cost)
         tried.append(_Mapped(cloud, valleys.mixture()) if cloud.followed == 1 else cloud)
-        best = met.cost.min().item()
-        if abs(best - lowest) < SAME_MINIMUM or cloud.holds(minima[0]):
+        rivals = minima[costs < valleys.cost.min() + RIVAL]
+        if len(rivals) and all(cloud.holds(rival) for rival in rivals):
             return tried[-1], valleys.u
-        minima, lowest = valleys.u, min(lowest, best)
+        minima, costs = valleys.u, valleys.cost
     return pool([_samples(one, rng)[0] for one in tried], u, rng), minima
 
 
