@@ -153,7 +153,8 @@ def _shadow(one: Recording, motion: Motion) -> np.ndarray:
     vertices, faces = motion
     ground = one.scene.grounds["ground"]
     up = np.array(ground.normal) / np.linalg.norm(ground.normal)
-    flat = vertices + ((ground.height - vertices @ up) / (SUN @ up))[..., None] * SUN
+    height = one.truth.get("ground.height", ground.height)
+    flat = vertices + ((height - vertices @ up) / (SUN @ up))[..., None] * SUN
     size = one.scene.camera.size
     both = np.concatenate([faces, faces[:, ::-1]])  # either side of what is flat may be in front
     shadows = np.stack([coverage(frame, both, size) for frame in _on_image(one, flat)])

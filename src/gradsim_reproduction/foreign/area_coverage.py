@@ -103,7 +103,7 @@ def _intervals(triangles: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.nda
     reach = np.maximum.accumulate(right + lift)
     first = np.ones(len(slab), bool)
     first[1:] = left[1:] + lift[1:] > reach[:-1]
-    last = np.append(first[1:], True)
+    last = np.append(first, True)[1:]
     return slab[first], left[first], (reach - lift)[last]
 
 

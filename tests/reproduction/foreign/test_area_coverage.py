@@ -54,3 +54,10 @@ def test_two_renderers_that_share_no_code_agree(name):
     look = scene.camera.look_at
     points = project(surface.vertices[0, -1].numpy(), look.eye, look.target, look.fov, scene.camera.size)
     assert np.abs(coverage(points, surface.faces.numpy(), scene.camera.size) - theirs).max() < 1e-10
+
+
+def test_a_body_out_of_view_covers_nothing():
+    """Beside, above and below the image."""
+    for where in ([30.0, 4.0], [4.0, -30.0], [4.0, 30.0]):
+        points = np.array([[0.0, 0.0], [0.0, 2.0], [2.0, 0.0]]) + where
+        assert not coverage(points, np.array([[0, 1, 2], [0, 2, 1]]), (12, 8)).any()
