@@ -40,8 +40,8 @@ EXCESS = 2.5  # mean square of shifts over that of the second and third harmonic
 MEMORY = 3.0  # standard score of the correlation of one frame's shift with the next, above which it is not chance
 SHARED = 0.03  # RMS shift common to all frames of a clip, which unknowns follow, so that it is not seen [px]
 SHARED_PRIOR = 0.1  # prior of the rest, which is seen: also by a shadow [px]
-FARTHEST = 1.5  # RMS displacement of outlines beyond which they are not those of the model [fitted px]
-WIDEST_OFFSET = 1.0  # offset of the whole outline beyond which the size is wrong, not the mask [fitted px]
+FARTHEST = 1.5  # RMS displacement of outlines beyond which they are not those of the model [px √binning]
+WIDEST_OFFSET = 1.0  # offset of the whole outline beyond which the size is wrong, not the mask [px √binning]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,12 @@ class OutlineErrors:
     def explained(self) -> bool:
         """True if errors of outlines explain what is left."""
         moves = self.excess > EXCESS and self.memory > MEMORY
-        return not moves and abs(self.offset) < WIDEST_OFFSET * self.binning and self.size < FARTHEST * self.binning
+        return not moves and abs(self.offset) < self._unit * WIDEST_OFFSET and self.size < self._unit * FARTHEST
+
+    @property
+    def _unit(self) -> float:
+        """Between a pixel of the video, in which masks are off, and a fitted one, which hides less than its size."""
+        return math.sqrt(self.binning)
 
     @property
     def words(self) -> str:
@@ -83,9 +88,9 @@ class OutlineErrors:
             f"Outlines are explained to {self.size:.2g} px; masks are "
             f"{abs(self.offset):.2g} ± {self.offset_std:.1g} px {'wide' if self.offset > 0 else 'narrow'} everywhere."
         )
-        if abs(self.offset) >= WIDEST_OFFSET * self.binning:
+        if abs(self.offset) >= self._unit * WIDEST_OFFSET:
             return f"{text} That is more than masks are off: look at size, distance and focal length."
-        if self.size >= FARTHEST * self.binning:
+        if self.size >= self._unit * FARTHEST:
             return f"{text} That is more than outlines of masks are off: the model does not move like the video."
         if not self.explained:
             text += (
