@@ -27,11 +27,9 @@ DARKEST = 0.5  # brightness of a shadow over that of the background
 TINT = 0.03  # of a shadow, at least: the light of the sky is bluer than that of the sun
 TAIL, TAIL_FACTOR = 0.99, 2.0  # a tint up to this factor times this quantile of the background's is that of a shadow
 FAINT = 0.25  # of the median contrast of the bodies, below which a pixel is a trace that a codec leaves around them
-HIDDEN, FREQUENT = (
-    0.15,
-    0.9,
-)  # share of a body that is background, and quantile over frames: ≤ 0.07 of 15 clips whose bodies move on,
-# 0.3 to 16 of 12 whose bodies rest, slide from rest or hang on a joint (the clips of `gradsim reproduce clips`)
+# share of a body that is background, and quantile over frames: ≤ 0.07 of 15 clips whose bodies move on, 0.3 to 16 of 12 whose
+# bodies rest, slide from rest or hang on a joint (the clips of `gradsim reproduce clips`)
+HIDDEN, FREQUENT = 0.15, 0.9
 SMALLEST = 4  # [px²] of a region: smaller ones are defects of the sensor
 PART = 0.1  # of the largest region of a frame, below which one is not a body
 

@@ -9,11 +9,10 @@ centres are as exact as before (0.05 px), where they would be off by 0.09 px, an
 
 import numpy as np
 
+from gradsim.video.persistence import SQUARE
+
 CORE = 2  # [px] from the edge, where pixels have the color of their side
-CONTRAST = (
-    0.15  # |F − B| above which a pixel's coverage follows from its color: some five times the texture of a background
-)
-SQUARE = np.ones((3, 3), bool)
+CONTRAST = 0.15  # |F − B| above which coverage follows from the color: some five times the texture of a background
 
 
 def soft_edges(frames: np.ndarray, bodies: np.ndarray) -> np.ndarray:

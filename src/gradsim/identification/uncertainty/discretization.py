@@ -421,9 +421,8 @@ def _tolerance(problem: Problem) -> float:
 
 def _exact(problem: Problem) -> bool:
     """True for a video without noise; where outlines are noise, σ of the pixels says nothing of that."""
-    if getattr(problem.observation, "outline_noise", False):
-        return False
-    return problem.observation.noise_floor(problem.frames).level < EXACT
+    observation = problem.observation
+    return not observation.outline_noise and observation.noise_floor(problem.frames).level < EXACT
 
 
 def _largest(x: Tensor) -> float:

@@ -54,10 +54,8 @@ EARLY_FACTOR = 6  # times as many, at most, while frames are few, so that each f
 MIN_EFFECTIVE = 0.5  # least effective share of the cloud after new frames, or a step of φ
 MAX_ROUNDS, LAST_ROUNDS = 3, 5  # most rounds of moves of the whole cloud after each step, and after the last one
 RENEWED_VARIANCE = 0.04  # share of the variance, along every direction, at which rounds of moves end
-LANGEVIN_STEPS, LOG10_STEP_SIZES = (
-    2,
-    (-0.75, 0.15),
-)  # of a round, and the logarithms between which their size ε is drawn
+LANGEVIN_STEPS = 2  # of a round
+LOG10_STEP_SIZES = -0.75, 0.15  # between which the logarithm of their size ε is drawn
 LANGEVIN_EVERY = 4  # of this many samples one takes them: a linearization costs as much as eight rollouts
 MAX_NEW_FRAMES = 4  # most frames that come in at once
 MIN_TEMPERING_STEP = 1e-60  # of what is left of φ, the smallest step
@@ -72,9 +70,7 @@ JUMPS = 2  # jumps between valleys of a round of the last moves
 RIVAL = 10.0  # difference of χ² up to which the minimum of another exploration has to be within the cloud
 EXTRA_CLOUDS = 2  # clouds more where they do not agree
 ALL = slice(None)  # rows of a cloud
-MIN_ACCEPTANCE = (
-    0.25  # share of moves below which a cloud that is not renewed no longer follows; of smooth posteriors 0.45
-)
+MIN_ACCEPTANCE = 0.25  # share of moves below which a cloud that is not renewed no longer follows; it is 0.45 if smooth
 HELD_MASS = 0.999  # share of a normal distribution that counts as within it
 
 
@@ -200,11 +196,14 @@ def central(samples: Tensor, best: Tensor) -> Tensor:
         best: The point of lowest cost (unknowns,).
     """
     candidates = torch.cat([best[None], samples])
-    off = candidates - samples.mean(0)
-    size = off[1:].std(0).clamp(min=1e-300)
-    correlation = torch.atleast_2d(torch.corrcoef((off[1:] / size).T)).nan_to_num(0.0)
-    distance = ((off / size) @ torch.linalg.pinv(correlation, hermitian=True, rtol=1e-9) * (off / size)).sum(1)
-    return candidates[int(distance.argmin())]
+    return candidates[int(_squared_distance(candidates, samples).argmin())]
+
+
+def _squared_distance(points: Tensor, samples: Tensor) -> Tensor:
+    """Squared Mahalanobis distance (n,) of points (n, unknowns) from the mean of samples, in their covariance."""
+    off, size = points - samples.mean(0), samples.std(0).clamp(min=1e-300)
+    correlation = torch.atleast_2d(torch.corrcoef(((samples - samples.mean(0)) / size).T)).nan_to_num(0.0)
+    return ((off / size) @ torch.linalg.pinv(correlation, hermitian=True, rtol=1e-9) * (off / size)).sum(1)
 
 
 def anneal(problem: Problem, cloud: Tensor, axes: Tensor, frames: int, rng: np.random.Generator) -> "Cloud":
@@ -276,6 +275,11 @@ def _weights(cost: Tensor) -> Tensor:
     return torch.softmax(-cost.nan_to_num(torch.inf) / 2, 0)
 
 
+def _enough(weights: Tensor) -> bool:
+    """True if enough samples count with these weights (samples,), which sum to 1."""
+    return bool(1 / weights.square().sum() >= MIN_EFFECTIVE * len(weights))
+
+
 class Cloud:
     """Samples of exp(−χ²_φ/2), with both parts of their cost, and the best point for the clip that any of them met.
 
@@ -312,7 +316,7 @@ class Cloud:
         self.goal, self.power = self.frames + 1, 0.0
         for cost in later:
             more = self.rest + cost
-            if 1 / _weights(more).square().sum() < MIN_EFFECTIVE * len(self.u):
+            if not _enough(_weights(more)):
                 break
             self.rest, self.goal = more, self.goal + 1
         self.stretches = [self.problem.stretch(0, self.frames), self.problem.stretch(self.frames, self.goal)]
@@ -324,10 +328,7 @@ class Cloud:
 
     def holds(self, u: Tensor) -> bool:
         """True for a point (unknowns,) that is within the cloud, where 99.9 % of a normal distribution are."""
-        off, covariance = u - self.u.mean(0), torch.atleast_2d(torch.cov(self.u.T))
-        size = covariance.diagonal().sqrt().clamp(min=1e-300)
-        inverse = torch.linalg.pinv(covariance / size / size[:, None], hermitian=True, rtol=1e-9)
-        return (off / size @ inverse @ (off / size)).item() < chdtri(len(u), 1 - HELD_MASS)
+        return _squared_distance(u[None], self.u).item() < chdtri(len(u), 1 - HELD_MASS)
 
     def on(self, problem: Problem, shift: Tensor) -> "Cloud":
         """The same samples, moved by a shift (unknowns,), of the whole clip on other time steps."""
@@ -368,17 +369,16 @@ class Cloud:
 
     def step(self) -> None:
         """The largest step of φ that leaves enough of the cloud counting; then as many copies of each as its weight."""
-        rest, n = self.rest.nan_to_num(torch.inf), len(self.u)
+        rest = self.rest.nan_to_num(torch.inf)
         weights = lambda step: _weights(step * (rest - rest.min()))
         last = 1 - self.power
-        enough = lambda step: 1 / weights(step).square().sum() >= MIN_EFFECTIVE * n
         low, high = last * MIN_TEMPERING_STEP, last
-        if enough(last):
+        if _enough(weights(last)):
             low = last
         else:
             for _ in range(60):
                 middle = math.sqrt(low * high)
-                low, high = (middle, high) if enough(middle) else (low, middle)
+                low, high = (middle, high) if _enough(weights(middle)) else (low, middle)
         self.power = 1.0 if low == last else self.power + low
         rows = systematic(weights(low), cloud_size(self.problem, self.goal), self.rng)
         self.u, self.part, self.rest = self.u[rows], self.part[rows], self.rest[rows]
@@ -415,7 +415,7 @@ class Cloud:
                 trial = propose()
                 won += self._choose(trial, *self._costs(self._within(trial))).double().sum().item()
                 tried += len(trial)
-                draws.append(self.u.clone())
+                draws.append(self.u)
             rows = torch.tensor(self.rng.permutation(len(self.u))[: -(-len(self.u) // LANGEVIN_EVERY)])
             start = self._linearized(self.u[rows])
             for _ in range(LANGEVIN_STEPS):
@@ -428,7 +428,7 @@ class Cloud:
                 better = self._choose(trial, end.first[0], end.rest[0], odds, rows)
                 start = end.where(better, start)
                 won, tried = won + better.double().sum().item(), tried + len(trial)
-                draws.append(self.u.clone())
+                draws.append(self.u)
         self.accepted = won / tried
         if self.goal > PATH_START * self.problem.frames:
             self._passed.append(self.u)
