@@ -105,7 +105,7 @@ def teeth(u, frames):
 
 def test_frames_that_come_in_one_by_one_lead_to_the_valley_of_all_of_them(monkeypatch):
     """Where all six come in at once, clouds end in teeth that the last frames have: χ² of 5 to 300."""
-    monkeypatch.setattr(smc, "MIN_ACCEPTANCE", 0.0)  # to the end
+    monkeypatch.setattr(smc, "RENEWED_VARIANCE", 0.0)  # to the end
     clip: Any = Costs(*(lambda u, k=k: teeth(u, k) for k in range(1, 7)))
     clip.space.low, clip.space.high = torch.full((2,), -1.5).double(), torch.full((2,), 1.5).double()
     for seed in range(5):
@@ -121,7 +121,7 @@ def test_a_cloud_that_moves_cannot_renew_keeps_to_the_frames_before():
     for seed in range(5):
         rng = np.random.default_rng(seed)
         cloud = anneal(clip, torch.tensor(rng.uniform(-1.5, 1.5, (64, 2))), torch.eye(2).double(), 0, rng)
-        assert 0.3 < cloud.followed < 1 and cloud.holds(torch.tensor([0.4, -0.7]).double())
+        assert 0.2 < cloud.followed < 1 and cloud.holds(torch.tensor([0.4, -0.7]).double())
 
 
 def test_a_cloud_holds_what_999_of_1000_normal_clouds_hold():
@@ -187,7 +187,7 @@ def bent(u):
 
 def test_a_narrow_valley_that_bends_is_sampled_along_its_whole_length(monkeypatch):
     """E u₀² = 1 and E u₁ = 1, exactly. Without Langevin steps differences leave the valley, and the cloud shrinks."""
-    monkeypatch.setattr(smc, "MIN_ACCEPTANCE", 0.0)  # to the end
+    monkeypatch.setattr(smc, "RENEWED_VARIANCE", 0.0)  # to the end
     monkeypatch.setattr(smc, "CLOUD_SIZE", (32, 32))
     rng = np.random.default_rng(9)
     u0, moments = torch.tensor(3 * rng.standard_normal((96, 1))), []
@@ -244,8 +244,8 @@ def test_explorations_that_disagree_make_error_bars_that_hold_the_truth():
 class GivenCloud:
     """A cloud about a place, that came to a point of some cost there."""
 
-    def __init__(self, place, least, rng, followed=1.0):
-        self.followed, self.least, self.best_cost = followed, least, least
+    def __init__(self, place, least, rng, followed=1.0, doubtful=False):
+        self.followed, self.least, self.best_cost, self.doubtful = followed, least, least, doubtful
         self.u, self.best = place + torch.tensor(rng.standard_normal((100, 2))), place
         self.problem = problem(gaussian)
 
@@ -307,6 +307,23 @@ def test_a_cloud_that_ends_early_is_believed_if_it_holds_what_another_exploratio
     )
     samples, followed = smc.posterior(problem(gaussian), FIRST, torch.eye(2).double(), np.random.default_rng(0))
     assert samples.agreed and followed == 0.5
+
+
+@pytest.mark.parametrize("doubtful, count", [((True, False), 2), ((True, True), 2), ((False, False), 1)])
+def test_a_cloud_that_was_not_renewed_on_its_way_needs_another_one_to_confirm_it(monkeypatch, doubtful, count):
+    """The minimum of the search may be where the cloud was trapped, for it met the same teeth."""
+    made: list[GivenCloud] = []
+
+    def explore(*_):
+        made.append(GivenCloud(FIRST, 0.5, np.random.default_rng(0), followed=0.5, doubtful=doubtful[len(made)]))
+        return made[-1]
+
+    monkeypatch.setattr(smc, "_explore", explore)
+    monkeypatch.setattr(
+        smc, "find_valleys", lambda *_: Valleys(FIRST[None], torch.zeros(1), PRECISION[None], torch.ones(1))
+    )
+    samples, _ = smc.posterior(problem(gaussian), FIRST, torch.eye(2).double(), np.random.default_rng(0))
+    assert samples.agreed and len(made) == count
 
 
 def test_clouds_are_larger_while_frames_are_few():

@@ -14,9 +14,10 @@ frames: the cloud is a search, too. All later frames at once would not do: after
 the next frame varies by ten, so a small φ of theirs already picks what the next frame would not.
 
 Rounds of moves go on until samples are no longer where they were. Where they cannot leave the teeth that the last frames have
-cut into the likelihood, resampling alone would pick one tooth of many, and error bars would be its width. So the cloud ends
-there, with the wider error bars of the frames it came to: what cannot be explored is not believed, and the posterior of fewer
-frames is a posterior, too.
+cut into the likelihood, resampling alone would pick one tooth of many, and error bars would be its width. So the cloud goes
+back to where it was before, and ends there, with the wider error bars of the frames it came to: what cannot be explored is not
+believed, and the posterior of fewer frames is a posterior, too. Where many moves are accepted, though all are short, the cloud
+goes on, but may have lost what it could not come back to: then a second one has to come to the same place.
 
 A cloud of a hundred loses valleys on the way, one resampling after the other. So it is larger while frames are few, where
 samples are cheap, and all valleys that it came by are listed by least squares from its samples (`valleys`). Where draws from
@@ -30,6 +31,7 @@ what lies between them all counts as an error (`pool`), and the fit is not `ok`.
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -119,14 +121,14 @@ def _explored(
 ) -> "tuple[_Mapped | Cloud | Samples, Tensor]":
     """A cloud that holds the minima of another exploration, or samples of all; and all minima (valleys, unknowns)."""
     minima, costs, tried = u[None], problem.cost(u[None], problem.frames), []
-    for _ in range(1 + EXTRA_CLOUDS):
+    for extra in range(1 + EXTRA_CLOUDS):
         cloud = _explore(problem, axes, rng)
         met = find_valleys(problem, torch.cat([cloud.best[None], cloud.passed()]))
         valleys = find_valleys(problem, torch.cat([minima, met.u]))
         cloud.meet(valleys.u, valleys.cost)
         tried.append(_Mapped(cloud, valleys.mixture()) if cloud.followed == 1 else cloud)
         rivals = minima[costs < valleys.cost.min() + RIVAL]
-        if len(rivals) and all(cloud.holds(rival) for rival in rivals):
+        if (extra or not cloud.doubtful) and len(rivals) and all(cloud.holds(rival) for rival in rivals):
             return tried[-1], valleys.u
         minima, costs = valleys.u, valleys.cost
     return pool([_samples(one, rng)[0] for one in tried], u, rng), minima
@@ -221,11 +223,15 @@ def anneal(problem: Problem, cloud: Tensor, axes: Tensor, frames: int, rng: np.r
     while True:
         sampler.take_in()
         for _ in range(MAX_TEMPERING_STEPS):
+            before = copy(sampler)
             sampler.step()
             sampler.renew()
-            if sampler.power == 1 or sampler.frozen:
+            if sampler.frozen:
+                before.meet(sampler.best[None], torch.tensor([sampler.best_cost]))
+                return before
+            if sampler.power == 1:
                 break
-        if sampler.power < 1 or sampler.frozen or sampler.goal == problem.frames:
+        if sampler.power < 1 or sampler.goal == problem.frames:
             return sampler
         sampler.frames = sampler.goal
 
@@ -296,7 +302,7 @@ class Cloud:
 
     def __init__(self, problem: Problem, u: Tensor, axes: Tensor, frames: int, goal: int, rng: np.random.Generator):
         self.problem, self.u, self.axes, self.rng = problem, u, axes, rng
-        self.accepted, self.frozen = 1.0, False
+        self.accepted, self.renewed, self.doubtful = 1.0, True, False
         self.best, self.best_cost = u[0], math.inf
         self._passed: list[Tensor] = []
         self.frames, self.goal, self.power = frames, goal, 0.0
@@ -383,14 +389,20 @@ class Cloud:
         rows = systematic(weights(low), cloud_size(self.problem, self.goal), self.rng)
         self.u, self.part, self.rest = self.u[rows], self.part[rows], self.rest[rows]
 
+    @property
+    def frozen(self) -> bool:
+        """True if the last rounds did not renew the samples, and few of their moves were accepted."""
+        return not self.renewed and self.accepted < MIN_ACCEPTANCE
+
     def renew(self) -> None:
         """Move all of them until they are no longer where they were, if they can."""
         before = self.u
         for _ in range(MAX_ROUNDS):
             self.move(1)
-            if enough := self._renewed(before) > RENEWED_VARIANCE:
-                break
-        self.frozen = not enough and self.accepted < MIN_ACCEPTANCE
+            self.renewed = self._renewed(before) > RENEWED_VARIANCE
+            if self.renewed:
+                return
+        self.doubtful = True
 
     def _renewed(self, before: Tensor) -> float:
         """½ ⟨(a·Δu)²⟩ over the variance of a·u, of the direction a where it is least: 1 if samples are drawn anew."""
