@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from fit_cases import THROW, THROW_TRUTH, throw, tossed
+from tolerances import ROUNDING, SOLVED, near
 
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
@@ -105,7 +106,7 @@ def test_gradient_of_the_robust_cost_is_twice_that_of_the_normal_equations(loss)
     trajectory = model.rollout(problem.space.values(u), frames=5)
     (r,) = masks.residuals(trajectory, 5, "pixels")
     (slope,) = torch.autograd.grad(r.square().sum(), u)
-    assert r.square().sum().item() == pytest.approx(cost.item(), rel=1e-9) == problem.cost(u.detach(), 5).item()
+    assert r.square().sum().item() == near(cost.item(), SOLVED) == problem.cost(u.detach(), 5).item()
     assert torch.allclose(slope, 2 * g, rtol=1e-6)  # adjoint against forward sensitivities
 
 
@@ -135,7 +136,7 @@ def test_weights_say_how_noisy_a_pixel_is():
     twice = Masks(masks, 2 * SIGMA, exact().silhouettes)
     model = Model(SCENE)
     plain = [m.cost(model.rollout(), 9, "pixels").item() for m in (quarter, twice)]
-    assert plain[0] == pytest.approx(plain[1], rel=1e-12)
+    assert plain[0] == near(plain[1], ROUNDING)
     assert quarter.noise_floor(9)[1:] == pytest.approx(twice.noise_floor(9)[1:])
     with pytest.raises(InputError, match="at least 0"):
         Masks(masks, SIGMA, exact().silhouettes, -torch.ones_like(masks))

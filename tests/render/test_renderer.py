@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from checks import weights
+from tolerances import ROUNDING, near
 from torch.autograd import forward_ad
 
 from gradsim.errors import InputError
@@ -182,7 +183,7 @@ def test_gradients_by_one_colour_for_all_are_the_opacity(rasterizer):
     image = Renderer(camera(), rasterizer, background=(0.0, 0.0, 0.0)).output(scene)
     (slope,) = torch.autograd.grad(image.rgb[0, 0, 1].sum(), colour)  # linear in green, and nothing else
     assert slope[[0, 2]].tolist() == [0, 0]
-    assert slope[1].item() == pytest.approx(image.rgb[0, 0, 1].sum().item() / 0.6, rel=1e-12)
+    assert slope[1].item() == near(image.rgb[0, 0, 1].sum().item() / 0.6, ROUNDING)
 
 
 @pytest.mark.parametrize("rasterizer", RASTERIZERS)

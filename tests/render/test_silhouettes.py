@@ -7,6 +7,7 @@ import pytest
 import torch
 from checks import central_difference, directions, dot_product_errors, error, gradients, weights
 from scipy.spatial.transform import Rotation
+from tolerances import ROUNDING, assert_near
 
 from gradsim.errors import InputError
 from gradsim.geometry import mesh
@@ -253,6 +254,6 @@ def test_binned_silhouettes_are_means_of_pixels_also_of_their_derivatives(scene,
     # rounding of areas of up to 16 pixels; a lens in the wrong pixels would shift the picture by some of these
     assert error(large, mean(image)) < 1e-12 and error(slope_large, mean(slope)) < 1e-10
     rigid = coarse.projection_camera(lenses, along)
-    assert torch.allclose(rigid.K[:, :2] * 4, fine.projection_camera(lenses, along).K[:, :2], rtol=1e-12)
+    assert_near(rigid.K[:, :2] * 4, fine.projection_camera(lenses, along).K[:, :2], ROUNDING)
     with pytest.raises(InputError, match="no whole pixels of 3 × 3"):
         fine.binned(3)

@@ -9,6 +9,7 @@ import torch
 from checks import error
 from goal_cases import numbers
 from PIL import Image
+from tolerances import ROUNDING, near
 
 from gradsim.control.goals.image import ImageGoal, silhouette, target_image
 from gradsim.control.task.setup import render_empty_scene
@@ -90,7 +91,7 @@ def test_colours_are_compared_as_the_renderer_makes_them():
     episode = goal_cases.episode(MODEL, numbers(0.1))
     goal = ImageGoal(renderer, picture, loss="mse", colours=True)
     image = renderer(episode.trajectory.at([-1]).scene_surface, episode.trajectory.values)[0, 0]
-    assert goal.loss(episode).item() == pytest.approx((image - picture).square().mean().item(), rel=1e-12)
+    assert goal.loss(episode).item() == near((image - picture).square().mean().item(), ROUNDING)
     with pytest.raises(
         InputError, match="the loss 'cdf' compares silhouettes; colours are compared by mse, l1, pyramid"
     ):

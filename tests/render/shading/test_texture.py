@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from tolerances import ROUNDING, assert_near
 
 from gradsim.errors import InputError
 from gradsim.render.shading.texture import sample, sheet
@@ -36,10 +37,10 @@ def test_a_sheet_shows_each_picture_as_often_as_its_places_go_round():
     inner = PLACES[:, :1] % 0.3 + 0.3 + torch.tensor([[1.0, -1.0]]).double() * (PLACES > 0)
     whole, uv = sheet([other, PICTURE], [inner, PLACES])
     expected = bilinear(other, inner)
-    torch.testing.assert_close(sample(whole, uv[:40]), expected, rtol=0, atol=1e-12)
+    assert_near(sample(whole, uv[:40]), expected, ROUNDING, scale=1.0)
     within = ((PLACES > -2 + 0.5 / 5) & (PLACES < 2 - 0.5 / 5)).all(1)
     assert within.sum() > 30
-    torch.testing.assert_close(sample(whole, uv[40:])[within], bilinear(PICTURE, PLACES[within]), rtol=0, atol=1e-12)
+    assert_near(sample(whole, uv[40:])[within], bilinear(PICTURE, PLACES[within]), ROUNDING, scale=1.0)
 
 
 @pytest.mark.parametrize("turns", [-1.0, 1.0, 3.0])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from tolerances import ROUNDING, assert_near
 
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
@@ -68,7 +69,7 @@ def test_a_descent_comes_nearer_to_the_mass_and_keeps_its_course(tmp_path):
     assert errors.shape == losses.shape == (13, 2)
     assert (losses[-1] < 0.5 * losses[0]).all()
     start = fig7.drawn_mass(1, 0, "start", 2).numpy()
-    np.testing.assert_allclose(errors[0], np.abs(start / record["truth"] - 1), rtol=1e-12)
+    assert_near(errors[0], np.abs(start / record["truth"] - 1), ROUNDING)
 
 
 @pytest.mark.slow

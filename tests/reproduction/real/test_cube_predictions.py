@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from tolerances import SOLVED, assert_near
 
 from gradsim.identification.fit import Estimate
 from gradsim.identification.unknowns import Space
@@ -43,7 +44,7 @@ def test_start_of_a_flight_is_its_start():
     q = rotation.multiply(rotation.exponential(times * START["cube.angular_velocity"]), q)
     found = start_of(Toss("flight", x, q), G)
     for key, value in START.items():
-        assert torch.allclose(found[key], value, atol=1e-9)
+        assert_near(found[key], value, SOLVED, scale=1.0)
 
 
 def test_start_knows_nothing_of_later_frames(tosses, model):

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from tolerances import SOLVED, near
 
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
@@ -100,7 +101,7 @@ def test_without_gravity_all_lengths_share_an_open_scale(measurement):
 
 def test_error_bar_adds_up_from_its_causes(measurement):
     parts = measurement.budget.values()
-    assert math.hypot(*parts) == pytest.approx(measurement.fit.unknowns[LENGTH].std, rel=1e-9)
+    assert math.hypot(*parts) == near(measurement.fit.unknowns[LENGTH].std, SOLVED)
     assert measurement.checks["std_if_pixels_were_independent_m"] < measurement.fit.unknowns[LENGTH].std
     assert measurement.checks["std_by_bootstrap_m"] == pytest.approx(measurement.budget["scatter of the frames"], rel=1)
 
