@@ -20,6 +20,7 @@ from gradsim.dataset import Sample, sample
 from gradsim.dataset.render import render_sample
 from gradsim.identification.unknowns import Unknown
 from gradsim.runtime.atomic import atomic_path
+from gradsim.runtime.checkpoint import CheckpointFile
 from gradsim.runtime.progress import Progress
 from gradsim_reproduction.baselines.convnet_net import ConvNet
 
@@ -126,7 +127,8 @@ def train(
     """
     labels = {split: clips.labels(part) for split, part in numbers.items()}
     adam = torch.optim.Adam(net.parameters(), schedule.rate, fused=True)  # five times as fast here
-    curves = _resume(checkpoint, net, adam)
+    store = CheckpointFile(checkpoint)
+    curves = _resume(store, net, adam)
     saved, features = time.monotonic(), {}
     for epoch in range(len(curves), schedule.epochs):
         begun = time.process_time()
@@ -159,7 +161,7 @@ def train(
         curves.append({"train": sum(losses) / len(losses), "test": test, "whole": not alone, "cpu_seconds": spent})
         progress.update(epoch + 1, curves[-1]["train"], {"test": (test, float("nan"))})
         if time.monotonic() - saved > OFTEN or epoch + 1 in (schedule.whole_epochs, schedule.epochs):
-            _save(checkpoint, net, adam, curves)
+            _save(store, net, adam, curves)
             saved = time.monotonic()
     return curves
 
@@ -184,15 +186,14 @@ def _in_chunks(net: ConvNet, numbers: Sequence[int], function: Callable[[Sequenc
     return torch.cat(outputs)
 
 
-def _save(path: Path, net: ConvNet, adam: torch.optim.Adam, curves: list[dict]) -> None:
-    with atomic_path(path) as draft:
-        torch.save({"net": net.state_dict(), "adam": adam.state_dict(), "curves": curves}, draft)
+def _save(checkpoint: CheckpointFile, net: ConvNet, adam: torch.optim.Adam, curves: list[dict]) -> None:
+    checkpoint.save("convnet", {"net": net.state_dict(), "adam": adam.state_dict(), "curves": curves})
 
 
-def _resume(path: Path, net: ConvNet, adam: torch.optim.Adam) -> list[dict]:
-    if not path.exists():
+def _resume(checkpoint: CheckpointFile, net: ConvNet, adam: torch.optim.Adam) -> list[dict]:
+    state = checkpoint.load("convnet")
+    if state is None:
         return []
-    state = torch.load(path, weights_only=True)
     net.load_state_dict(state["net"])
     adam.load_state_dict(state["adam"])
     return state["curves"]
