@@ -74,8 +74,8 @@ def commands(page: str) -> list[list[str]]:
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("gradsim ")]
 
 
-def test_commands_of_your_own_film_have_the_options_that_it_names(capsys):
-    listed = commands("docs/your_own_film.md")
+def test_commands_of_your_own_video_have_the_options_that_it_names(capsys):
+    listed = commands("docs/your_own_video.md")
     assert {words[0] for words in listed} == {"new", "camera", "fit"}
     for words in listed:
         with pytest.raises(SystemExit, match="0"):
@@ -84,9 +84,9 @@ def test_commands_of_your_own_film_have_the_options_that_it_names(capsys):
         assert {word for word in words if word.startswith("--")} <= options, words
 
 
-def test_unknowns_of_your_own_film_are_those_of_a_scene():
+def test_unknowns_of_your_own_video_are_those_of_a_scene():
     """Those that a table advises belong to a ball on a ground of constant restitution."""
-    page = (ROOT / "docs" / "your_own_film.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "your_own_video.md").read_text(encoding="utf-8")
     names = set(re.findall(r"--unknown ([\w.]+:[-\d.]+:[-\d.]+)", page))
     content = Scene.library("ball").model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
     contact = {"law": "constant-restitution", "stiffness": 1e6, "damping": 0.1}

@@ -161,7 +161,7 @@ def test_a_detached_gradient_is_that_of_the_actions_alone():
     assert max(error(a, b) for a, b in zip(detached, through, strict=True)) > 0.01
 
 
-def test_a_small_picture_is_the_large_one_averaged():
+def test_a_small_image_is_the_large_one_averaged():
     """Coverage is exact, so that blocks of pixels have the mean of theirs."""
     model = Model(soft_cases.solid())
     states, values = moved(model)
@@ -186,7 +186,7 @@ def test_a_renderer_is_averaged_over_blocks_of_pixels():
 
 
 @pytest.mark.parametrize("name", ["beam", "cube", "bob", "arms"])
-def test_the_picture_of_a_moment_ago_is_that_of_a_body_moved_back(name):
+def test_the_image_of_a_moment_ago_is_that_of_a_body_moved_back(name):
     """x - τ v, and for a rigid body exp(-τ ω) q; of a pendulum θ - τ θ'."""
     camera = {"size": [24, 20], "look_at": {"eye": [0.2, -3.0, 0.5], "target": [0.1, 0, 0.4], "fov": 0.7}}
     content = SCENES[name]().model_dump(exclude_unset=True)

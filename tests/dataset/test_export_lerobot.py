@@ -78,7 +78,7 @@ def test_info_tells_what_is_there(read):
     assert max(episode[f"videos/{KEY}/file_index"] for episode in read.episodes) == 2
 
 
-def test_films_are_those_of_the_data_set_to_the_bit(read, recordings):
+def test_videos_are_those_of_the_data_set_to_the_bit(read, recordings):
     for index, episode in enumerate(read.episodes):
         np.testing.assert_array_equal(read.frames(index), recordings.frames(episode["gradsim/number"], 64))
 
@@ -110,8 +110,8 @@ def test_features_have_the_shapes_and_types_they_claim(read):
 
 def test_statistics_are_those_of_all_frames(read):
     values = np.concatenate([read.numbers(k)["observation.state"] for k in range(5)]).astype(float)
-    pictures = np.concatenate([read.frames(k)[::10] for k in range(5)]) / 255
-    for name, x in (("observation.state", values), (KEY, pictures.reshape(-1, 3))):
+    images = np.concatenate([read.frames(k)[::10] for k in range(5)]) / 255
+    for name, x in (("observation.state", values), (KEY, images.reshape(-1, 3))):
         told = {key: np.ravel(value) for key, value in read.stats[name].items()}
         assert_near(told["mean"], x.mean(0), SOLVED)
         assert_near(told["std"], x.std(0), SOLVED, scale=1.0)  # of a difference of squares

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from fit_cases import THROW, THROW_TRUTH, filmed, swing, throw
+from fit_cases import THROW, THROW_TRUTH, recorded, swing, throw
 from tolerances import SOLVED, near
 
 from gradsim.errors import InputError
@@ -19,7 +19,7 @@ SPEED = "cube.velocity.x:-1:3"
 
 def seen(seed: int = 0) -> Masks:
     """The thrown box with noise."""
-    clean = filmed(throw(), THROW, THROW_TRUTH).observation
+    clean = recorded(throw(), THROW, THROW_TRUTH).observation
     assert isinstance(clean, Masks)
     noise = torch.randn(clean.masks.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     return Masks(clean.masks + SIGMA * noise, SIGMA, clean.silhouettes)
@@ -116,6 +116,6 @@ def test_every_standard_candidate_makes_a_scene(name):
     ],
 )
 def test_bad_candidates_are_refused_before_work(candidates, words):
-    observation = filmed(swing(), ("bob.angle:0.5:1.2",), {"bob.angle": 0.8}).observation
+    observation = recorded(swing(), ("bob.angle:0.5:1.2",), {"bob.angle": 0.8}).observation
     with pytest.raises(InputError, match=words):
         compare(swing(), ("bob.string_length:0.3:0.6",), observation=observation, candidates=candidates)

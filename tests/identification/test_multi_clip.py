@@ -36,7 +36,7 @@ def slide(frames: int = 12) -> Scene:
     return Scene.parse({**SEEN, "timing": timing, "bodies": {"cube": cube}, "ground": ground})
 
 
-def filmed(scenes, unknowns, truth) -> list:
+def recorded(scenes, unknowns, truth) -> list:
     """Float silhouettes of each clip with the true values."""
     found = []
     for k, scene in enumerate(scenes):
@@ -54,7 +54,7 @@ def _ranges(unknowns, mine) -> list[str]:
 @pytest.fixture(scope="module")
 def both() -> JointProblem:
     scenes = [flight(), slide()]
-    return joint_problem(scenes, filmed(scenes, [MASS, FRICTION], TRUTH), SharedSpace(scenes, [MASS, FRICTION]))
+    return joint_problem(scenes, recorded(scenes, [MASS, FRICTION], TRUTH), SharedSpace(scenes, [MASS, FRICTION]))
 
 
 def inner(problem: JointProblem, truth) -> torch.Tensor:

@@ -135,7 +135,7 @@ def transforms(tmp_path, view):
     return make
 
 
-def test_transforms_json_of_nerf_takes_the_size_of_the_picture(tmp_path, transforms, view):
+def test_transforms_json_of_nerf_takes_the_size_of_the_image(tmp_path, transforms, view):
     (tmp_path / "train").mkdir()
     Image.new("RGB", (80, 60)).save(tmp_path / "train" / "r_1.png")
     seen = camera.from_transforms_json(transforms(camera_angle_x=2 * math.atan(0.5)), 1)

@@ -125,7 +125,7 @@ def test_check_names_the_frames_without_mask(coverage):
         masks.require_masks(np.zeros((30, 4, 4)), "mask.webm")
 
 
-def test_colours_that_cannot_work_are_refused():
+def test_colors_that_cannot_work_are_refused():
     frames = np.zeros((2, 4, 5, 3), np.uint8)
     with pytest.raises(InputError, match="are the same"):
         masks.alpha_from_flat_colors(frames, BODY, BODY)

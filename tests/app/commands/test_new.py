@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from wavy_ball import ANGLES, DISTANCE, FOCAL, HEIGHT, RADIUS, START, WIDTH, centres, masks
+from wavy_ball import ANGLES, DISTANCE, FOCAL, HEIGHT, RADIUS, START, WIDTH, masks
+from wavy_ball import centers as centres
 
 from gradsim import video
 from gradsim.app.commands.new import new

@@ -61,7 +61,7 @@ def test_an_episode_ends_where_a_rollout_of_the_same_actions_does(case):
     assert total == near(1 - info["loss"] / start, ROUNDING, scale=1.0)
 
 
-def test_a_picture_shows_the_present():
+def test_a_image_shows_the_present():
     env = PlantEnv(*slug(), render_mode="rgb_array")
     env.reset(seed=0)
     before = env.render()
@@ -71,7 +71,7 @@ def test_a_picture_shows_the_present():
     assert before.shape == (32, 48, 3) and before.dtype == np.uint8 and (before != after).any()
     envs = PlantVectorEnv(*slug(), 2, render_mode="rgb_array")
     envs.reset(seed=0)
-    assert [(picture == before).all() for picture in envs.render() or ()] == [True, True]
+    assert [(image == before).all() for image in envs.render() or ()] == [True, True]
     assert PlantEnv(*slug()).render() is None
 
 

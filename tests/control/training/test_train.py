@@ -80,7 +80,7 @@ def test_figures_are_those_of_the_goal_and_no_search_sees_them():
     assert seen.raw("position_error") == pytest.approx([x / 3 for x in seen.raw()])
 
 
-def test_the_film_grows_with_its_horizon():
+def test_the_video_grows_with_its_horizon():
     history = train(Line(), Sinusoids(2), Reach(0.2), TrainingConfig(iterations=6, horizon=Horizon(0.25, 4)))
     assert history.raw("frames") == [3, 5, 6, 8, 9, 9]  # 1 + ceil(8 (0.25 + 0.75 k/4))
     assert history.raw("steps") == [4 * (n - 1) for n in history.raw("frames")]

@@ -70,7 +70,7 @@ def test_derivatives_are_those_of_the_cost(problem):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_a_film_is_solved_by_windows_and_one_shot():
+def test_a_video_is_solved_by_windows_and_one_shot():
     scene = gs.Scene.library("double_pendulum")
     content = scene.model_dump()
     content["timing"]["frames"], content["camera"]["size"] = 61, [48, 48]

@@ -112,8 +112,8 @@ def test_an_obstacle_is_drawn_but_does_not_count_as_a_body():
     trajectory = Model(seen).rollout(frames=2)
     assert [p.name for p in trajectory.surface.parts] == ["ball"]
     assert [p.name for p in trajectory.scene_surface.parts] == ["ball", "post"]
-    picture = Silhouettes.of(seen)(trajectory.scene_surface)[0, 0]
-    assert picture[:, 14, 12].tolist() == pytest.approx([1, 0, 0])
+    image = Silhouettes.of(seen)(trajectory.scene_surface)[0, 0]
+    assert image[:, 14, 12].tolist() == pytest.approx([1, 0, 0])
 
 
 @pytest.mark.parametrize(

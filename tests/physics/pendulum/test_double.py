@@ -68,8 +68,8 @@ def test_bobs_are_seen_apart_and_hide_one_another():
     met = (hidden > 1e-9).flatten(2).any(2)[0]
     assert 4 < met.sum() < 25 and hidden.min() > -1e-9
     image = silhouettes(trajectory.surface).detach()
-    colours = torch.tensor([[0.08, 0.35, 0.65], [0.85, 0.55, 0.15]], dtype=torch.float64)  # of the scene
-    for colour in colours:
+    colors = torch.tensor([[0.08, 0.35, 0.65], [0.85, 0.55, 0.15]], dtype=torch.float64)  # of the scene
+    for colour in colors:
         assert (image[0, 0] - colour[:, None, None]).abs().amax(0).min() < 1e-12
 
 

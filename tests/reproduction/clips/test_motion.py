@@ -55,7 +55,7 @@ def test_a_box_slides_with_coulombs_acceleration():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_bodies_are_closed_and_within_the_image(kind):
-    from gradsim_reproduction.clips.filming import coverage_of
+    from gradsim_reproduction.clips.videos import coverage_of
 
     one = recording(kind, 0, 0)
     alpha = coverage_of(one, one.truth)

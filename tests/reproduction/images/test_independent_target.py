@@ -63,7 +63,7 @@ def test_the_basin_ends_at_the_first_offset_from_which_one_start_does_not_arrive
     assert target.summary(errors + 9, (1.0, 2.0, 3.0, 4.0))["error_px"] is None
 
 
-def test_height_speed_and_gravity_come_from_one_film():
+def test_height_speed_and_gravity_come_from_one_video():
     found = target.throw("cube", 4, np.random.default_rng(2))
     assert max(found["speed_rel_error"] + found["gravity_rel_error"]) < 5e-3
 
@@ -72,4 +72,4 @@ def test_height_speed_and_gravity_come_from_one_film():
 def test_quick_run_meets_its_goals(tmp_path):
     result = target.independent_target(tmp_path, quick=True)
     assert all(f["ok"] for f in result["figures"].values())
-    assert all((tmp_path / p["file"]).is_file() for p in result["pictures"])
+    assert all((tmp_path / p["file"]).is_file() for p in result["images"])

@@ -150,7 +150,7 @@ def test_real_beam_predicts_its_load(tmp_path):
     assert result["measured"]["gravity_a"]["sag_from_the_first_frame_m"] == pytest.approx(7.05e-3, rel=0.01)
     assert result["measured"]["load52_a"]["sag_from_the_first_frame_m"] == pytest.approx(14.6e-3, rel=0.01)
     assert json.loads((tmp_path / "result.json").read_text())["figures"] == result["figures"]
-    assert {path.name for path in tmp_path.iterdir()} >= {p["file"] for p in result["pictures"]}
+    assert {path.name for path in tmp_path.iterdir()} >= {p["file"] for p in result["images"]}
 
 
 def test_missing_recordings_are_an_input_error(tmp_path, monkeypatch):

@@ -70,7 +70,7 @@ def test_the_quick_form_times_everything_and_goes_on_after_an_interruption(tmp_p
     result = table4_rates.table4_rates(tmp_path, quick=True)
     figures = result["figures"]
     assert figures["error_mass"]["value"] < 1e-6 and figures["error_deformable"]["value"] < 1e-6
-    assert all((tmp_path / p["file"]).is_file() for p in result["pictures"])
+    assert all((tmp_path / p["file"]).is_file() for p in result["images"])
     lines = (tmp_path / "rates.jsonl").read_text()
     assert table4_rates.table4_rates(tmp_path, quick=True)["figures"] == figures
     assert (tmp_path / "rates.jsonl").read_text() == lines

@@ -19,7 +19,7 @@ from gradsim_reproduction.wrong_models.models import SWAPS, fan, fillable, model
 
 
 @pytest.mark.parametrize("row", SWAPS)
-def test_a_body_of_the_other_type_begins_with_the_same_film_and_the_same_push(row, tmp_path):
+def test_a_body_of_the_other_type_begins_with_the_same_video_and_the_same_push(row, tmp_path):
     """Silhouette and mass agree, and so does the momentum after the blow; what turns has another inertia."""
     one = next(s for s in (sample(SWAPS[row], k) for k in range(4, 40, 5)) if s.kind != "rigid" or fillable(s))
     wrong = model_setup(row, one, tmp_path)
@@ -119,6 +119,6 @@ def test_the_quick_form_flags_every_wrong_model_and_keeps_the_right_ones(tmp_pat
         assert figures[f"{row}_after"]["value"] < table.AFTER
     assert figures["perfect_flagged"]["value"] == 0 and figures["perfect"]["value"] < 1e-3
     assert (tmp_path / "table.md").read_text().count("flagged") >= 5
-    assert {p["file"] for p in result["pictures"]} == {"table4.png", "left.png"}
+    assert {p["file"] for p in result["images"]} == {"table4.png", "left.png"}
     assert len(table.table4(tmp_path, quick=True)["records"]) == len(result["records"])
     assert not any(math.isnan(r["fits"][GIVEN]["error"]) for r in result["records"])
