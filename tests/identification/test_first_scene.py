@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from wavy_ball import ANGLES, DISTANCE, FOCAL, HEIGHT, RADIUS, START, WIDTH, centers, masks
+from wavy_ball import ANGLES, DISTANCE, FOCAL, HEIGHT, RADIUS, START, WIDTH, centres, masks
 
 from gradsim.errors import InputError
 from gradsim.identification.first_scene import Regions, bounce_unknowns, bounces, first_scene, regions
@@ -17,7 +17,7 @@ BALL = {
 
 @pytest.fixture(scope="module")
 def found():
-    return regions(masks(centers(FRAMES, TRUTH), np.zeros((FRAMES, ANGLES))).masks.numpy())
+    return regions(masks(centres(FRAMES, TRUTH), np.zeros((FRAMES, ANGLES))).masks.numpy())
 
 
 def placed(found, **given):
@@ -81,7 +81,7 @@ def test_place_and_velocity_are_those_of_the_first_frame(found):
     """The ground is the ball's lowest point, which is where it starts: 0.4 m below its centre."""
     first = placed(found, body_size=2 * RADIUS, focal=FOCAL, distance=DISTANCE)
     body = first.scene.bodies["ball"]
-    low = centers(FRAMES, TRUTH)[:, 1].min() - RADIUS
+    low = centres(FRAMES, TRUTH)[:, 1].min() - RADIUS
     assert body.position[0] == pytest.approx(START[0], abs=0.02) and body.position[2] == pytest.approx(
         START[1] - low, abs=0.04
     )

@@ -35,7 +35,7 @@ def waves(frames: int, length: float, correlation: float, rng: np.random.Generat
     return np.array(displacement)
 
 
-def centers(frames: int, truth, drag: float = 0.0) -> np.ndarray:
+def centres(frames: int, truth, drag: float = 0.0) -> np.ndarray:
     """Right and up (frames, 2) [m] of truth (velocity right, velocity up, gravity), with linear drag [1/s]."""
     t = np.arange(frames) / FPS
     fall, time = (t, t) if not drag else ((t - (1 - np.exp(-drag * t)) / drag) / drag, (1 - np.exp(-drag * t)) / drag)

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from wavy_ball import ANGLES, DISTANCE, FOCAL, HEIGHT, RADIUS, START, WIDTH, masks
-from wavy_ball import centers as centres
+from wavy_ball import ANGLES, DISTANCE, FOCAL, HEIGHT, RADIUS, START, WIDTH, centres, masks
 
 from gradsim import video
 from gradsim.app.commands.new import new

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from wavy_ball import NAMES, centers, masks, scene, waves
+from wavy_ball import NAMES, centres, masks, scene, waves
 
 import gradsim as gs
 from gradsim.errors import Status
@@ -18,7 +18,7 @@ SPEEDS = NAMES[:2]
 def fitted(edit, names=SPEEDS, drag=0.0) -> gs.Fit:
     """Fit of the right video by a scene with an edit."""
     displacement = 0.3 + 0.2 * waves(FRAMES, 5.0, 0.5, np.random.default_rng([17, 3]))
-    seen = masks(centers(FRAMES, TRUTH, drag), displacement)
+    seen = masks(centres(FRAMES, TRUTH, drag), displacement)
     content = scene(FRAMES).model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
     edit(content)
     wrong = Scene.parse(content)

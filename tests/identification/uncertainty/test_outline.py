@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from wavy_ball import ANGLES, DISTANCE, FOCAL, NAMES, centers, masks, scene, waves
+from wavy_ball import ANGLES, DISTANCE, FOCAL, NAMES, centres, masks, scene, waves
 
 import gradsim as gs
 from gradsim.errors import InputError, Status
@@ -29,7 +29,7 @@ WAVY, WIDE = 0.3, 0.3  # px
 def fitted(seed: int, drag: float = 0.0, truth=TRUTH, frames: int = 24) -> gs.Fit:
     rng = np.random.default_rng([17, seed])
     displacement = WIDE + WAVY * waves(frames, 5.0, 0.5, rng)
-    seen = masks(centers(frames, truth, drag), displacement)
+    seen = masks(centres(frames, truth, drag), displacement)
     return gs.identify(scene(frames), NAMES, observation=seen, starts=2, seed=seed)
 
 
@@ -38,7 +38,7 @@ def test_harmonics_of_the_displacement_are_measured():
     rng, frames = np.random.default_rng(1), 12
     displacement = WAVY * waves(frames, 5.0, 0.5, rng)
     space = Space(scene(frames), NAMES)
-    problem = Problem(model_for(scene(frames), space), masks(centers(frames, TRUTH), displacement), space)
+    problem = Problem(model_for(scene(frames), space), masks(centres(frames, TRUTH), displacement), space)
     measured = sums_by_frame(problem, space.inner(torch.tensor([TRUTH]).double())[0]).modes.numpy()
     angle = 2 * np.pi * np.arange(ANGLES) / ANGLES
     for k in range(1, HARMONICS - 1):
@@ -50,7 +50,7 @@ def test_harmonics_of_the_displacement_are_measured():
 
 
 def test_the_length_of_an_outline_is_that_of_its_circle():
-    image = masks(centers(1, TRUTH), np.zeros((1, ANGLES))).masks
+    image = masks(centres(1, TRUTH), np.zeros((1, ANGLES))).masks
     radius = math.sqrt(image.sum().item() / math.pi)
     assert outline_length(image).sum().item() == pytest.approx(2 * math.pi * radius, rel=0.02)
 
@@ -74,7 +74,7 @@ def test_a_wavy_outline_gives_error_bars_that_hold_and_its_width():
 def test_a_shift_that_all_frames_share_is_within_the_error_bars():
     """Of a tenth of a pixel, as by the place of a codec's colors. The start is known, so that the speed absorbs it."""
     waves_of = 0.02 * waves(24, 5.0, 0.5, np.random.default_rng([17, 0]))
-    seen = masks(centers(24, TRUTH) + [0.1 * DISTANCE / FOCAL, 0.0], waves_of)
+    seen = masks(centres(24, TRUTH) + [0.1 * DISTANCE / FOCAL, 0.0], waves_of)
     fit = gs.identify(scene(24), NAMES, observation=seen, starts=2, seed=0)
     assert fit.status == Status.OK
     for name, true in zip(fit.unknowns, TRUTH, strict=True):
@@ -91,13 +91,13 @@ def test_motion_that_the_model_cannot_make_is_no_noise_of_outlines():
 
 
 def test_a_body_of_the_wrong_size_is_no_wide_mask():
-    seen = masks(centers(16, TRUTH), np.full((16, ANGLES), 1.6))
+    seen = masks(centres(16, TRUTH), np.full((16, ANGLES), 1.6))
     fit = gs.identify(scene(16), NAMES, observation=seen, starts=2)
     assert fit.status == Status.MISMATCH and "size, distance" in fit.outline["words"]
 
 
 def test_what_outlines_cannot_be_estimated_for_is_refused():
-    seen = masks(centers(12, TRUTH), np.zeros((12, ANGLES)))
+    seen = masks(centres(12, TRUTH), np.zeros((12, ANGLES)))
     with pytest.raises(InputError, match="one shot without priors"):
         gs.identify(scene(12), NAMES, observation=seen, shooting=gs.MultipleShooting(window=6))
 
@@ -119,7 +119,7 @@ def test_intervals_of_wavy_outlines_hold_the_truth():
 
 def test_error_bars_do_not_depend_on_the_sigma_of_the_masks():
     """σ is a scale: residuals and derivatives are divided by it, and errors of outlines are in pixels."""
-    seen = masks(centers(12, TRUTH), WAVY * waves(12, 5.0, 0.5, np.random.default_rng(2)))
+    seen = masks(centres(12, TRUTH), WAVY * waves(12, 5.0, 0.5, np.random.default_rng(2)))
     space = Space(scene(12), NAMES)
     model, covariances = model_for(scene(12), space), []
     for sigma in (0.1, 0.01):
