@@ -7,7 +7,7 @@ UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.ready-docs
 
-.PHONY: setup demo test test-all bench docs lint clean
+.PHONY: setup demo test test-core test-all bench docs lint clean
 
 setup: $(READY)
 
@@ -34,6 +34,9 @@ demo: $(READY)
 # Bytecode is kept even where PYTHONDONTWRITEBYTECODE is set: to make it anew takes each worker a quarter of a minute.
 test: $(READY)
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
+
+test-core: $(READY)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" --ignore tests/reproduction
 
 test-all: $(READY)
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder

@@ -28,7 +28,7 @@ def kept(run: Path) -> dict:
     if not result.get("figures"):
         raise InputError(f"{path} has no figures; give folders made by `gradsim reproduce`.")
     left_out = [key for key, value in result.items() if len(json.dumps(value)) > LONG and key != "figures"]
-    return {key: value for key, value in result.items() if key not in (*left_out, "pictures")} | {"left_out": left_out}
+    return {key: value for key, value in result.items() if key not in (*left_out, "images")} | {"left_out": left_out}
 
 
 def section(name: str, result: dict) -> str:

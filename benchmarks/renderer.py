@@ -62,7 +62,7 @@ class Job:
         moved = torch.cat([vertices[None, :, :2] @ turn, vertices[None, :, 2:].expand(batch, -1, -1)], -1)
         self.vertices = moved[None].contiguous().requires_grad_()
         generator = torch.Generator().manual_seed(0)
-        self.colours = torch.rand(len(vertices), 3, generator=generator).requires_grad_()
+        self.colors = torch.rand(len(vertices), 3, generator=generator).requires_grad_()
         self.camera = look_at((0.0, -3.0, 0.3), (0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.8, size, size)
         self.weight = torch.rand(1, batch, 3, size, size, generator=generator)
         self.texture = torch.rand(3, 128, 128, generator=generator)
@@ -70,7 +70,7 @@ class Job:
 
     def surface(self, textured: bool = False) -> Surface:
         painted: dict[str, Any] = {"uv": self.uv, "uv_faces": self.faces, "texture": self.texture} if textured else {}
-        look = Appearance(vertex_colors=None if textured else self.colours, **painted)
+        look = Appearance(vertex_colors=None if textured else self.colors, **painted)
         return Surface.of(self.vertices, self.faces, look, convex=True)
 
     def view(self) -> View:
@@ -99,7 +99,7 @@ class Job:
                 return draw()
 
         def both():
-            given = [self.vertices] if how in ("silhouette", "texture") else [self.vertices, self.colours]
+            given = [self.vertices] if how in ("silhouette", "texture") else [self.vertices, self.colors]
             return torch.autograd.grad(draw(), given, weight)
 
         return forward, both
@@ -146,7 +146,7 @@ def deodr(job: Job) -> tuple[Case, Case]:
         faces_uv=faces.astype(np.uint32),
         textured=np.zeros(len(faces), bool),
         shaded=np.zeros(len(faces), bool),
-        colors=job.colours.detach().double().numpy(),
+        colors=job.colors.detach().double().numpy(),
         edgeflags=flags,
         height=job.size,
         width=job.size,
@@ -208,8 +208,8 @@ def video_gradient() -> Case:
 
     def run():
         surface = model.rollout().surface
-        film = renderer(Surface(surface.vertices.float(), surface.parts))
-        (film - target).square().mean().backward()
+        video = renderer(Surface(surface.vertices.float(), surface.parts))
+        (video - target).square().mean().backward()
 
     return run
 
@@ -249,8 +249,8 @@ def render() -> tuple[dict, list[str]]:
         figures[f"{how}_ns_per_box_pixel"] = figure(worst, goal=goal)
     for name, size in (("320", 256), ("5120", 256)):
         figures |= beside_peers(name, size, lines)
-    film = best({"film": video_gradient()}, 3)["film"]
-    figures["video_gradient_seconds"] = figure(film, goal=1.0)
+    video = best({"video": video_gradient()}, 3)["video"]
+    figures["video_gradient_seconds"] = figure(video, goal=1.0)
     return figures, lines
 
 

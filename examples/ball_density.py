@@ -38,7 +38,7 @@ SCENE = {
 }
 
 
-def film(scene: gs.Scene, path: Path, seed: int = 0) -> None:
+def write_video(scene: gs.Scene, path: Path, seed: int = 0) -> None:
     """Write a noisy 8-bit video of the scene, without loss."""
     surface = gs.Model(scene, substeps=4 * scene.timing.substeps).rollout().surface
     frames = gs.Renderer.of(scene)(surface)[0].detach().permute(0, 2, 3, 1).numpy()
@@ -49,7 +49,7 @@ def film(scene: gs.Scene, path: Path, seed: int = 0) -> None:
 def main(starts: int = 2) -> gs.Fit:
     scene = gs.Scene.parse(SCENE)
     with tempfile.TemporaryDirectory() as folder:
-        film(scene, path := Path(folder) / "ball.webm")
+        write_video(scene, path := Path(folder) / "ball.webm")
         fit = gs.identify(scene, UNKNOWNS, gs.Clip(path, noise=NOISE), starts=starts)
     print(fit.table, *(f"truth  {name}  {value:g}" for name, value in TRUTH.items()), sep="\n")
     return fit

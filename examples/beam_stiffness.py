@@ -35,7 +35,7 @@ SCENE = {
 }
 
 
-def film(scene: gs.Scene, path: Path, seed: int = 0) -> None:
+def write_video(scene: gs.Scene, path: Path, seed: int = 0) -> None:
     """Write a noisy 8-bit video of the scene, without loss."""
     surface = gs.Model(scene, substeps=4 * gs.Model(scene).substeps).rollout().surface
     frames = gs.Renderer.of(scene)(surface)[0].detach().permute(0, 2, 3, 1).numpy()
@@ -46,7 +46,7 @@ def film(scene: gs.Scene, path: Path, seed: int = 0) -> None:
 def main(starts: int = 3) -> gs.Fit:
     scene = gs.Scene.parse(SCENE)
     with tempfile.TemporaryDirectory() as folder:
-        film(scene, path := Path(folder) / "beam.webm")
+        write_video(scene, path := Path(folder) / "beam.webm")
         fit = gs.identify(
             scene, ["beam.young:50e3:800e3", "beam.damping:2:100"], gs.Clip(path, noise=NOISE), starts=starts
         )

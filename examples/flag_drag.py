@@ -37,7 +37,7 @@ SCENE = {
 }
 
 
-def film(scene: gs.Scene, path: Path, seed: int = 0) -> None:
+def write_video(scene: gs.Scene, path: Path, seed: int = 0) -> None:
     """Write a noisy 8-bit video of the scene, without loss."""
     surface = gs.Model(scene, substeps=4 * scene.timing.substeps).rollout().surface
     frames = gs.Renderer.of(scene)(surface)[0].detach().permute(0, 2, 3, 1).numpy()
@@ -48,7 +48,7 @@ def film(scene: gs.Scene, path: Path, seed: int = 0) -> None:
 def main(starts: int = 3) -> gs.Fit:
     scene = gs.Scene.parse(SCENE)
     with tempfile.TemporaryDirectory() as folder:
-        film(scene, path := Path(folder) / "flag.webm")
+        write_video(scene, path := Path(folder) / "flag.webm")
         unknowns = ["flag.air.drag:0.3:3", "flag.air.lift:0.2:2"]
         fit = gs.identify(scene, unknowns, gs.Clip(path, noise=NOISE), starts=starts)
     print(fit.table, *(f"truth  {name}  {value:g}" for name, value in TRUTH.items()), sep="\n")

@@ -34,20 +34,20 @@ SCENE = {
 }
 
 
-def film(scene, path: Path, seed: int = 0) -> None:
+def write_video(scene, path: Path, seed: int = 0) -> None:
     """Write a noisy 8-bit video of the scene, without loss."""
     trajectory = gs.Model(scene).rollout()
     frames = gs.Silhouettes(from_scene(scene.camera), scene.background)(trajectory.surface)[0]
-    picture = frames.detach().permute(0, 2, 3, 1).numpy()
-    picture = picture + NOISE * np.random.default_rng(seed).standard_normal(picture.shape)
-    video.write(path, (picture * 255).round().clip(0, 255).astype(np.uint8), scene.timing.fps)
+    image = frames.detach().permute(0, 2, 3, 1).numpy()
+    image = image + NOISE * np.random.default_rng(seed).standard_normal(image.shape)
+    video.write(path, (image * 255).round().clip(0, 255).astype(np.uint8), scene.timing.fps)
 
 
 def main() -> gs.Fit:
     scene = gs.Scene.parse(SCENE)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "box.webm"
-        film(scene, path)
+        write_video(scene, path)
         fit = identify(scene, ["box.mass:1:12"], gs.Clip(path, noise=NOISE), starts=4)
     print(f"{fit.table}\ntruth     {MASS} kg")
     return fit

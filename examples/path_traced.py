@@ -35,7 +35,7 @@ BALL = {
 }
 
 
-def main(width: int = 400, spp: int = 256, picture: str | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+def main(width: int = 400, spp: int = 256, image: str | None = None) -> tuple[torch.Tensor, torch.Tensor]:
     """Pictures (3, height, width) of the same moment by our own renderer and by Mitsuba; writes them side by side."""
     tiles = np.kron(np.indices((2, 2)).sum(0) % 2, np.ones((16, 16)))[..., None] * [40, 45, 45] + [180, 170, 160]
     with TemporaryDirectory() as folder:
@@ -49,11 +49,11 @@ def main(width: int = 400, spp: int = 256, picture: str | None = None) -> tuple[
             surface = gs.Surface(drawn.vertices[:, -1:], drawn.parts)
             ours = Renderer.of(scene, samples=2)(surface)[0, 0].clamp(0, 1)
             traced = Mitsuba.of(scene, spp=spp)(surface)[0, 0].clamp(0, 1)
-    if picture:
+    if image:
         both = torch.cat([ours, traced], 2).movedim(0, -1)
-        Image.fromarray((255 * both).round().byte().numpy()).save(picture)
+        Image.fromarray((255 * both).round().byte().numpy()).save(image)
     return ours, traced
 
 
 if __name__ == "__main__":
-    main(picture=next(iter(sys.argv[1:]), "path_traced.png"))
+    main(image=next(iter(sys.argv[1:]), "path_traced.png"))

@@ -49,10 +49,10 @@ def main(iterations: int = 40, folder: Path = Path("out")) -> float:
         return share
 
     search.step(loss)
-    film = blown().detach()
-    large = [p.repeat_interleave(4, 0).repeat_interleave(4, 1).expand(3, -1, -1) for p in (goal, *film[:: STEPS // 4])]
+    video = blown().detach()
+    large = [p.repeat_interleave(4, 0).repeat_interleave(4, 1).expand(3, -1, -1) for p in (goal, *video[:: STEPS // 4])]
     image_io.write(Path(folder) / "smoke.png", *large)
-    return float((film[-1] - goal).square().sum() / (disc - goal).square().sum())
+    return float((video[-1] - goal).square().sum() / (disc - goal).square().sum())
 
 
 if __name__ == "__main__":

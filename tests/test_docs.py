@@ -18,8 +18,6 @@ from gradsim.physics.contact import laws
 from gradsim.render.renderer import RASTERIZERS
 from gradsim.scene import Scene, contact, scene
 from gradsim.scene.parameters import KEYS
-from gradsim_reproduction.all import PAPER
-from gradsim_reproduction.registry import EXPERIMENTS
 
 ROOT = Path(__file__).parents[1]
 REGISTRIES = (
@@ -41,12 +39,6 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     found = BLOCK.findall(page.read_text(encoding="utf-8"))
     last = max((k for k, (_, printed) in enumerate(found) if printed), default=-1)
     return found[: last + 1]
-
-
-def prose(page: str) -> str:
-    """A page without its blocks of code, in one line."""
-    text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-    return text.replace("\n", " ")
 
 
 @pytest.fixture
@@ -82,8 +74,8 @@ def commands(page: str) -> list[list[str]]:
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("gradsim ")]
 
 
-def test_commands_of_your_own_film_have_the_options_that_it_names(capsys):
-    listed = commands("docs/your_own_film.md")
+def test_commands_of_your_own_video_have_the_options_that_it_names(capsys):
+    listed = commands("docs/your_own_video.md")
     assert {words[0] for words in listed} == {"new", "camera", "fit"}
     for words in listed:
         with pytest.raises(SystemExit, match="0"):
@@ -92,9 +84,9 @@ def test_commands_of_your_own_film_have_the_options_that_it_names(capsys):
         assert {word for word in words if word.startswith("--")} <= options, words
 
 
-def test_unknowns_of_your_own_film_are_those_of_a_scene():
+def test_unknowns_of_your_own_video_are_those_of_a_scene():
     """Those that a table advises belong to a ball on a ground of constant restitution."""
-    page = (ROOT / "docs" / "your_own_film.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "your_own_video.md").read_text(encoding="utf-8")
     names = set(re.findall(r"--unknown ([\w.]+:[-\d.]+:[-\d.]+)", page))
     content = Scene.library("ball").model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
     contact = {"law": "constant-restitution", "stiffness": 1e6, "damping": 0.1}
@@ -103,9 +95,3 @@ def test_unknowns_of_your_own_film_are_those_of_a_scene():
     advised = re.findall(r"`((?:ground|camera|timing|gravity|ball)\.\w[\w.]+)`", page)
     files = {"timing.fps", "camera.size", "ball.png", "ball.yaml"}
     assert len([Space(ball, [Unknown.parse(f"{name}:0.5:1.5")]) for name in {*advised} - files]) >= 12
-
-
-@pytest.mark.parametrize(("page", "names"), [("README.md", EXPERIMENTS), ("docs/paper.md", PAPER)])
-def test_a_page_names_every_experiment(page, names):
-    said = set(re.findall(r"[a-z0-9-]+", " ".join(re.findall(r"`([^`]+)`", prose(page)))))
-    assert set(names) <= said

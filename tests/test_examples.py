@@ -28,13 +28,13 @@ def test_a_known_push_shows_the_mass_in_a_noisy_video():
     assert abs(mass.value - code.MASS) < 4 * mass.std  # odds of 1 in 16 000
 
 
-def test_a_ball_is_thrown_to_where_the_goal_picture_shows_it():
-    assert example("throw_to_a_picture").main() < 0.005  # [m], a tenth of a pixel
+def test_a_ball_is_thrown_to_where_the_goal_image_shows_it():
+    assert example("throw_to_an_image").main() < 0.005  # [m], a tenth of a pixel
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_the_film_of_a_pendulum_shows_the_length_of_its_string():
+def test_the_video_of_a_pendulum_shows_the_length_of_its_string():
     code = example("string_of_a_pendulum")
     fit = code.main()
     string = fit.unknowns["bob.string_length"]
@@ -61,7 +61,7 @@ def test_an_arm_shows_its_links_and_its_spring():
     assert max(abs(e.value / code.TRUTH[name] - 1) for name, e in fit.unknowns.items()) < 1e-4
 
 
-def test_mitsuba_adds_shadows_to_our_picture_and_little_else():
+def test_mitsuba_adds_shadows_to_our_image_and_little_else():
     """Light from one thing on another adds 0.03 or less; shadows take 0.3 from the floor where the sun was."""
     pytest.importorskip("mitsuba", reason='Mitsuba is not installed: pip install "gradsim[mitsuba]"')
     ours, traced = example("path_traced").main(width=48, spp=16)
@@ -82,19 +82,19 @@ def test_silhouettes_show_an_unknown_shape_also_from_between_them(tmp_path):
     assert (tmp_path / "shape.png").stat().st_size < 200_000
 
 
-def test_pictures_show_what_is_painted_on_a_ball(tmp_path):
-    before, after = example("texture_from_picture").main(iterations=16, folder=tmp_path)
+def test_images_show_what_is_painted_on_a_ball(tmp_path):
+    before, after = example("texture_from_image").main(iterations=16, folder=tmp_path)
     assert after < 0.5 * before
     assert (tmp_path / "texture.png").exists()
 
 
-def test_a_picture_shows_where_its_camera_stood_and_its_light(tmp_path):
+def test_a_image_shows_where_its_camera_stood_and_its_light(tmp_path):
     before, after = example("camera_and_light").main(starts=1, iterations=80, folder=tmp_path, seed=0)
     assert before > 1 and after < 0.02  # [m]
     assert (tmp_path / "camera.png").exists()
 
 
-def test_the_film_of_a_falling_beam_shows_its_stiffness():
+def test_the_video_of_a_falling_beam_shows_its_stiffness():
     """Steps four times as fine in the video; what is left is noise: within three error bars."""
     code = example("beam_stiffness")
     fit = code.main(starts=2)
@@ -106,7 +106,7 @@ def test_the_film_of_a_falling_beam_shows_its_stiffness():
 
 
 @pytest.mark.slow
-def test_the_film_of_a_bouncing_ball_shows_its_density_and_stiffness():
+def test_the_video_of_a_bouncing_ball_shows_its_density_and_stiffness():
     code = example("ball_density")
     fit = code.main()
     assert fit.status == "ok"
@@ -114,7 +114,7 @@ def test_the_film_of_a_bouncing_ball_shows_its_density_and_stiffness():
 
 
 @pytest.mark.slow
-def test_the_film_of_a_flag_shows_its_drag_and_lift():
+def test_the_video_of_a_flag_shows_its_drag_and_lift():
     """Steps four times as fine in the film: their error is above that of the noise."""
     code = example("flag_drag")
     fit = code.main(starts=1)
@@ -122,8 +122,8 @@ def test_the_film_of_a_flag_shows_its_drag_and_lift():
     assert max(abs(e.value / code.TRUTH[name] - 1) for name, e in fit.unknowns.items()) < 1e-2
 
 
-def test_muscles_bend_an_arm_to_a_goal_picture(tmp_path):
-    before, after = example("muscles_to_a_picture").main(iterations=30, folder=tmp_path)
+def test_muscles_bend_an_arm_to_a_goal_image(tmp_path):
+    before, after = example("muscles_to_an_image").main(iterations=30, folder=tmp_path)
     assert before < 0.4 and after > 0.85
     assert (tmp_path / "muscles.png").exists()
 

@@ -6,10 +6,16 @@ from pathlib import Path
 
 from floor_plan import FLOORS
 
-SOURCE = Path(__file__).parents[1] / "src" / "gradsim"
+TESTS = Path(__file__).parent
+SOURCE = TESTS.parent / "src" / "gradsim"
 OPERATIONS = ("Function", "custom_op")
 MAKERS = ("autograd.Function", "library.custom_op")
 FLOOR = {package: floor for floor, packages in enumerate(FLOORS) for package in packages}
+PEERS = {  # tests of the library that take a reference from the reproduction, and why
+    "identification/fields/test_answer.py": "a soft solid in NumPy, which shares no code with the library",
+    "identification/test_long_clip.py": "a rigid body in SciPy's DOP853, which shares no code with the library",
+    "physics/rigid/test_events.py": "a rigid body in SciPy's DOP853, which shares no code with the library",
+}
 FILES = sorted(p for p in SOURCE.rglob("*.py") if p != SOURCE / "__init__.py")  # the roof names what is public
 
 
@@ -59,6 +65,14 @@ def test_imports_are_absolute_and_of_packages():
 def test_the_library_does_not_import_the_reproduction():
     paper = lambda path, tree: ", ".join(n for n in imported(tree) if n.startswith("gradsim_reproduction"))
     assert offenders(paper) == []
+
+
+def test_tests_of_the_library_run_without_the_reproduction():
+    """Those of the reproduction, of the benchmarks and of kept results are in tests/reproduction."""
+    files = [path.relative_to(TESTS) for path in TESTS.rglob("*.py")]
+    core = [path for path in files if path.parts[0] != "reproduction"]
+    users = {str(p) for p in core if any(n.startswith("gradsim_reproduction") for n in imported(parsed(TESTS / p)))}
+    assert users == PEERS.keys()
 
 
 def test_only_the_engine_defines_operations_of_pytorch():

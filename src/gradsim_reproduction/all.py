@@ -16,7 +16,7 @@ PAPER = (
     *("fig3", "fig4", "fig6", "fig7", "fig11", "fig12"),
     *("coverage", "verdicts"),
 )
-MAX_PICTURES = 3  # per experiment on the common page
+MAX_IMAGES = 3  # per experiment on the common page
 
 
 @experiment("all", "The paper's tables and figures", parallel=True)
@@ -42,7 +42,7 @@ def everything(run: Run) -> Outcome:
         "status": Status.FAILED if failures else Status.OK,
         "notes": [f"{name} was left out: {reason}" for name, reason in failures.items()],
         "tables": tables,
-        "pictures": [picture for record in records.values() for picture in record["pictures"]],
+        "images": [image for record in records.values() for image in record["images"]],
         "seconds": {name: record["seconds"] for name, record in records.items()},
         "cpu_seconds": sum(record["seconds"]["cpu"] for record in records.values()),
         "wall_seconds": sum(record["seconds"]["wall"] for record in records.values()),
@@ -57,11 +57,11 @@ def _run_one(name: str, run: Run) -> dict:
     options = {key: value for key, value in options.items() if key in parameters}
     cpu, wall = _cpu(), time.monotonic()
     result = experiments.reproduce(name, run.out / name, run.quick, run.seed, run.progress, **options)
-    pictures = [{**p, "file": f"{name}/{p['file']}"} for p in result.get("pictures", ())][:MAX_PICTURES]
+    images = [{**p, "file": f"{name}/{p['file']}"} for p in result.get("images", ())][:MAX_IMAGES]
     tables = [*([result["table"]] if result.get("table") else []), *result.get("tables", ())]
     figures = {key: f for key, f in result["figures"].items() if f["goal"] is not None or f["paper"] is not None}
     seconds = {"cpu": _cpu() - cpu, "wall": time.monotonic() - wall}
-    return {"figures": figures, "tables": tables, "pictures": pictures, "seconds": seconds}
+    return {"figures": figures, "tables": tables, "images": images, "seconds": seconds}
 
 
 def _cpu() -> float:

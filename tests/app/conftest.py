@@ -36,7 +36,7 @@ def answered() -> dict:
     """Two fits: of float frames, and of an 8-bit video."""
     zs = dict(zip(RANGES, (-0.4, 1.2, 0.3), strict=True))
     return {
-        "schema": "gradsim.result/2",
+        "schema": "gradsim.result/3",
         "command": "demo",
         "title": "Mass, stiffness and friction of a cube, from its video",
         "status": "ok",

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import error
-from plant_cases import Centre, Table, swinging
+from plant_cases import Center, Table, swinging
 
 from gradsim.control.goals.state import StateGoal
 from gradsim.control.impulses import RandomImpulses
@@ -48,7 +48,7 @@ def test_a_kick_is_a_velocity_that_is_added_between_two_intervals():
 def test_open_and_closed_loops_get_the_same_impulses_and_gradients():
     found = {}
     for feedback in (False, True):
-        plant = Plant(swinging().model, [Control("beam.activation", -0.4, 0.4)], 2, Centre())
+        plant = Plant(swinging().model, [Control("beam.activation", -0.4, 0.4)], 2, Center())
         policy, given = table(plant, feedback), impulses(plant, 2).requires_grad_()
         x = plant.rollout(policy, {"beam.impulses": given}).trajectory["beam"]["x"]
         weights = torch.randn(x.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)

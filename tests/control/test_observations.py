@@ -10,6 +10,7 @@ import torch
 from checks import central_difference, error
 from model_cases import cube, pendulum
 from plant_cases import inputs, swinging
+from tolerances import ROUNDING, assert_near
 
 from gradsim import Scene
 from gradsim.control.observations import ImageObservation, StateObservation
@@ -53,7 +54,7 @@ def test_a_body_elsewhere_is_seen_by_its_centre_alone(name):
     shift = torch.tensor([0.3, -0.2, 0.5], dtype=torch.float64)
     away = {name: {**states[name], "x": states[name]["x"] + shift}}
     change = observation(away, values) - observation(states, values)
-    assert torch.allclose(change[0, :3], shift / observation.units[name].radius, rtol=1e-12)
+    assert_near(change[0, :3], shift / observation.units[name].radius, ROUNDING)
     assert change[0, 3:].abs().max() < 1e-12
 
 
@@ -64,7 +65,7 @@ def test_a_centre_is_seen_from_its_start_or_from_its_target():
     target = torch.tensor([1.0, 2.0, 3.0]).double()
     observation = StateObservation(model, target=target)
     expected = (start["cube"]["x"][0] - target) / observation.units["cube"].radius
-    assert torch.allclose(observation(start, values)[0, :3], expected, rtol=1e-12)
+    assert_near(observation(start, values)[0, :3], expected, ROUNDING)
     assert torch.equal(StateObservation(model, target={"cube": target})(start, values), observation(start, values))
 
 
@@ -86,10 +87,8 @@ def test_spin_is_that_of_the_scene_whatever_the_inertia():
     still = model.values({**mass, "cube.pushes.0.impulse": torch.zeros(1, 3).double()})
     without = {name: y[:, 0].detach() for name, y in model.rollout(still, 1)["cube"].items()}
     omega = body.spin(without["q"], without["l"], still)
-    assert torch.allclose(omega, torch.tensor([2.0, 1.0, -3.0]).double().expand(2, 3), rtol=1e-12)
-    assert torch.allclose(
-        body.momentum(start["q"], body.spin(start["q"], start["l"], still), still), start["l"], rtol=1e-12
-    )
+    assert_near(omega, torch.tensor([2.0, 1.0, -3.0]).double().expand(2, 3), ROUNDING)
+    assert_near(body.momentum(start["q"], body.spin(start["q"], start["l"], still), still), start["l"], ROUNDING)
 
 
 def of(model: Model) -> SimpleNamespace:
@@ -162,7 +161,7 @@ def test_a_detached_gradient_is_that_of_the_actions_alone():
     assert max(error(a, b) for a, b in zip(detached, through, strict=True)) > 0.01
 
 
-def test_a_small_picture_is_the_large_one_averaged():
+def test_a_small_image_is_the_large_one_averaged():
     """Coverage is exact, so that blocks of pixels have the mean of theirs."""
     model = Model(soft_cases.solid())
     states, values = moved(model)
@@ -187,7 +186,7 @@ def test_a_renderer_is_averaged_over_blocks_of_pixels():
 
 
 @pytest.mark.parametrize("name", ["beam", "cube", "bob", "arms"])
-def test_the_picture_of_a_moment_ago_is_that_of_a_body_moved_back(name):
+def test_the_image_of_a_moment_ago_is_that_of_a_body_moved_back(name):
     """x - τ v, and for a rigid body exp(-τ ω) q; of a pendulum θ - τ θ'."""
     camera = {"size": [24, 20], "look_at": {"eye": [0.2, -3.0, 0.5], "target": [0.1, 0, 0.4], "fov": 0.7}}
     content = SCENES[name]().model_dump(exclude_unset=True)

@@ -6,7 +6,7 @@ import pytest
 import soft_cases
 import torch
 from checks import error
-from plant_cases import Centre, Table
+from plant_cases import Center, Table
 from torch import nn
 
 from gradsim.control.plant import Control, Plant
@@ -27,7 +27,7 @@ def table(system: Plant, feedback: bool) -> Table:
 
 @pytest.mark.parametrize("interval", [1, 2, 7])
 def test_feedback_that_sees_nothing_new_is_the_open_loop(interval):
-    system = plant(interval, Centre())
+    system = plant(interval, Center())
     found = {}
     for feedback in (False, True):
         policy = table(system, feedback)
@@ -111,7 +111,7 @@ def test_other_worlds_than_are_given_are_refused():
 
 
 def test_a_policy_that_does_not_fit_is_refused_before_any_rollout():
-    system = plant(observation=Centre())
+    system = plant(observation=Center())
     wrong = Table(torch.zeros(3, 4, dtype=torch.float64), 0.1, False)
     with pytest.raises(InputError, match="need 10: 10 of `beam.activation`; make it with outputs=10"):
         system.check(wrong)

@@ -24,19 +24,19 @@ def hashed(folder):
 
 
 def test_a_run_that_failed_goes_on_and_makes_nothing_twice(made, tmp_path, monkeypatch):
-    films = module.render_sample
+    videos = module.render_sample
 
     def failing(drawn, sizes):
         if drawn.number == 3:
             raise KeyboardInterrupt
-        return films(drawn, sizes)
+        return videos(drawn, sizes)
 
     monkeypatch.setattr(module, "render_sample", failing)
     with pytest.raises(KeyboardInterrupt):
         generate("rigid", COUNT, tmp_path, sizes=SIZES, unit=UNIT)
     assert verify(tmp_path).units == [1, 2]
     first = DatasetLayout.open(tmp_path).manifest(0).read_bytes()
-    monkeypatch.setattr(module, "render_sample", films)
+    monkeypatch.setattr(module, "render_sample", videos)
     record = generate("rigid", COUNT, tmp_path, sizes=SIZES, unit=UNIT)
     assert record["videos"] == COUNT - UNIT
     assert DatasetLayout.open(tmp_path).manifest(0).read_bytes() == first

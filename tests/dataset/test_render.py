@@ -44,7 +44,7 @@ def shot(request):
     return drawn, render_sample(drawn, (64, 256)), trajectory
 
 
-def test_windows_show_what_whole_pictures_show(shot):
+def test_windows_show_what_whole_images_show(shot):
     """To rounding, but where the body sinks into the ground by millimetres: there the ground hides it in a picture."""
     drawn, made, trajectory = shot
     with torch.no_grad():
@@ -69,7 +69,7 @@ def test_small_frames_are_means_of_large_ones(shot):
     assert np.abs(large - made.frames[64]).max() <= 1.0  # half a level of each rounding
 
 
-def test_a_body_that_is_never_seen_leaves_the_still_picture():
+def test_a_body_that_is_never_seen_leaves_the_still_image():
     drawn = sample("rigid", 0)
     body = drawn.scene.bodies["body"]
     away = body.model_copy(update={"position": (40.0, *body.position[1:])})
@@ -78,7 +78,7 @@ def test_a_body_that_is_never_seen_leaves_the_still_picture():
     assert (made.frames[32] == made.frames[32][:1]).all()
 
 
-def test_the_same_film_whatever_other_sizes_are_made():
+def test_the_same_video_whatever_other_sizes_are_made():
     one, two = render_sample(sample("rigid", 1), (32,)), render_sample(sample("rigid", 1), (64, 32))
     np.testing.assert_array_equal(one.frames[32], two.frames[32])
     np.testing.assert_array_equal(one.masks[32], two.masks[32])

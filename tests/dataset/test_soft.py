@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 import torch
+from tolerances import SOLVED, near
 
 from gradsim.dataset import sample
 from gradsim.dataset.soft import CLOTHS, DROP, SOLIDS
@@ -61,4 +62,4 @@ def test_the_impulse_of_a_soft_sample_shows_its_mass_from_the_start(kind):
     centre = (mass.detach() * x[0, 1, :, 0]).sum() / mass.detach().sum()
     (slope,) = torch.autograd.grad(centre, density)
     expected = -impulse / mass.sum() / scene.timing.fps
-    assert slope.item() * density.item() == pytest.approx(expected.item(), rel=1e-9)
+    assert slope.item() * density.item() == near(expected.item(), SOLVED)

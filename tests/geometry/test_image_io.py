@@ -10,7 +10,7 @@ from gradsim.geometry import image_io
 PIXELS = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
 
 
-def test_a_picture_is_its_values_over_255(tmp_path):
+def test_a_image_is_its_values_over_255(tmp_path):
     Image.fromarray(PIXELS).save(tmp_path / "a.png")
     read = image_io.read(tmp_path / "a.png")
     assert read.dtype == np.float32
@@ -26,7 +26,7 @@ def test_grey_palettes_and_alpha_become_three_channels(tmp_path, mode):
     )
 
 
-def test_what_is_no_picture_of_eight_bits_is_refused(tmp_path):
+def test_what_is_no_image_of_eight_bits_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"image .*none\.png does not exist"):
         image_io.read(tmp_path / "none.png")
     (tmp_path / "text.png").write_text("no picture")
@@ -37,7 +37,7 @@ def test_what_is_no_picture_of_eight_bits_is_refused(tmp_path):
         image_io.read(tmp_path / "deep.png")
 
 
-def test_pictures_side_by_side_are_read_back_with_white_between(tmp_path):
+def test_images_side_by_side_are_read_back_with_white_between(tmp_path):
     one, other = (np.moveaxis(PIXELS, -1, 0) / 255, np.full((3, 5, 2), -0.5))
     image_io.write(tmp_path / "new" / "both.png", one, other)
     both = image_io.read(tmp_path / "new" / "both.png")
@@ -47,14 +47,14 @@ def test_pictures_side_by_side_are_read_back_with_white_between(tmp_path):
     assert (both[:, :, -2:] == 0).all()
 
 
-def test_pictures_of_other_shapes_and_kinds_of_file_are_refused(tmp_path):
+def test_images_of_other_shapes_and_kinds_of_file_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"unknown suffix; use one of \.png"):
         image_io.write(tmp_path / "a.bmp", np.zeros((3, 4, 4)))
     with pytest.raises(InputError, match="equal heights"):
         image_io.write(tmp_path / "a.png", np.zeros((3, 4, 4)), np.zeros((3, 5, 4)))
 
 
-def test_a_picture_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
+def test_a_image_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
     image_io.write(tmp_path / "a.png", np.zeros((3, 4, 4)))
     before = (tmp_path / "a.png").read_bytes()
 

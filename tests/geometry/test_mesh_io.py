@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import trimesh
+from tolerances import ROUNDING, SINGLE, near
 
 from gradsim.errors import InputError
 from gradsim.geometry import mesh as meshes
@@ -31,14 +32,14 @@ def test_files_give_back_the_solid(tmp_path, suffix, name):
     found = mesh_io.load(exported(mesh, tmp_path / f"solid{suffix}", file_type=suffix[1:].lower()), scale=0.5)
     assert found.vertices.shape == mesh.vertices.shape
     assert found.faces.shape == mesh.faces.shape
-    assert found.volume == pytest.approx(mesh.volume / 8, rel=1e-6)
+    assert found.volume == near(mesh.volume / 8, SINGLE)
     assert found.convex == mesh.convex
 
 
 def test_text_stl_is_read_as_well(tmp_path):
     mesh = PRIMITIVES["cone"]
     found = mesh_io.load(exported(mesh, tmp_path / "cone.stl", file_type="stl_ascii"))
-    assert found.volume == pytest.approx(mesh.volume, rel=1e-6)
+    assert found.volume == near(mesh.volume, SINGLE)
 
 
 def test_seams_of_a_texture_do_not_open_a_mesh(tmp_path):
@@ -50,7 +51,7 @@ def test_seams_of_a_texture_do_not_open_a_mesh(tmp_path):
     (tmp_path / "seams.obj").write_text("\n".join(lines))
     found = mesh_io.load(tmp_path / "seams.obj")
     assert len(found.vertices) == 4
-    assert found.volume == pytest.approx(mesh.volume, rel=1e-12)
+    assert found.volume == near(mesh.volume, ROUNDING)
 
 
 def test_placements_inside_a_glb_count(tmp_path):
@@ -60,8 +61,8 @@ def test_placements_inside_a_glb_count(tmp_path):
         scene.add_geometry(box, transform=trimesh.transformations.translation_matrix([shift, 0, 0]))
     scene.export(tmp_path / "two.glb")
     found = mesh_io.load(tmp_path / "two.glb")
-    assert found.volume == pytest.approx(2, rel=1e-6)
-    assert np.ptp(found.vertices[:, 0]) == pytest.approx(6, rel=1e-6)
+    assert found.volume == near(2, SINGLE)
+    assert np.ptp(found.vertices[:, 0]) == near(6, SINGLE)
 
 
 def test_files_with_holes_are_refused_by_name(tmp_path):
@@ -105,7 +106,7 @@ def test_a_file_gives_back_a_sheet_without_closing_it(tmp_path, suffix):
     found = mesh_io.load_sheet(path, scale=2.0)
     assert found.vertices.shape == cloth.vertices.shape
     assert len(sheet.hinges(found.faces)) == len(sheet.hinges(cloth.faces))
-    assert found.vertices.min(0) == pytest.approx(2 * cloth.vertices.min(0), rel=1e-6)
+    assert found.vertices.min(0) == near(2 * cloth.vertices.min(0), SINGLE)
     with pytest.raises(InputError, match="is not watertight"):
         mesh_io.load(path)
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from tolerances import ULPS, near
 
 from gradsim.errors import InputError
 from gradsim.geometry import network
@@ -21,7 +22,7 @@ def lengths(mesh):
 def test_a_rope_has_its_length_in_equal_parts():
     rope = network.rope(1.7, 5)
     network.check(rope, "rope")
-    assert lengths(rope) == pytest.approx(np.full(5, 1.7 / 5), rel=1e-14)
+    assert lengths(rope) == near(np.full(5, 1.7 / 5), ULPS)
     assert rope.vertices[[0, -1]] == pytest.approx(np.array([[-0.85, 0, 0], [0.85, 0, 0]]))
 
 

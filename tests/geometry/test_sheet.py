@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from tolerances import ROUNDING, ULPS, near
 
 from gradsim.errors import InputError
 from gradsim.geometry import mesh as meshes
@@ -56,7 +57,7 @@ def test_a_sheet_has_its_area_and_looks_up(flat):
     a, b, c = np.moveaxis(mesh.vertices[mesh.faces], 1, 0)
     normals = np.cross(b - a, c - a) / 2
     assert (normals[:, 2] > 0).all()
-    assert normals.sum(0) == pytest.approx([0, 0, area], rel=1e-12)
+    assert normals.sum(0) == near([0, 0, area], ROUNDING)
 
 
 def test_a_sheet_is_a_disc_to_the_topologist(flat):
@@ -122,7 +123,7 @@ def test_angles_do_not_depend_on_how_things_are_numbered():
         assert (hinges[:, 2] < hinges[:, 3]).all()
         assert hinges[:, 2:].tolist() == sorted(hinges[:, 2:].tolist())
         for row, angle in zip(old[hinges], dihedral(other.vertices, hinges), strict=True):
-            assert angle == pytest.approx(expected[tuple(sorted(row[2:].tolist()))], abs=1e-14)
+            assert angle == near(expected[tuple(sorted(row[2:].tolist()))], ULPS, scale=1.0)
 
 
 def test_opposite_vertices_are_those_of_the_two_triangles():

@@ -41,9 +41,9 @@ def test_the_walker_has_the_numbers_of_the_paper():
 
 def test_a_figure_stands_as_its_text_is_read_from_the_front():
     mesh = sheet_shapes.cells(["#.", "##", " #"], 0.5)
-    centres = (mesh.vertices[mesh.faces[::2]].mean(1) + mesh.vertices[mesh.faces[1::2]].mean(1)) / 2
+    centers = (mesh.vertices[mesh.faces[::2]].mean(1) + mesh.vertices[mesh.faces[1::2]].mean(1)) / 2
     expected = [(0.25, -0.5), (-0.25, 0), (0.25, 0), (-0.25, 0.5)]
-    assert sorted(map(tuple, centres[:, [0, 2]].round(12) + 0.0)) == sorted(expected)
+    assert sorted(map(tuple, centers[:, [0, 2]].round(12) + 0.0)) == sorted(expected)
     assert normals(mesh) == pytest.approx(np.tile([0, -0.25, 0], (8, 1)), abs=1e-15)  # cells of 0.25 m², cut in half
     assert (mesh.vertices[:, 1] == 0).all()
     left_out = sheet_shapes.cells(["....", ".#..", ".##.", "..#."], 0.5)

@@ -66,7 +66,7 @@ def test_what_fills_no_solid_is_refused(tmp_path, mesh):
         tet_io.save(mesh, tmp_path / "ball.stl")
 
 
-def test_the_surface_and_centres_of_arcs_in_a_file_are_left_out(tmp_path, meshio):
+def test_the_surface_and_centers_of_arcs_in_a_file_are_left_out(tmp_path, meshio):
     points = np.array([[9.0, 9.0, 9.0], [0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]])
     cells = [("vertex", [[0]]), ("triangle", [[1, 3, 2]]), ("tetra", [[1, 2, 3, 4]]), ("tetra", [[2, 5, 3, 4]])]
     meshio.Mesh(points, cells).write(tmp_path / "two.msh", file_format="gmsh22")

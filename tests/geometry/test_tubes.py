@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import torch
+from tolerances import ROUNDING, assert_near
 
 from gradsim.geometry import mesh as meshes
 from gradsim.geometry.tubes import SIDES, Tubes
@@ -31,7 +32,7 @@ def test_rings_stand_across_their_strand_and_do_not_twist():
     meshes.check(tubes.mesh, "tube")
     rings = tubes.mesh.vertices.reshape(60, SIDES, 3)
     np.testing.assert_allclose(rings.mean(1), points, atol=1e-15)
-    np.testing.assert_allclose(np.linalg.norm(rings - points[:, None], axis=-1), 0.01, rtol=1e-12)
+    assert_near(np.linalg.norm(rings - points[:, None], axis=-1), 0.01, ROUNDING)
     along = points[2:] - points[:-2]
     assert np.abs(np.einsum("nsi,ni->ns", (rings - points[:, None])[1:-1], along)).max() < 1e-4 * 0.01
     spokes = (rings - points[:, None])[:, 0] / 0.01
@@ -46,7 +47,7 @@ def test_strands_of_a_net_are_tubes_of_their_own():
     assert tubes.mesh.vertices.shape == (6 * SIDES, 3)
     moved = torch.tensor(rest + [[0, 0, 0], [0, 0, 0], [0, 0, 5], [0, 0, 5]])[None, None]
     shift = tubes.around(moved, torch.tensor([0.1], dtype=torch.float64))[0, 0].numpy() - tubes.mesh.vertices
-    np.testing.assert_allclose(shift[2 * SIDES : 4 * SIDES], np.broadcast_to([0, 0, 5], (2 * SIDES, 3)), atol=1e-12)
+    assert_near(shift[2 * SIDES : 4 * SIDES], np.broadcast_to([0, 0, 5], (2 * SIDES, 3)), ROUNDING, scale=1.0)
     np.testing.assert_array_equal(shift[: 2 * SIDES], 0)
 
 

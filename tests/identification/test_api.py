@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from fit_cases import SWING, SWING_TRUTH, THROW, THROW_TRUTH, filmed, swing, throw, tossed
+from fit_cases import SWING, SWING_TRUTH, THROW, THROW_TRUTH, recorded, swing, throw, tossed
 
 from gradsim.errors import InputError
 from gradsim.identification import MultistartConfig, States, Unknown, identify, least_squares, synthetic
@@ -19,7 +19,7 @@ TOSS = ("ground.friction:0.1:0.9", "ground.stiffness:2e3:2e4", "cube.velocity.x:
 
 
 def fitted(scene, unknowns, truth, starts=4, **options):
-    problem = filmed(scene, unknowns, truth)
+    problem = recorded(scene, unknowns, truth)
     plan = MultistartConfig(starts=starts)
     return least_squares(scene, problem.observation, unknowns, plan, model=problem.model, **options).against(truth)
 
@@ -43,7 +43,7 @@ def test_the_truth_of_the_scene_is_not_used():
     values = []
     for mass in (1.5, 6.0):
         scene = throw(mass=mass)
-        observation = filmed(throw(), THROW, THROW_TRUTH).observation
+        observation = recorded(throw(), THROW, THROW_TRUTH).observation
         values.append(least_squares(scene, observation, THROW, MultistartConfig(starts=2)).values)
     assert values[0] == values[1]
 
@@ -65,7 +65,7 @@ def test_states_give_friction_stiffness_and_speed():
 
 
 def noisy(seed: int, sigma: float = 0.02) -> tuple[Scene, Masks]:
-    problem = filmed(throw(), THROW, THROW_TRUTH)
+    problem = recorded(throw(), THROW, THROW_TRUTH)
     assert isinstance(problem.observation, Masks)
     clean = problem.observation
     generator = torch.Generator().manual_seed(seed)
@@ -97,7 +97,7 @@ def test_noise_that_is_not_known_is_taken_from_the_residuals():
 
 
 def test_a_model_that_does_not_explain_the_frames_is_a_mismatch():
-    observation = filmed(throw(), THROW, THROW_TRUTH).observation
+    observation = recorded(throw(), THROW, THROW_TRUTH).observation
     assert isinstance(observation, Masks)
     wrong = Masks(observation.masks.flip(-1).flip(0), 1 / 255, observation.silhouettes)
     fit = least_squares(throw(), wrong, THROW, MultistartConfig(starts=2, curriculum=False))
@@ -117,7 +117,7 @@ def test_mass_without_a_known_force_is_declared_unidentifiable():
 
 def test_a_prior_fixes_what_the_frames_leave_open():
     names = [Unknown("cube.mass", 1, 8, prior=(math.log(3.0), 0.02)), "cube.velocity.x:-1:3"]
-    problem = filmed(throw(pushes=[]), THROW, THROW_TRUTH)
+    problem = recorded(throw(pushes=[]), THROW, THROW_TRUTH)
     fit = least_squares(throw(pushes=[]), problem.observation, names, MultistartConfig(starts=2))
     assert fit.unknowns["cube.mass"].value == pytest.approx(3.0, rel=1e-5)
     assert fit.unknowns["cube.mass"].std == pytest.approx(0.06, rel=1e-3)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from fit_cases import SWING, SWING_TRUTH, filmed, swing, thrown
+from fit_cases import SWING, SWING_TRUTH, recorded, swing, thrown
 
 from gradsim.errors import InputError
 from gradsim.identification import Unknown, identify, identify_many, synthetic
@@ -51,7 +51,7 @@ def unfinished(monkeypatch):
 
 @pytest.fixture(scope="module")
 def video():
-    return filmed(swing(), SWING, SWING_TRUTH).observation
+    return recorded(swing(), SWING, SWING_TRUTH).observation
 
 
 def test_a_registered_estimator_fits_by_its_name(registered, video):

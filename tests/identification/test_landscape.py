@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from fit_cases import THROW_TRUTH, thrown, true_inner
+from tolerances import SOLVED, near
 
 from gradsim.identification.landscape import Axis, landscape, valleys
 
@@ -21,7 +22,7 @@ def test_every_point_of_the_grid_has_the_cost_of_the_problem(problem):
         u = true_inner(problem, values)
         for grid, residual in ((found.pixels, "pixels"), (found.cdf, "cdf")):
             expected = problem.cost(u, problem.frames, residual).item()  # alone: another width of lanes
-            assert grid[i, j] == pytest.approx(expected, rel=1e-9)
+            assert grid[i, j] == near(expected, SOLVED)
 
 
 def test_the_lowest_point_of_float_frames_is_next_to_the_truth(problem):

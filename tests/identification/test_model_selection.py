@@ -4,7 +4,8 @@ import math
 
 import pytest
 import torch
-from fit_cases import THROW, THROW_TRUTH, filmed, swing, throw
+from fit_cases import THROW, THROW_TRUTH, recorded, swing, throw
+from tolerances import SOLVED, near
 
 from gradsim.errors import InputError
 from gradsim.identification.model_selection import GIVEN, STANDARD, compare, edit_scene, standard_candidate
@@ -18,7 +19,7 @@ SPEED = "cube.velocity.x:-1:3"
 
 def seen(seed: int = 0) -> Masks:
     """The thrown box with noise."""
-    clean = filmed(throw(), THROW, THROW_TRUTH).observation
+    clean = recorded(throw(), THROW, THROW_TRUTH).observation
     assert isinstance(clean, Masks)
     noise = torch.randn(clean.masks.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     return Masks(clean.masks + SIGMA * noise, SIGMA, clean.silhouettes)
@@ -39,7 +40,7 @@ def test_a_model_without_gravity_is_flagged_and_not_chosen():
     assert found.best.fit.values["cube.mass"] == pytest.approx(THROW_TRUTH["cube.mass"], rel=0.02)
     assert found.best.weight > 0.999 and "choose the model with gravity" in found.words
     given = found.candidates[GIVEN]
-    assert given.bic - found.best.bic == pytest.approx(given.chi2 - found.best.chi2, rel=1e-9)  # as many unknowns
+    assert given.bic - found.best.bic == near(given.chi2 - found.best.chi2, SOLVED)  # as many unknowns
 
 
 def test_an_unknown_that_is_not_needed_costs_log_n():
@@ -55,8 +56,8 @@ def test_an_unknown_that_is_not_needed_costs_log_n():
     assert (simple.parameters, rich.parameters) == (2, 3)
     fall = simple.chi2 - rich.chi2
     assert -1e-3 < fall < 11  # nested: never more; above 11 in 1 of 1000 cases
-    assert rich.bic - simple.bic == pytest.approx(math.log(found.informative) - fall, rel=1e-9)
-    assert rich.aic - simple.aic == pytest.approx(2 - fall, rel=1e-9)
+    assert rich.bic - simple.bic == near(math.log(found.informative) - fall, SOLVED)
+    assert rich.aic - simple.aic == near(2 - fall, SOLVED)
     assert found.chosen == GIVEN
 
 
@@ -115,6 +116,6 @@ def test_every_standard_candidate_makes_a_scene(name):
     ],
 )
 def test_bad_candidates_are_refused_before_work(candidates, words):
-    observation = filmed(swing(), ("bob.angle:0.5:1.2",), {"bob.angle": 0.8}).observation
+    observation = recorded(swing(), ("bob.angle:0.5:1.2",), {"bob.angle": 0.8}).observation
     with pytest.raises(InputError, match=words):
         compare(swing(), ("bob.string_length:0.3:0.6",), observation=observation, candidates=candidates)

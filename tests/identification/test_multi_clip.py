@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from checks import error
+from tolerances import ROUNDING, SOLVED, near
 
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
@@ -35,7 +36,7 @@ def slide(frames: int = 12) -> Scene:
     return Scene.parse({**SEEN, "timing": timing, "bodies": {"cube": cube}, "ground": ground})
 
 
-def filmed(scenes, unknowns, truth) -> list:
+def recorded(scenes, unknowns, truth) -> list:
     """Float silhouettes of each clip with the true values."""
     found = []
     for k, scene in enumerate(scenes):
@@ -53,7 +54,7 @@ def _ranges(unknowns, mine) -> list[str]:
 @pytest.fixture(scope="module")
 def both() -> JointProblem:
     scenes = [flight(), slide()]
-    return joint_problem(scenes, filmed(scenes, [MASS, FRICTION], TRUTH), SharedSpace(scenes, [MASS, FRICTION]))
+    return joint_problem(scenes, recorded(scenes, [MASS, FRICTION], TRUTH), SharedSpace(scenes, [MASS, FRICTION]))
 
 
 def inner(problem: JointProblem, truth) -> torch.Tensor:
@@ -69,7 +70,7 @@ def test_neither_clip_alone_identifies_mass_and_friction_but_both_do(both):
         identify(flight(), [MASS, FRICTION], observation=free)
     fit = identify_many([flight(), slide()], [MASS, FRICTION], observations=[free, sliding], starts=4)
     assert fit.status == "ok" and fit.starts["converged"] >= 3
-    assert fit.values == pytest.approx(TRUTH, rel=1e-9)
+    assert fit.values == near(TRUTH, SOLVED)
 
 
 def test_cost_and_derivatives_are_those_of_the_residuals_of_both_clips(both):
@@ -87,7 +88,7 @@ def test_cost_and_derivatives_are_those_of_the_residuals_of_both_clips(both):
 def test_a_clip_that_is_over_does_not_grow(both):
     u = inner(both, TRUTH) + 0.1
     first, second = both.problems
-    assert both.cost(u, 10).item() == pytest.approx((first.cost(u[:, :1], 8) + second.cost(u, 10)).item(), rel=1e-12)
+    assert both.cost(u, 10).item() == near((first.cost(u[:, :1], 8) + second.cost(u, 10)).item(), ROUNDING)
 
 
 def test_a_prior_counts_once(both):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import central_difference
-from fit_cases import SWING_TRUTH, THROW, THROW_TRUTH, filmed, swinging, throw, thrown, tossed, true_inner
+from fit_cases import SWING_TRUTH, THROW, THROW_TRUTH, recorded, swinging, throw, thrown, tossed, true_inner
 
 from gradsim.identification.observation.base import States
 from gradsim.identification.problem import Problem
@@ -61,7 +61,7 @@ def test_cost_is_zero_at_the_truth():
 
 def test_a_prior_adds_its_square():
     scene = throw()
-    problem = filmed(scene, THROW, THROW_TRUTH)
+    problem = recorded(scene, THROW, THROW_TRUTH)
     prior = Problem(problem.model, problem.observation, Space(scene, [Unknown("cube.mass", 1, 8, (1.0, 0.1))]))
     plain = Problem(problem.model, problem.observation, Space(scene, ["cube.mass:1:8"]))
     u = torch.tensor([[1.3]]).double()

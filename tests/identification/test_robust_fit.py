@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from fit_cases import THROW, THROW_TRUTH, throw, tossed
+from tolerances import ROUNDING, SOLVED, near
 
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
@@ -27,7 +28,7 @@ def exact() -> Masks:
     return synthetic.float_masks(SCENE, synthetic.simulate(SCENE, THROW, THROW_TRUTH)[1])
 
 
-def filmed(spoil, seed: int) -> torch.Tensor:
+def recorded(spoil, seed: int) -> torch.Tensor:
     """Noisy masks, of which `spoil` has changed 5 % of the pixels in a third of the frames."""
     rng = np.random.default_rng(seed)
     clean = exact().masks
@@ -70,7 +71,7 @@ def scores(fit) -> np.ndarray:
 def test_outliers_pull_least_squares_but_not_robust_residuals(spoil):
     """5 % of the pixels in a third of the frames. 3.3 σ: one of 2 · 6 scores above in a hundred such tests. Flips at
     random rarely meet the outline, so they pull least (4 σ); what hides a piece of it pulls by tens of σ."""
-    masks = filmed(spoil, seed=0)
+    masks = recorded(spoil, seed=0)
     fits = {
         loss: least_squares(SCENE, Masks(masks, SIGMA, exact().silhouettes, loss=loss), THROW, FEW)
         for loss in ("gaussian", "huber", "cauchy")
@@ -83,7 +84,7 @@ def test_outliers_pull_least_squares_but_not_robust_residuals(spoil):
 
 def test_robust_residuals_cost_little_where_there_are_no_outliers():
     """95 % of the information: error bars wider by 1/√0.95, and χ²/N near 1."""
-    masks = filmed(lambda *_: None, seed=1)
+    masks = recorded(lambda *_: None, seed=1)
     plain, robust = (
         least_squares(SCENE, Masks(masks, SIGMA, exact().silhouettes, loss=loss), THROW, FEW)
         for loss in ("gaussian", "huber")
@@ -97,7 +98,7 @@ def test_robust_residuals_cost_little_where_there_are_no_outliers():
 @pytest.mark.parametrize("loss", ["huber", "cauchy"])
 def test_gradient_of_the_robust_cost_is_twice_that_of_the_normal_equations(loss):
     """Jᵀ W r is half the derivative of Σ λ ρ, for masks of one convex body and for whole images alike."""
-    masks = Masks(filmed(blotch, 0), SIGMA, exact().silhouettes, loss=loss)
+    masks = Masks(recorded(blotch, 0), SIGMA, exact().silhouettes, loss=loss)
     model = Model(SCENE)
     problem = Problem(model, masks, Space(SCENE, THROW))
     u = problem.space.inner(torch.tensor([[3.4, 0.8]], dtype=torch.float64)).requires_grad_()
@@ -105,7 +106,7 @@ def test_gradient_of_the_robust_cost_is_twice_that_of_the_normal_equations(loss)
     trajectory = model.rollout(problem.space.values(u), frames=5)
     (r,) = masks.residuals(trajectory, 5, "pixels")
     (slope,) = torch.autograd.grad(r.square().sum(), u)
-    assert r.square().sum().item() == pytest.approx(cost.item(), rel=1e-9) == problem.cost(u.detach(), 5).item()
+    assert r.square().sum().item() == near(cost.item(), SOLVED) == problem.cost(u.detach(), 5).item()
     assert torch.allclose(slope, 2 * g, rtol=1e-6)  # adjoint against forward sensitivities
 
 
@@ -130,12 +131,12 @@ def test_robust_states_shrug_off_a_tracker_that_lost_the_body():
 
 def test_weights_say_how_noisy_a_pixel_is():
     """A quarter of the weight is twice the noise: the same cost as residuals of half the size."""
-    masks = filmed(lambda *_: None, seed=2)
+    masks = recorded(lambda *_: None, seed=2)
     quarter = Masks(masks, SIGMA, exact().silhouettes, torch.full_like(masks, 0.25))
     twice = Masks(masks, 2 * SIGMA, exact().silhouettes)
     model = Model(SCENE)
     plain = [m.cost(model.rollout(), 9, "pixels").item() for m in (quarter, twice)]
-    assert plain[0] == pytest.approx(plain[1], rel=1e-12)
+    assert plain[0] == near(plain[1], ROUNDING)
     assert quarter.noise_floor(9)[1:] == pytest.approx(twice.noise_floor(9)[1:])
     with pytest.raises(InputError, match="at least 0"):
         Masks(masks, SIGMA, exact().silhouettes, -torch.ones_like(masks))

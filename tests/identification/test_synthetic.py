@@ -19,6 +19,6 @@ def test_a_visible_ground_hides_no_body_that_lies_on_it():
     scene = Scene.parse(content)
     with torch.no_grad():
         trajectory = Model(scene).rollout(frames=1)
-    film = synthetic.render_video(scene, trajectory)
-    torch.testing.assert_close(film[0, 9, 12], torch.tensor([0.8, 0.1, 0.1], dtype=torch.float64))
-    torch.testing.assert_close(film[0, -1, 0], torch.tensor([0.5, 0.6, 0.7], dtype=torch.float64))
+    video = synthetic.render_video(scene, trajectory)
+    torch.testing.assert_close(video[0, 9, 12], torch.tensor([0.8, 0.1, 0.1], dtype=torch.float64))
+    torch.testing.assert_close(video[0, -1, 0], torch.tensor([0.5, 0.6, 0.7], dtype=torch.float64))

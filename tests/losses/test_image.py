@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from tolerances import ROUNDING, near
 
 from gradsim.losses import L1, LOSSES, MSE, IoU, Robust
 
@@ -25,7 +26,7 @@ def test_mse_is_the_mean_square():
 
 
 def test_l1_is_the_mean_absolute_value_but_for_its_rounding():
-    assert loss("l1") == pytest.approx(smooth(A - T).mean(), rel=1e-12)
+    assert loss("l1") == near(smooth(A - T).mean(), ROUNDING)
     exact = L1(rounding=1e-9)(torch.tensor(A)[None], torch.tensor(T)).item()
     assert exact == pytest.approx(np.abs(A - T).mean(), rel=1e-7)
 
@@ -34,7 +35,7 @@ def test_iou_is_one_minus_the_ratio_of_minimum_and_maximum():
     """The rounding of |·| lowers both sums by at most 1/255 a pixel."""
     assert loss("iou") == pytest.approx(1 - np.minimum(A, T).sum() / np.maximum(A, T).sum(), abs=54 / 255 / T.sum())
     both = (A + T).sum() / 2 + smooth(A - T).sum() / 2
-    assert loss("iou") == pytest.approx(smooth(A - T).sum() / (both + 1e-3), rel=1e-12)
+    assert loss("iou") == near(smooth(A - T).sum() / (both + 1e-3), ROUNDING)
 
 
 def test_iou_of_rectangles_is_that_of_their_areas():
@@ -61,13 +62,13 @@ def test_pyramid_is_the_mean_square_of_masses_at_all_levels():
         assert level.shape == shape
         squares.append(level.ravel() ** 2)
         level = halved(halved(level).T).T
-    assert loss("pyramid") == pytest.approx(np.concatenate(squares).mean(), rel=1e-12)
-    assert squares[-1].item() == pytest.approx((A - T).sum() ** 2, rel=1e-12)
+    assert loss("pyramid") == near(np.concatenate(squares).mean(), ROUNDING)
+    assert squares[-1].item() == near((A - T).sum() ** 2, ROUNDING)
 
 
 def test_cdf_is_the_mean_square_of_the_difference_of_cumulative_shares():
     share = lambda image: np.concatenate([np.cumsum(image.sum(1)), np.cumsum(image.sum(0))]) / (image.sum() + 1e-3)
-    assert loss("cdf") == pytest.approx(((share(A) - share(T)) ** 2).mean(), rel=1e-12)
+    assert loss("cdf") == near(((share(A) - share(T)) ** 2).mean(), ROUNDING)
 
 
 def test_moments_are_those_of_a_weighted_cloud_of_pixels():
@@ -110,11 +111,11 @@ def test_distance_weighs_pixels_by_the_way_to_the_nearest_one_on_the_other_side(
             inside = bool(T[i, j] > 0.5)
             others = [(p, q) for p in range(6) for q in range(9) if (T[p, q] > 0.5) != inside]
             total[inside] += min(np.hypot(i - p, j - q) for p, q in others) * smooth(A - T)[i, j]
-    assert loss("distance") == pytest.approx(sum(smooth(np.array(list(total.values())))) / 54, rel=1e-12)
+    assert loss("distance") == near(sum(smooth(np.array(list(total.values())))) / 54, ROUNDING)
 
 
 def test_robust_residuals_follow_rho():
     robust = Robust(MSE(), 0.2, "cauchy")
     k, scale = robust.rho.bend, robust.rho.scale
     expected = scale * 0.2**2 * k**2 * np.log1p(((A - T) / 0.2 / k) ** 2)
-    assert robust(torch.tensor(A)[None], torch.tensor(T)).item() == pytest.approx(expected.mean(), rel=1e-12)
+    assert robust(torch.tensor(A)[None], torch.tensor(T)).item() == near(expected.mean(), ROUNDING)

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from checks import central_difference, gradients
+from tolerances import ROUNDING, ULPS, assert_near, near
 
 from gradsim.geometry import mesh
 from gradsim.losses import flatness, laplacian, smoothing
@@ -41,13 +42,13 @@ def test_a_lifted_vertex_of_a_grid_counts_itself_and_a_sixth_in_each_inner_neigh
     """9 inner vertices of a 5 × 5 grid: h² for the middle one, (h/6)² for its six neighbours, all inner."""
     vertices, faces = grid()
     value = laplacian(vertices.index_add(0, torch.tensor([12]), 0.01 * UP), faces).item()
-    assert value == pytest.approx(1e-4 * (1 + 6 / 36) / 9, rel=1e-12)
+    assert value == near(1e-4 * (1 + 6 / 36) / 9, ROUNDING)
 
 
 def test_edges_of_a_box_are_right_angles_and_its_diagonals_are_flat():
     """12 edges with cos 0 count 1, 6 diagonals 0."""
     box = mesh.box((1.0, 2.0, 3.0))
-    assert flatness(torch.tensor(box.vertices), torch.tensor(box.faces)).item() == pytest.approx(12 / 18, rel=1e-12)
+    assert flatness(torch.tensor(box.vertices), torch.tensor(box.faces)).item() == near(12 / 18, ROUNDING)
 
 
 def test_a_fold_counts_the_square_of_one_minus_its_cosine():
@@ -56,15 +57,15 @@ def test_a_fold_counts_the_square_of_one_minus_its_cosine():
         [[0, 0, 0], [0, 1, 0], [1, 0, 0], [-math.cos(fold), 0, -math.sin(fold)]], dtype=torch.float64
     )
     faces = torch.tensor([[0, 2, 1], [0, 1, 3]])
-    assert flatness(vertices, faces).item() == pytest.approx((1 - math.cos(fold)) ** 2, rel=1e-12)
+    assert flatness(vertices, faces).item() == near((1 - math.cos(fold)) ** 2, ROUNDING)
 
 
 @both
 def test_roughness_does_not_change_with_place_and_attitude_and_scales_as_it_says(rough):
     vertices, faces = ball()
     value = rough(vertices, faces)
-    assert torch.allclose(rough(rotate(TURN, vertices) + 5.0, faces), value, rtol=1e-12)
-    assert torch.allclose(rough(3 * vertices, faces), value * (9 if rough is laplacian else 1), rtol=1e-12)
+    assert_near(rough(rotate(TURN, vertices) + 5.0, faces), value, ROUNDING)
+    assert_near(rough(3 * vertices, faces), value * (9 if rough is laplacian else 1), ROUNDING)
 
 
 @both
@@ -73,7 +74,7 @@ def test_every_world_and_frame_has_its_own(rough):
     many = vertices + 0.1 * torch.randn(2, 3, *vertices.shape, generator=torch.Generator().manual_seed(0)).double()
     values = rough(many, faces)
     assert values.shape == (2, 3)
-    assert torch.allclose(values[1, 2], rough(many[1, 2], faces), rtol=1e-14)
+    assert_near(values[1, 2], rough(many[1, 2], faces), ULPS)
 
 
 @both
@@ -110,9 +111,9 @@ def test_a_shift_stays_a_shift_and_noise_becomes_smooth():
     ball = mesh.sphere(1.0, 2)
     vertices, faces = torch.tensor(ball.vertices), torch.tensor(ball.faces)
     S, inverse = smoothing(faces, len(vertices), 5.0)
-    assert torch.allclose(S @ inverse, torch.eye(len(S)).double(), atol=1e-12)
-    assert torch.allclose(S, S.T, atol=1e-14)
-    assert torch.allclose(S.sum(1), torch.ones(len(S)).double(), rtol=1e-12)  # L 1 = 0
+    assert_near(S @ inverse, torch.eye(len(S)).double(), ROUNDING, scale=1.0)
+    assert_near(S, S.T, ULPS, scale=1.0)
+    assert_near(S.sum(1), torch.ones(len(S)).double(), ROUNDING)  # L 1 = 0
     noise = torch.randn(vertices.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     assert laplacian(S @ noise, faces) < 0.01 * laplacian(noise, faces)
 

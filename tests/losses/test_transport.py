@@ -3,6 +3,7 @@
 import pytest
 import torch
 from image_cases import disc, images
+from tolerances import ROUNDING, assert_near
 
 from gradsim.losses import cdf, cdf_of_sums_tangent, cdf_tangent, mse, transport
 from gradsim.losses.transport import moments
@@ -14,7 +15,7 @@ def test_cdf_tangent_equals_the_jvp():
     for k in range(4):
         expected, along = torch.func.jvp(cdf, (image,), (tangent[..., k],))  # pyright: ignore[reportAssignmentType]
         assert torch.allclose(value, expected, rtol=1e-13)
-        assert torch.allclose(slope[..., k], along, rtol=1e-12, atol=1e-14)
+        assert_near(slope[..., k], along, ROUNDING)
 
 
 def test_cdf_from_sums_is_the_cdf_of_the_image():

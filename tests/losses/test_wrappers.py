@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from image_cases import disc, images
+from tolerances import ROUNDING, assert_near, near
 
 from gradsim.errors import InputError
 from gradsim.losses import Blurred, Schedule, blur, blur_to_sharp, image_loss, mse, stage
@@ -15,7 +16,7 @@ def test_a_blur_keeps_the_mass_of_every_image(sigma):
     """Also of one on the edge, and with a Gaussian that is wider than the image."""
     image = images(2, 3, 9, 14)
     image[:, :, :, 3:] = 0
-    assert torch.allclose(blur(image, sigma).sum((-2, -1)), image.sum((-2, -1)), rtol=1e-12)
+    assert_near(blur(image, sigma).sum((-2, -1)), image.sum((-2, -1)), ROUNDING)
 
 
 def test_a_blurred_point_is_a_gaussian_of_its_sigma():
@@ -25,7 +26,7 @@ def test_a_blurred_point_is_a_gaussian_of_its_sigma():
     spread, offset = blur(point, 3.0), torch.arange(61).double() - 30
     assert (spread.sum(0) @ offset.square()).item() == pytest.approx(9, rel=1.2e-3)
     ratio = spread[30, 33] / spread[30, 30]
-    assert ratio.item() == pytest.approx(math.exp(-0.5), rel=1e-12)
+    assert ratio.item() == near(math.exp(-0.5), ROUNDING)
 
 
 def test_the_derivative_of_a_blurred_loss_matches_differences():

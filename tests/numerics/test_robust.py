@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.integrate import quad
+from tolerances import ROUNDING, assert_near
 
 from gradsim.errors import InputError
 from gradsim.numerics.robust import OUTLIER, ROBUST_LOSSES, robust_loss
@@ -26,7 +27,7 @@ def influence(loss):
 def test_weight_is_half_the_derivative_of_rho_over_r(loss):
     r = R[R != 0].requires_grad_()
     (slope,) = torch.autograd.grad(loss.rho(r).sum(), r)
-    assert torch.allclose(slope, 2 * r * loss.weight(r), rtol=1e-12)
+    assert_near(slope, 2 * r * loss.weight(r), ROUNDING)
 
 
 @pytest.mark.parametrize("loss", ROBUST, ids=lambda loss: loss.name)
@@ -41,7 +42,7 @@ def test_curvature_is_the_inverse_of_the_spread_under_gaussian_noise(loss):
 @pytest.mark.parametrize("loss", ROBUST_LOSSES.values(), ids=ROBUST_LOSSES)
 def test_squares_of_roots_are_the_cost_and_their_slope_is_finite_at_zero(loss):
     r = torch.cat([R, torch.tensor([0.0, 1e-12, -1e-5, 1e-3, 1e6]).double()]).requires_grad_()
-    assert torch.allclose(loss.root(r).square(), loss.scale * loss.rho(r), rtol=1e-12)
+    assert_near(loss.root(r).square(), loss.scale * loss.rho(r), ROUNDING)
     (slope,) = torch.autograd.grad(loss.root(r).sum(), r)
     assert slope.isfinite().all() and slope[len(R)].item() == pytest.approx(loss.scale**0.5, rel=1e-6)
 
@@ -49,7 +50,7 @@ def test_squares_of_roots_are_the_cost_and_their_slope_is_finite_at_zero(loss):
 def test_cauchy_rho_is_its_logarithm_also_near_zero():
     r = torch.logspace(-9, 3, 200, dtype=torch.float64)
     k2 = ROBUST_LOSSES["cauchy"].bend ** 2
-    assert torch.allclose(ROBUST_LOSSES["cauchy"].rho(r), k2 * torch.log1p(r**2 / k2), rtol=1e-12)
+    assert_near(ROBUST_LOSSES["cauchy"].rho(r), k2 * torch.log1p(r**2 / k2), ROUNDING)
 
 
 @pytest.mark.parametrize("loss", ROBUST, ids=lambda loss: loss.name)

@@ -63,7 +63,7 @@ def test_bob_and_rod_of_a_pendulum_have_places_in_a_texture(drawn):
     assert part.appearance.smooth
 
 
-def test_mesh_files_bring_their_uv_and_picture(drawn, tmp_path):
+def test_mesh_files_bring_their_uv_and_image(drawn, tmp_path):
     """Vertices that the file splits at a seam become one, with their places in the picture apart."""
     solid = meshes.box([1, 1, 1])
     corners, uv = solid.vertices[solid.faces].reshape(-1, 3), solid.uv[solid.uv_faces].reshape(-1, 2)
@@ -83,14 +83,14 @@ def test_mesh_files_bring_their_uv_and_picture(drawn, tmp_path):
         assert found == same(*(torch.tensor(a) for a in (corners, uv)))
 
 
-def test_mesh_files_bring_the_colours_of_their_vertices(drawn, tmp_path):
+def test_mesh_files_bring_the_colors_of_their_vertices(drawn, tmp_path):
     solid = meshes.sphere(1, 1)
-    colours = np.random.default_rng(1).integers(0, 256, (len(solid.vertices), 4), np.uint8)
-    trimesh.Trimesh(solid.vertices, solid.faces, vertex_colors=colours, process=False).export(tmp_path / "a.ply")
+    colors = np.random.default_rng(1).integers(0, 256, (len(solid.vertices), 4), np.uint8)
+    trimesh.Trimesh(solid.vertices, solid.faces, vertex_colors=colors, process=False).export(tmp_path / "a.ply")
     parts, surface = drawn({"bodies": {"it": {"shape": {"mesh": {"file": "a.ply"}}, "mass": 1}}})
     at = surface.vertices[0, 0]
     order = torch.cdist(at, torch.tensor(solid.vertices)).argmin(1)
-    torch.testing.assert_close(parts["it"].appearance.vertex_colors, torch.tensor(colours[:, :3] / 255)[order])
+    torch.testing.assert_close(parts["it"].appearance.vertex_colors, torch.tensor(colors[:, :3] / 255)[order])
 
 
 def test_a_texture_without_places_is_refused(drawn, tmp_path):

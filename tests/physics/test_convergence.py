@@ -1,7 +1,7 @@
 """A trajectory whose step is fine enough is one that half the step does not move."""
 
-import pytest
 import torch
+from tolerances import SOLVED, near
 
 import gradsim as gs
 from gradsim.physics.convergence import HALVINGS, TOLERANCE, converged
@@ -23,8 +23,8 @@ def test_shift_of_a_free_fall_is_that_of_euler():
     model = ball("semi-implicit", 16)
     judged = converged(model)
     assert judged.model is model
-    assert judged.shift == pytest.approx(10 * model.dt * 0.5 / 4, rel=1e-9)
-    assert judged.relative == pytest.approx(judged.shift / 0.2, rel=1e-9)
+    assert judged.shift == near(10 * model.dt * 0.5 / 4, SOLVED)
+    assert judged.relative == near(judged.shift / 0.2, SOLVED)
     assert not judged.converged
 
 

@@ -90,8 +90,8 @@ def test_loss_on_states_has_no_gradient_by_camera_or_light():
             gs.gradients(ending(model), model, [name])
         seen = Renderer.of(model.scene, law="lambert")
         values = model.values()
-        picture = seen(model.rollout().surface, {n: values[n] for n in ("camera.focal", "lights.sun.colour")})
-        assert gs.gradients(picture.sum(), model, [name])[name].abs().max() > 0
+        image = seen(model.rollout().surface, {n: values[n] for n in ("camera.focal", "lights.sun.colour")})
+        assert gs.gradients(image.sum(), model, [name])[name].abs().max() > 0
 
 
 def test_loss_on_one_body_has_no_gradient_by_another():

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from tolerances import ROUNDING, near
 
 from gradsim import InputError
 from gradsim.geometry import mesh
@@ -89,10 +90,10 @@ def test_mitsuba_parameters_give_the_camera_back_and_have_its_field_of_view():
     ours = camera()
     given = adapters.to_mitsuba(ours)
     assert given.pop("type") == "perspective"
-    assert given["fov"] == pytest.approx(math.degrees(2 * math.atan(32 / 60)), rel=1e-12)
+    assert given["fov"] == near(math.degrees(2 * math.atan(32 / 60)), ROUNDING)
     assert same(adapters.from_mitsuba(**given, width=WIDTH, height=HEIGHT), ours) < 1e-12
     tall = adapters.from_mitsuba(given["to_world"], 50.0, WIDTH, HEIGHT, fov_axis="smaller")
-    assert tall.K[1, 1].item() == pytest.approx(HEIGHT / 2 / math.tan(math.radians(25)), rel=1e-12)
+    assert tall.K[1, 1].item() == near(HEIGHT / 2 / math.tan(math.radians(25)), ROUNDING)
 
 
 def test_mitsuba_draws_the_silhouette_that_we_draw():

@@ -53,7 +53,7 @@ def items():
         ("border", "split", "cell", "in_row", "in_column"),
     )
     bound = {name: getattr(code, name) for code, some in zip(codes, names, strict=True) for name in some}
-    return specialize("picture_items_kernels", Lane("float64"), **bound)
+    return specialize("image_items_kernels", Lane("float64"), **bound)
 
 
 def given(dtype, tensor):

@@ -61,7 +61,7 @@ def draw(points, tables, rasterizer, law, height, width, dtype):
 @pytest.mark.parametrize("rasterizer", RASTERIZERS)
 @FEW
 @given(soup=soups(), law=st.sampled_from(LAWS), size=st.sampled_from(SIZES))
-def test_any_triangles_give_finite_pictures_and_gradients(rasterizer, dtype, soup, law, size):
+def test_any_triangles_give_finite_images_and_gradients(rasterizer, dtype, soup, law, size):
     points, *tables = soup
     points = points.to(dtype).requires_grad_()
     rgb, alpha = draw(points, tables, rasterizer, law, *size, dtype)

@@ -92,7 +92,7 @@ def test_a_colour_keeps_its_gradient_in_another_precision(rasterizer, law):
 
 
 @pytest.mark.parametrize("rasterizer", ["aa", "softras", "dibr"])
-def test_no_worlds_or_frames_make_no_pictures(rasterizer):
+def test_no_worlds_or_frames_make_no_images(rasterizer):
     for shape in ((0, 2), (2, 0)):
         image = Renderer(CAMERA, rasterizer, "phong")(Surface.of(VERTICES.expand(*shape, -1, -1), BALL.faces))
         assert image.shape == (*shape, 3, 16, 24)

@@ -64,7 +64,7 @@ def by_hand(corners):
 
 
 @pytest.mark.parametrize("cull", ["none", "back"])
-def test_the_picture_is_that_of_triangles_cut_by_hand(cull):
+def test_the_image_is_that_of_triangles_cut_by_hand(cull):
     raster = SoftRas(blur_px=1.3, gamma=0.05, near=0.5, far=6.0, cull=cull)
     look, uv_faces = looks()
     clip = scene()
@@ -118,7 +118,7 @@ def test_faces_in_front_stay_as_they_are():
     assert torch.equal(cut.screen[:, :3, :2], clip[:, :3, :2] / clip[:, :3, 2:])
 
 
-def test_a_mesh_behind_the_camera_leaves_an_empty_picture():
+def test_a_mesh_behind_the_camera_leaves_an_empty_image():
     clip = scene() * torch.tensor([1.0, 1.0, -1.0]).double()
     clip = clip - torch.tensor([0.0, 0.0, 9.0]).double()
     clip.requires_grad_()

@@ -135,7 +135,7 @@ def test_faces_are_left_out_by_the_side_they_show():
 
 
 @pytest.mark.parametrize("rasterizer", ["aa", "softras", "dibr"])
-def test_background_picture_is_seen_where_nothing_is_and_its_size_is_checked(rasterizer):
+def test_background_image_is_seen_where_nothing_is_and_its_size_is_checked(rasterizer):
     behind = torch.rand(3, HEIGHT, WIDTH, generator=torch.Generator().manual_seed(0)).double()
     image = Renderer(CAMERA, rasterizer, background=behind).output(ball(2))
     clear = image.alpha[0, 0] < 1e-12

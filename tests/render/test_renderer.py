@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from checks import weights
+from tolerances import ROUNDING, near
 from torch.autograd import forward_ad
 
 from gradsim.errors import InputError
@@ -182,7 +183,7 @@ def test_gradients_by_one_colour_for_all_are_the_opacity(rasterizer):
     image = Renderer(camera(), rasterizer, background=(0.0, 0.0, 0.0)).output(scene)
     (slope,) = torch.autograd.grad(image.rgb[0, 0, 1].sum(), colour)  # linear in green, and nothing else
     assert slope[[0, 2]].tolist() == [0, 0]
-    assert slope[1].item() == pytest.approx(image.rgb[0, 0, 1].sum().item() / 0.6, rel=1e-12)
+    assert slope[1].item() == near(image.rgb[0, 0, 1].sum().item() / 0.6, ROUNDING)
 
 
 @pytest.mark.parametrize("rasterizer", RASTERIZERS)
@@ -232,11 +233,11 @@ def test_gradients_by_normals_are_those_of_central_differences(rasterizer):
 
 
 @dataclass(frozen=True)
-class Centres:
+class Centers:
     """The one of `docs/extend.md`."""
 
     cull: str = "none"
-    name: ClassVar[str] = "centres"
+    name: ClassVar[str] = "centers"
 
     def alpha(self, view):
         return (nearest(view, self.cull) > 0).to(view.clip)
@@ -247,9 +248,9 @@ class Centres:
         return composite(fragments, color_source.at(fragments), alpha, background), alpha
 
 
-def test_a_rasteriser_of_one_s_own_draws_pictures_and_masks():
+def test_a_rasteriser_of_one_s_own_draws_images_and_masks():
     scene, shading = still_life(), Shading("phong", LAMPS)
-    own, dibr = (Renderer(camera(), kind, shading, samples=2) for kind in (Centres(), DibR()))
+    own, dibr = (Renderer(camera(), kind, shading, samples=2) for kind in (Centers(), DibR()))
     assert torch.equal(own(scene), dibr(scene))  # colours of DIB-R are those at the centres
     assert torch.equal(own.masks(scene).sum(2), own.alpha(scene))
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from checks import central_difference, directions, dot_product_errors, error, gradients, weights
 from scipy.spatial.transform import Rotation
+from tolerances import ROUNDING, assert_near
 
 from gradsim.errors import InputError
 from gradsim.geometry import mesh
@@ -93,7 +94,7 @@ def test_one_part_gives_the_same_mask_as_among_others(camera, scene):
     assert torch.equal(Silhouettes(camera).masks(alone)[:, :, 0], Silhouettes(camera).masks(scene)[:, :, 0])
 
 
-def test_colours_are_those_of_the_parts_and_the_background(camera):
+def test_colors_are_those_of_the_parts_and_the_background(camera):
     bodies = [(mesh.box((0.5, 0.5, 0.5)), RED), (mesh.box((0.5, 0.5, 0.5)), BLUE)]
     surface = surface_of(bodies, [[[(-0.6, 0, 0), (0.8, 0, 0)]]])
     image = Silhouettes(camera, WHITE)(surface)[0, 0]
@@ -210,7 +211,7 @@ def test_moving_the_camera_is_moving_the_world_the_other_way(camera, scene):
     assert error(by_camera, by_world) < 1e-12
 
 
-def test_picture_is_differentiable_by_vertices(camera, scene):
+def test_image_is_differentiable_by_vertices(camera, scene):
     silhouettes = Silhouettes(camera)
 
     def image(vertices):
@@ -223,7 +224,7 @@ def test_picture_is_differentiable_by_vertices(camera, scene):
     assert (gradient * along).sum().item() == pytest.approx((slope * adjoint[0]).sum().item(), rel=1e-7)
 
 
-def test_float32_surfaces_give_float32_pictures(camera, scene):
+def test_float32_surfaces_give_float32_images(camera, scene):
     single = Surface(scene.vertices.float(), scene.parts)
     image = Silhouettes(camera)(single)
     assert image.dtype == torch.float32
@@ -253,6 +254,6 @@ def test_binned_silhouettes_are_means_of_pixels_also_of_their_derivatives(scene,
     # rounding of areas of up to 16 pixels; a lens in the wrong pixels would shift the picture by some of these
     assert error(large, mean(image)) < 1e-12 and error(slope_large, mean(slope)) < 1e-10
     rigid = coarse.projection_camera(lenses, along)
-    assert torch.allclose(rigid.K[:, :2] * 4, fine.projection_camera(lenses, along).K[:, :2], rtol=1e-12)
+    assert_near(rigid.K[:, :2] * 4, fine.projection_camera(lenses, along).K[:, :2], ROUNDING)
     with pytest.raises(InputError, match="no whole pixels of 3 × 3"):
         fine.binned(3)

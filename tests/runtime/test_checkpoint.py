@@ -11,8 +11,9 @@ import pytest
 import torch
 from fit_cases import thrown
 
+from gradsim.errors import InputError
 from gradsim.identification.solvers.multistart import MultistartConfig, search
-from gradsim.runtime.checkpoint import CheckpointFolder
+from gradsim.runtime.checkpoint import CheckpointFile, CheckpointFolder
 
 PLAN = MultistartConfig(starts=4, first=4, grow=2)
 
@@ -38,6 +39,26 @@ def test_a_state_comes_back_to_the_last_bit(tmp_path):
         CheckpointFolder(tmp_path).load("search") is None
         and CheckpointFolder(tmp_path / "nowhere").load("search") is None
     )
+
+
+def test_the_state_of_an_optimizer_comes_back_from_a_file(tmp_path):
+    """Its moments are numbered: JSON would make text of the numbers."""
+    theta = torch.nn.Parameter(torch.tensor([0.1, 0.2], dtype=torch.float64))
+    adam = torch.optim.Adam([theta])
+    theta.square().sum().backward()
+    adam.step()
+    CheckpointFile(tmp_path / "search").save("adam", adam.state_dict())
+    again = CheckpointFile(tmp_path / "search").load("adam") or {}
+    other = torch.optim.Adam([theta])
+    other.load_state_dict(again)
+    moments = adam.state[theta]
+    assert all(torch.equal(other.state[theta][name], value) for name, value in moments.items()) and len(moments) == 3
+
+
+def test_a_file_of_pytorch_is_refused_as_a_checkpoint(tmp_path):
+    torch.save({"schema": "gradsim.control/1", "state": {}}, tmp_path / "search.pt")
+    with pytest.raises(InputError, match="search.pt is not a checkpoint of a search; remove it to start again"):
+        CheckpointFile(tmp_path / "search.pt").load()
 
 
 def test_what_is_no_state_is_refused(tmp_path):

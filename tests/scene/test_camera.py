@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from tolerances import ULPS, assert_near
 
 from gradsim.errors import InputError
 from gradsim.scene import Scene
@@ -41,7 +42,7 @@ def test_a_camera_that_looks_at_something_has_it_in_the_middle(camera):
 @pytest.mark.parametrize("pose", [POSE, {"look_at": LOOK}])
 def test_lens_and_pose_come_in_several_forms(camera, lens, pose):
     for found, expected in zip(camera({**lens, **pose}).matrices(), (K, POSE["R"], POSE["t"]), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
+        assert_near(found, expected, ULPS, scale=1.0)
         assert found.dtype == np.float64
 
 

@@ -23,7 +23,7 @@ def test_lights_are_of_four_kinds_and_come_back(scene, tmp_path):
     assert Scene.load(tmp_path / "lit.yaml") == lit
 
 
-def test_a_scene_without_lights_shows_colours(scene, tmp_path):
+def test_a_scene_without_lights_shows_colors(scene, tmp_path):
     assert (scene().lights, scene().shading) == ({}, "colour")
     scene().save(tmp_path / "plain.yaml")
     assert "lights" not in (tmp_path / "plain.yaml").read_text()

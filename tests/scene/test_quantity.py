@@ -78,7 +78,7 @@ def test_angles_in_degrees_without_a_unit_are_caught(mistake, scene):
     assert scene().camera.look_at.fov == math.pi / 4
 
 
-def test_colours_lie_between_0_and_1(mistake):
+def test_colors_lie_between_0_and_1(mistake):
     assert mistake({"background": [0, 255, 0]}) == "background.1: got 255; expected a number from 0 to 1."
 
 

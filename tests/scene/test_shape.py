@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import trimesh
+from tolerances import ROUNDING, assert_near
 
 from gradsim.errors import InputError
 from gradsim.geometry import mesh as meshes
@@ -37,8 +38,8 @@ def test_a_shape_is_the_mesh_of_its_numbers(scene, shape, expected):
 def test_an_object_is_a_solid_of_the_extents_it_is_given(scene, name):
     mesh = scene({SHAPE: {"object": {"name": name, "size": [0.3, "40 cm", 0.9]}}}).bodies["cube"].shape.mesh()
     meshes.check(mesh, name)
-    np.testing.assert_allclose(mesh.vertices.max(0), [0.15, 0.2, 0.45], rtol=1e-12)
-    np.testing.assert_allclose(mesh.vertices.min(0), [-0.15, -0.2, -0.45], rtol=1e-12)
+    assert_near(mesh.vertices.max(0), [0.15, 0.2, 0.45], ROUNDING)
+    assert_near(mesh.vertices.min(0), [-0.15, -0.2, -0.45], ROUNDING)
 
 
 def test_an_unknown_object_gets_the_names_that_there_are(mistake):

@@ -40,5 +40,5 @@ def _made(name: str, body: dict, frames: int, control: Control, right: float) ->
     model, sees = Model(scene), Silhouettes.of(scene)
     seen, truth = place_body(model, name, [right, 0.0, 0.105], None)
     with torch.no_grad():
-        picture = sees.union(seen.surface, seen.values)[0, 0]
-    return Plant(model, [control], 2, StateObservation(model)), ImageGoal(sees, picture, truth=truth)
+        image = sees.union(seen.surface, seen.values)[0, 0]
+    return Plant(model, [control], 2, StateObservation(model)), ImageGoal(sees, image, truth=truth)

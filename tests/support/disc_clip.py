@@ -13,7 +13,7 @@ FINE = 8  # samples along a pixel
 RECTANGLE = "50,40,35,35@8"  # around the disc in frame 8
 
 
-def centres(count: int = COUNT) -> np.ndarray:
+def centers(count: int = COUNT) -> np.ndarray:
     """Columns and rows (count, 2) of the disc [px]."""
     k = np.arange(count)
     return np.stack([15 + 6.5 * k, 40 + 20 * np.sin(k / 4)], 1)
@@ -43,8 +43,8 @@ def render(coverage: np.ndarray, shadow: np.ndarray | float = 0.0, behind: np.nd
 
 def clip(count: int = COUNT) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Frames, coverage by the disc, and coverage by its shadow."""
-    coverage = np.stack([disc(x, y) for x, y in centres(count)])
-    shadow = np.stack([disc(x + 4, y + BELOW) for x, y in centres(count)])
+    coverage = np.stack([disc(x, y) for x, y in centers(count)])
+    shadow = np.stack([disc(x + 4, y + BELOW) for x, y in centers(count)])
     return render(coverage, shadow), coverage, shadow
 
 

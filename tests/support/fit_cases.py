@@ -51,7 +51,7 @@ def throw(frames: int = 8, size: int = 24, **changes) -> Scene:
     )
 
 
-def filmed(scene: Scene, unknowns: Sequence[str], truth: Mapping[str, float]) -> Problem:
+def recorded(scene: Scene, unknowns: Sequence[str], truth: Mapping[str, float]) -> Problem:
     """The fit of these unknowns to float silhouettes of the motion with their true values."""
     model, trajectory = synthetic.simulate(scene, unknowns, truth)
     return Problem(model, synthetic.float_masks(scene, trajectory), Space(scene, unknowns))
@@ -63,11 +63,11 @@ def true_inner(problem: Problem, truth: Mapping[str, float]) -> torch.Tensor:
 
 
 def swinging() -> Problem:
-    return filmed(swing(), SWING, SWING_TRUTH)
+    return recorded(swing(), SWING, SWING_TRUTH)
 
 
 def thrown() -> Problem:
-    return filmed(throw(), THROW, THROW_TRUTH)
+    return recorded(throw(), THROW, THROW_TRUTH)
 
 
 def tossed() -> Model:

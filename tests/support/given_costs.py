@@ -8,7 +8,7 @@ import torch
 from gradsim.identification.problem import Effort
 
 COVARIANCE = torch.tensor([[1.0, 0.6], [0.6, 2.0]]).double()
-CENTRE = torch.tensor([1.0, -2.0]).double()
+CENTER = torch.tensor([1.0, -2.0]).double()
 PRECISION = torch.linalg.inv(COVARIANCE)
 
 
@@ -47,7 +47,7 @@ def problem(whole, part=None, n=2) -> Any:
 
 
 def gaussian(u):
-    return torch.einsum("wi,ij,wj->w", u - CENTRE, PRECISION, u - CENTRE)
+    return torch.einsum("wi,ij,wj->w", u - CENTER, PRECISION, u - CENTER)
 
 
 def parabolas(u, *valleys):

@@ -21,7 +21,7 @@ class Table(nn.Module):
         return self.u[None, (times / self.seconds).round().long()]
 
 
-class Centre:
+class Center:
     """Observes the mean of all vertices."""
 
     size = 3

@@ -91,7 +91,7 @@ def test_string_across_the_ball_and_specks_do_not_move_it():
     np.testing.assert_allclose(centre, (x - 16, y), atol=0.3)
 
 
-def test_shrinking_keeps_the_mass_and_the_centres():
+def test_shrinking_keeps_the_mass_and_the_centers():
     masks = np.stack([disc(*place) for place in PLACES])
     small = circle_outline.downsample_masks(masks, 5)
     np.testing.assert_allclose(small.sum((1, 2)) * 25, masks.sum((1, 2)), rtol=1e-12)

@@ -9,12 +9,12 @@ from gradsim.video.color_model import Rectangle, color_masks
 
 
 @pytest.fixture(scope="module")
-def film():
+def video():
     return clip()
 
 
-def test_masks_are_of_the_body_and_not_of_its_shadow(film):
-    frames, exact, shadow = film
+def test_masks_are_of_the_body_and_not_of_its_shadow(video):
+    frames, exact, shadow = video
     masks = color_masks(frames, Rectangle.parse(RECTANGLE))
     assert overlap(masks, exact).min() > 0.92
     assert masks[(shadow == 1) & (exact == 0)].mean() < 0.01
@@ -27,13 +27,13 @@ def test_the_camera_may_move_and_the_body_may_jump():
     assert overlap(masks, exact).min() > 0.92
 
 
-def test_the_rectangle_may_be_three_times_as_large_as_the_body(film):
-    frames, exact, _ = film
+def test_the_rectangle_may_be_three_times_as_large_as_the_body(video):
+    frames, exact, _ = video
     x, y = 15 + 6.5 * 8, 40 + 20 * np.sin(2)
     wide = color_masks(frames, Rectangle(round(x) - 20, round(y) - 20, 40, 40, 8))
     assert overlap(wide, exact).min() > 0.9
 
 
-def test_a_body_with_the_colors_of_its_surroundings_is_refused(film):
+def test_a_body_with_the_colors_of_its_surroundings_is_refused(video):
     with pytest.raises(InputError, match="has the colors of what is around it"):
-        color_masks(render(0 * film[1]), Rectangle.parse(RECTANGLE))
+        color_masks(render(0 * video[1]), Rectangle.parse(RECTANGLE))

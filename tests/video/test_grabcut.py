@@ -12,18 +12,18 @@ pytest.importorskip("cv2")
 
 
 @pytest.fixture(scope="module")
-def film():
+def video():
     return clip()
 
 
-def test_the_body_is_carried_before_and_after_the_frame_of_the_rectangle(film):
-    frames, exact, _ = film
+def test_the_body_is_carried_before_and_after_the_frame_of_the_rectangle(video):
+    frames, exact, _ = video
     masks = grabcut_masks(frames, Rectangle.parse(RECTANGLE))
     best = overlap(exact > 0.5, exact)  # of any mask of 0 and 1
     assert (overlap(masks, exact) > best - 0.02).all()
 
 
-def test_a_body_that_stays_and_one_before_a_moving_camera_are_cut_out(film):
+def test_a_body_that_stays_and_one_before_a_moving_camera_are_cut_out(video):
     """The background that the other methods need is not needed."""
     exact = np.repeat(disc(80, 60)[None], 8, 0)
     frames = render(exact)
@@ -41,7 +41,7 @@ def test_a_step_of_more_than_a_diameter_is_followed_if_the_last_led_there():
     assert overlap(masks, exact).min() > 0.9
 
 
-def test_masks_are_empty_once_the_body_has_left(film):
+def test_masks_are_empty_once_the_body_has_left(video):
     exact = np.stack([disc(100 + 14 * k, 60) for k in range(9)])
     masks = grabcut_masks(render(exact), Rectangle.parse("85,45,30,30"))
     gone = ~(exact > 0).any((1, 2))
@@ -54,8 +54,8 @@ def test_a_rectangle_of_another_form_is_refused(text):
         Rectangle.parse(text)
 
 
-def test_a_rectangle_out_of_the_video_is_refused(film):
-    frames = film[0]
+def test_a_rectangle_out_of_the_video_is_refused(video):
+    frames = video[0]
     with pytest.raises(InputError, match="not within the image of 160 × 120"):
         grabcut_masks(frames, Rectangle.parse("150,10,20,20"))
     with pytest.raises(InputError, match="not within the image of 160 × 120 px, with surroundings"):

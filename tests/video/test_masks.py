@@ -79,20 +79,11 @@ def test_alpha_has_unbiased_noise_of_the_stated_size_and_clipping_biases_it():
     assert clipped.min() == 0
 
 
-def test_a_background_seen_most_of_the_time_is_recovered_and_subtracted(coverage):
+def test_a_background_seen_most_of_the_time_is_recovered(coverage):
     back = np.random.default_rng(2).integers(0, 100, (12, 16, 3)).astype(np.uint8)
     moving = np.concatenate([coverage, np.zeros((6, 12, 16))])
     frames = bytes_of(moving[..., None] * np.array([0.9, 0.9, 0.9]) + (1 - moving[..., None]) * (back / 255))
     np.testing.assert_array_equal(masks.median_background(frames), back / 255)
-    np.testing.assert_array_equal(masks.difference_mask(frames), moving > 0)
-    np.testing.assert_array_equal(masks.difference_mask(frames, back, threshold=0.4), moving == 1)
-
-
-def test_a_change_in_any_channel_is_foreground(coverage):
-    for channel in range(3):
-        frames = np.zeros((*coverage.shape, 3), np.uint8)
-        frames[coverage == 1, channel] = 200
-        np.testing.assert_array_equal(masks.difference_mask(frames, (0, 0, 0)), coverage == 1)
 
 
 def test_a_mask_without_pixels_is_an_error():
@@ -103,8 +94,6 @@ def test_a_mask_without_pixels_is_an_error():
         masks.color_key(black, (1, 0, 0), 0.5)
     with pytest.raises(InputError, match="no mask pixel in any frame"):
         masks.color_key(black, (1, 0, 0), 0.5, softness=0.5)
-    with pytest.raises(InputError, match="no frame differs"):
-        masks.difference_mask(black)
 
 
 def test_images_of_labels_are_no_coverage(coverage):
@@ -125,7 +114,7 @@ def test_check_names_the_frames_without_mask(coverage):
         masks.require_masks(np.zeros((30, 4, 4)), "mask.webm")
 
 
-def test_colours_that_cannot_work_are_refused():
+def test_colors_that_cannot_work_are_refused():
     frames = np.zeros((2, 4, 5, 3), np.uint8)
     with pytest.raises(InputError, match="are the same"):
         masks.alpha_from_flat_colors(frames, BODY, BODY)

@@ -15,12 +15,12 @@ pytest.importorskip("cv2")
 
 
 @pytest.fixture(scope="module")
-def film():
+def video():
     return clip()
 
 
-def test_a_shadow_is_not_a_body(film):
-    frames, exact, shadow = film
+def test_a_shadow_is_not_a_body(video):
+    frames, exact, shadow = video
     _, bodies = mixture_background(frames)
     only = (shadow == 1) & (exact == 0)
     assert only.sum() > 5000 and bodies[only].mean() < 0.01
@@ -28,17 +28,17 @@ def test_a_shadow_is_not_a_body(film):
     assert fooled[only].mean() > 0.9
 
 
-def test_bodies_are_where_they_are_from_the_first_frame_on(film):
+def test_bodies_are_where_they_are_from_the_first_frame_on(video):
     """Regions contain each pixel that the disc covers in part: 2 π r · ½ px more than its area."""
-    frames, exact, _ = film
+    frames, exact, _ = video
     _, bodies = mixture_background(frames)
     assert (bodies[exact > 0.5].mean() > 0.99) and overlap(bodies, exact).min() > 0.9
     excess = bodies.sum((1, 2)) / exact.sum((1, 2)) - 1
     assert (excess < 1.2 / RADIUS).all()
 
 
-def test_coverage_is_as_exact_as_with_the_empty_scene_without_a_shadow(film):
-    frames, exact, _ = film
+def test_coverage_is_as_exact_as_with_the_empty_scene_without_a_shadow(video):
+    frames, exact, _ = video
     masks = subtract_background(frames, "mog2").masks
     assert overlap(masks, exact).min() > 0.97  # 0.5 by the median, which takes the shadow for the body
     assert overlap(subtract_background(frames).masks, exact).max() < 0.6
@@ -48,14 +48,14 @@ def test_coverage_is_as_exact_as_with_the_empty_scene_without_a_shadow(film):
     assert rms(masks) < 1.2 * rms(best)
 
 
-def test_a_stated_color_does_not_see_the_shadow_either(film):
-    frames, exact, _ = film
+def test_a_stated_color_does_not_see_the_shadow_either(video):
+    frames, exact, _ = video
     assert overlap(subtract_background(frames, "mog2", BODY).masks, exact).min() > 0.97
 
 
-def test_compression_takes_little_from_the_overlap(film, tmp_path):
+def test_compression_takes_little_from_the_overlap(video, tmp_path):
     """h264 at crf 23: its traces around the body, and chroma that comes late into the shadow, are no body."""
-    frames, exact, _ = film
+    frames, exact, _ = video
     with av.open(str(tmp_path / "v.mp4"), "w") as container:
         stream = container.add_stream("libx264", rate=30, options={"crf": "23"})
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
@@ -78,15 +78,15 @@ def test_a_background_of_two_colors_is_no_body():
     assert overlap(bodies, coverage).min() > 0.9
 
 
-def test_a_flash_of_one_frame_is_not_a_body(film):
-    flash = film[0].copy()
+def test_a_flash_of_one_frame_is_not_a_body(video):
+    flash = video[0].copy()
     flash[6, 95:110, 130:150] = 250
     _, bodies = mixture_background(flash)
     assert not bodies[6, 95:110, 130:150].any()
 
 
-def test_a_video_in_which_nothing_moves_is_refused(film):
-    _, exact, _ = film
+def test_a_video_in_which_nothing_moves_is_refused(video):
+    _, exact, _ = video
     with pytest.raises(InputError, match="nothing moves.*--background FILE.*grabcut"):
         mixture_background(render(0 * exact))
 

@@ -75,7 +75,7 @@ def test_frames_come_in_the_order_of_their_times_also_with_bidirectional_coding(
 
 @pytest.mark.parametrize("full_range", [False, True])
 @pytest.mark.parametrize("colors", [Colorspace.ITU601, Colorspace.ITU709])
-def test_colours_follow_the_matrix_and_range_that_the_file_states(tmp_path, colors, full_range):
+def test_colors_follow_the_matrix_and_range_that_the_file_states(tmp_path, colors, full_range):
     shown = np.full((2, 32, 32, 3), (217, 89, 51), np.uint8)
     encode(tmp_path / "a.mp4", shown, "libx264", "yuv420p", colors, full_range, options={"crf": "1"})
     # rounding Y, U, V: (1.164 + 2.112) / 2 and the last rounding; the wrong matrix is 10 off, the wrong range 8
@@ -177,8 +177,8 @@ def test_a_frame_that_the_decoder_had_to_invent_is_an_error(tmp_path, frames):
     assert start is not None
     data = bytearray((tmp_path / "a.mp4").read_bytes())
     # H.264 units with their lengths in front: x264's own words, then the picture, broken after its header
-    picture = start + 4 + int.from_bytes(data[start : start + 4], "big") + 4
-    data[picture + 4 : picture + 6] = bytes(2)
+    image = start + 4 + int.from_bytes(data[start : start + 4], "big") + 4
+    data[image + 4 : image + 6] = bytes(2)
     (tmp_path / "a.mp4").write_bytes(data)
     with pytest.raises(InputError, match="corrupt"):
         read(tmp_path / "a.mp4")

@@ -35,7 +35,7 @@ def test_lossless_kinds_return_every_bit_of_noise(tmp_path, suffix, size):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_gif_returns_every_bit_of_few_colours_and_keeps_equal_frames_apart(tmp_path, size):
+def test_gif_returns_every_bit_of_few_colors_and_keeps_equal_frames_apart(tmp_path, size):
     frames = flat(5, *size)
     write(tmp_path / "clip.gif", frames, fps=25)
     video = read(tmp_path / "clip.gif")
@@ -44,7 +44,7 @@ def test_gif_returns_every_bit_of_few_colours_and_keeps_equal_frames_apart(tmp_p
     assert video.fps == 25
 
 
-def test_gif_holds_256_colours_but_refuses_257(tmp_path):
+def test_gif_holds_256_colors_but_refuses_257(tmp_path):
     frames = np.zeros((2, 1, 257, 3), np.uint8)
     frames[..., 0] = np.minimum(np.arange(257), 255)
     frames[1] = frames[1, :, ::-1]
@@ -102,7 +102,7 @@ def test_one_frame_is_a_video(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("size", [(48, 64), (33, 47)])
-def test_preview_plays_in_browsers_and_keeps_flat_colours(tmp_path, size):
+def test_preview_plays_in_browsers_and_keeps_flat_colors(tmp_path, size):
     frames = np.full((6, *size, 3), (217, 89, 51), np.uint8)
     write_preview(tmp_path / "video.webm", frames, fps=30)
     with av.open(str(tmp_path / "video.webm")) as container:
@@ -115,7 +115,7 @@ def test_preview_plays_in_browsers_and_keeps_flat_colours(tmp_path, size):
     assert np.abs(video.frames.astype(int) - frames[0, 0, 0]).max() <= 2
 
 
-def test_gif_preview_takes_any_number_of_colours(tmp_path):
+def test_gif_preview_takes_any_number_of_colors(tmp_path):
     write_preview(tmp_path / "video.gif", noise(3, 32, 32), fps=10)
     assert read(tmp_path / "video.gif").frames.shape == (3, 32, 32, 3)
 

@@ -5,7 +5,7 @@ import numpy as np
 from gradsim.visualization.sheets import GAP, evenly, sheet
 
 
-def test_pictures_stand_row_by_row_and_whole():
+def test_images_stand_row_by_row_and_whole():
     images = np.random.default_rng(0).integers(0, 255, (5, 20, 30, 3), np.uint8)
     page = sheet(images, 3, ["a", "b", "c", "d", ""])
     below = 15  # of letters at their least height

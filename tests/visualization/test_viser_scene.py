@@ -61,7 +61,7 @@ def test_the_first_view_has_the_motion_and_every_camera_in_it(seed):
     assert forward[2] < 0  # from above
 
 
-def test_a_textured_part_is_sent_with_its_picture_and_a_deforming_one_plain():
+def test_a_textured_part_is_sent_with_its_image_and_a_deforming_one_plain():
     sent = {}
 
     def keep(kind):

@@ -106,7 +106,7 @@ class FeatureStatistics:
             Statistics of these rows, as in `meta/episodes`.
         """
         x = values.astype(np.float64)
-        pictures = count is not None
+        images = count is not None
         moments = [x.min(0), x.max(0), x.sum(0), (x * x).sum(0), np.array(len(x)), np.array(count or len(x))]
         if name in self._sums:
             low, high, *sums = self._sums[name]
@@ -114,26 +114,26 @@ class FeatureStatistics:
             self._sums[name] = [np.minimum(low, moments[0]), np.maximum(high, moments[1]), *sums]
         else:
             self._sums[name] = moments
-        return _statistics(moments, pictures)
+        return _statistics(moments, images)
 
     def summary(self) -> dict[str, dict[str, list]]:
         """Statistics of all rows, as in `meta/stats.json`."""
         return {name: _statistics(sums, sums[4] != sums[5]) for name, sums in self._sums.items()}
 
 
-def _statistics(sums: list[np.ndarray], pictures: bool) -> dict[str, list]:
+def _statistics(sums: list[np.ndarray], images: bool) -> dict[str, list]:
     low, high, total, squares, rows, count = sums
     mean = total / rows
     std = np.sqrt(np.maximum(squares / rows - mean * mean, 0))
     statistics = {"min": low, "max": high, "mean": mean, "std": std}
-    return {key: (v[:, None, None] if pictures else v).tolist() for key, v in statistics.items()} | {
+    return {key: (v[:, None, None] if images else v).tolist() for key, v in statistics.items()} | {
         "count": [int(count)]
     }
 
 
 EPISODES, CHUNK = 1000, 1000  # episodes of one file, files of one folder
 DATA = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
-FILMS = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+VIDEOS = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 META = "meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 KEY = "observation.images.camera"
 STATE, TRUTH, ACTION = "observation.state", "observation.environment_state", "action"
@@ -168,19 +168,19 @@ def export_lerobot(
         raise InputError(f"{folder} has no finished videos; run gradsim dataset verify.")
     truths, kind = list(recordings.truth(rows[0]["number"])), recordings.settings.kind
     tasks = sorted({_task(kind, row["object"]) for row in rows})
-    stats, episodes, film = FeatureStatistics(), [], {}
+    stats, episodes, video = FeatureStatistics(), [], {}
     with atomic_path(Path(out)) as draft:
         for file, first in enumerate(range(0, len(rows), EPISODES)):
             place = {"chunk_index": file // CHUNK, "file_index": file % CHUNK}
-            path = _made(draft / FILMS.format(video_key=KEY, **place))
-            with EpisodeVideo(path, size, recordings.settings.fps) as films:
+            path = _made(draft / VIDEOS.format(video_key=KEY, **place))
+            with EpisodeVideo(path, size, recordings.settings.fps) as videos:
                 columns: list[dict[str, np.ndarray]] = []
                 for k, row in enumerate(rows[first : first + EPISODES]):
                     index = first + k
                     if list(recordings.truth(row["number"])) != truths:
                         raise InputError(f"video {row['number']} of {folder} has other unknowns than the first.")
                     frames = recordings.frames(row["number"], size)
-                    films.add(frames)
+                    videos.add(frames)
                     numbers = _numbers(recordings, row["number"], index, tasks.index(_task(kind, row["object"])))
                     columns.append(numbers)
                     episode_stats = {name: stats.add(name, values) for name, values in numbers.items()}
@@ -189,7 +189,7 @@ def export_lerobot(
                         _episode(row, index, k, len(frames), recordings.settings.fps, place, kind, episode_stats)
                     )
                     report(index + 1, len(rows))
-                film = films.about
+                video = videos.about
             _write(_made(draft / DATA.format(**place)), _table(columns))
         for file, first in enumerate(range(0, len(episodes), EPISODES)):
             place = {"chunk_index": file // CHUNK, "file_index": file % CHUNK}
@@ -200,11 +200,11 @@ def export_lerobot(
                 ),
             )
         _write(draft / "meta/tasks.parquet", _tasks(tasks))
-        features = _features(columns[0], truths, size, film, recordings)
+        features = _features(columns[0], truths, size, video, recordings)
         info = _info(recordings, rows, len(tasks), features)
         (draft / "meta/info.json").write_text(json.dumps(info, indent=4))
         (draft / "meta/stats.json").write_text(json.dumps(stats.summary(), indent=4))
-    return film["video.pix_fmt"] == "gbrp"
+    return video["video.pix_fmt"] == "gbrp"
 
 
 def _task(kind: str, thing: str) -> str:
@@ -273,14 +273,14 @@ def _features(
     numbers: Mapping[str, np.ndarray],
     truths: Sequence[str],
     size: int,
-    film: Mapping[str, Any],
+    video: Mapping[str, Any],
     recordings: DatasetReader,
 ) -> dict[str, dict]:
     states = recordings.states(recordings.numbers[0])
     motion = MOTIONS[tuple(name.rpartition(".")[2] for name in states)].split()
     names = {STATE: motion, TRUTH: list(truths), ACTION: PUSH.split()}
     features = {
-        KEY: {"dtype": "video", "shape": [size, size, 3], "names": ["height", "width", "channels"], "info": film}
+        KEY: {"dtype": "video", "shape": [size, size, 3], "names": ["height", "width", "channels"], "info": video}
     }
     for name, values in numbers.items():
         features[name] = {"dtype": str(values.dtype), "shape": [values.shape[1]], "names": names.get(name)}
@@ -302,7 +302,7 @@ def _info(recordings: DatasetReader, rows: Sequence[Mapping], tasks: int, featur
         "fps": int(fps) if fps == int(fps) else fps,
         "splits": {name: where for name, where in splits.items() if len(set(where.split(":"))) > 1},
         "data_path": DATA,
-        "video_path": FILMS,
+        "video_path": VIDEOS,
         "features": dict(features),
     }
 

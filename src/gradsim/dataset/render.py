@@ -67,7 +67,7 @@ class ImageWindows:
         """Coverage by all bodies (frames, 1, height, width) in [0, 1]."""
         return self._render_windows(lambda camera, part, values: Silhouettes(camera).union(part, values), surface)
 
-    def pictures(self, scene: Scene, trajectory: Trajectory) -> tuple[Tensor, Tensor]:
+    def images(self, scene: Scene, trajectory: Trajectory) -> tuple[Tensor, Tensor]:
         """Images in the windows (frames, 3, height, width), and the image of the static scene (3, 256, 256)."""
         renderer = Renderer.of(scene)
         still = _scenery(renderer, trajectory)
@@ -76,11 +76,11 @@ class ImageWindows:
             return self._render_windows(draw, _single(trajectory.scene_surface)), still
 
         def layer(camera, part, values):
-            picture = replace(renderer, camera=camera, background=(0.0, 0.0, 0.0)).output(part, values)
-            return torch.cat([picture.rgb[:, 0], picture.alpha], 1)
+            image = replace(renderer, camera=camera, background=(0.0, 0.0, 0.0)).output(part, values)
+            return torch.cat([image.rgb[:, 0], image.alpha], 1)
 
-        colours, alpha = self._render_windows(layer, _single(trajectory.surface)).split((3, 1), 1)
-        return colours + (1 - alpha) * self._cut(still), still
+        colors, alpha = self._render_windows(layer, _single(trajectory.surface)).split((3, 1), 1)
+        return colors + (1 - alpha) * self._cut(still), still
 
     def paste(self, windows: Tensor, still: Tensor, size: int) -> np.ndarray:
         """Whole images (frames, size, size, channels) uint8, from windows (frames, channels, height, width).
@@ -103,11 +103,11 @@ class ImageWindows:
         if not self.width:
             return torch.zeros(len(self.corners), 4, 0, 0)
         camera = replace(self.sight.camera, width=self.width, height=self.height)
-        centres = camera.K[:2, 2] - self.corners
+        centers = camera.K[:2, 2] - self.corners
         rows = surface.vertices[0].unsqueeze(1)
         parts = [slice(k, k + TOGETHER) for k in range(0, len(rows), TOGETHER)]
         return torch.cat(
-            [draw(camera, Surface(rows[at], surface.parts), {"camera.centre": centres[at].to(rows)}) for at in parts]
+            [draw(camera, Surface(rows[at], surface.parts), {"camera.centre": centers[at].to(rows)}) for at in parts]
         )
 
     def _cut(self, still: Tensor) -> Tensor:
@@ -195,11 +195,11 @@ def render_sample(sample: Sample, sizes: Sequence[int]) -> RenderedVideo:
     with torch.no_grad():
         trajectory = model_for(scene, Space(scene, sample.unknowns)).rollout(parameter_values(scene, sample.truth))
         windows = ImageWindows.around(scene, trajectory.surface)
-        colours, still = windows.pictures(scene, trajectory)
+        colors, still = windows.images(scene, trajectory)
         masks, nothing = windows.masks(trajectory.surface), torch.zeros(1, SAMPLED, SAMPLED)
     states = {f"{body}.{key}": y[0].numpy() for body, state in trajectory.states.items() for key, y in state.items()}
     return RenderedVideo(
-        {size: windows.paste(colours, still, size) for size in sizes},
+        {size: windows.paste(colors, still, size) for size in sizes},
         {size: windows.paste(masks, nothing, size)[..., 0] for size in sizes},
         states,
     )

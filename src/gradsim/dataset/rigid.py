@@ -125,7 +125,7 @@ def rigid(rng: np.random.Generator, number: int) -> SampleScene:
     impulse = along * rng.uniform(4, 5.5) + np.array([0, 0, rng.uniform(-2.0, 0.5)])
     arm = rng.uniform(-0.25, 0.25, 3) * size
     x, drop = rng.uniform(-0.8, -0.4), rng.uniform(0.02, 0.3)
-    solid, inertia = _centred(name, size)
+    solid, inertia = _centered(name, size)
     low = rotation.rotate(
         rotation.exponential(torch.tensor(turn)).expand(len(solid.vertices), 4), torch.tensor(solid.vertices)
     )
@@ -160,7 +160,7 @@ def _camera(size: float) -> dict:
     return {"size": [PIXELS, PIXELS], "look_at": look}
 
 
-def _centred(name: str, size: np.ndarray) -> tuple[meshes.Mesh, np.ndarray]:
+def _centered(name: str, size: np.ndarray) -> tuple[meshes.Mesh, np.ndarray]:
     """An object about its centre of mass, and its inertia (3, 3) for a mass of 1 [m²]."""
     mesh = Object(name=name, size=tuple(size.tolist())).mesh()
     one = torch.tensor(1.0).double()

@@ -17,7 +17,7 @@ from gradsim.numerics.formatting import rounded, with_error
 from gradsim.runtime.atomic import jsonable, write_json
 from gradsim.runtime.provenance import versions
 
-SCHEMA = "gradsim.result/2"
+SCHEMA = "gradsim.result/3"
 
 
 @dataclass(frozen=True)

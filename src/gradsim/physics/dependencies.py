@@ -32,7 +32,7 @@ def read_by_motion(model) -> frozenset[str]:
     return frozenset(reached) | frozenset(CLOCK)
 
 
-def read_by_pictures(scene) -> frozenset[str]:
+def read_by_images(scene) -> frozenset[str]:
     """Parameters of cameras and lights."""
     lenses = tuple(f"{camera_prefix(name)}." for name in scene.views)
     kinds = ("focal", "centre", "translation")

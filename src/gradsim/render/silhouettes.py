@@ -157,8 +157,8 @@ class Silhouettes:
     def _depth(self, surface: Surface, values: Mapping[str, Tensor] | None) -> Tensor:
         """Depth of the centre of each part (worlds, frames, parts) [m]."""
         points = surface.vertices.detach()
-        centres = torch.stack([points[:, :, p.vertices].mean(2) for p in surface.parts], 2)
-        return project(centres, *self.matrices(points, values or {}))[1].detach()
+        centers = torch.stack([points[:, :, p.vertices].mean(2) for p in surface.parts], 2)
+        return project(centers, *self.matrices(points, values or {}))[1].detach()
 
     def projection_camera(
         self, values: Mapping[str, Tensor], direction: Mapping[str, Tensor] | None = None

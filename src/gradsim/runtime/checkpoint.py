@@ -1,10 +1,12 @@
 """Checkpoints: what an interrupted job needs to continue to the same result, bit for bit.
 
-`CheckpointFolder` keeps states by name, a JSON file for each save: `search.000007.json` has a line with the digest of
-the rest, then the state. The save before it is kept too, so a file that a crash of the machine tore counts as missing.
-Tensors are stored as their bytes, so floats come back to the last bit, and reading executes nothing.
+A state is stored in one way: a line of JSON with the digest of the rest, then the state as JSON. Tensors are stored as
+their bytes, so floats come back to the last bit, and reading executes nothing.
 
-`CheckpointFile` keeps the last state in one file of PyTorch.
+`CheckpointFolder` keeps states by name, a file for each save: `search.000007.json`. The save before it is kept too, so a
+file that a crash of the machine tore counts as missing, as does one of another job.
+
+`CheckpointFile` keeps the last state in one file that the user names, so it refuses what it cannot resume.
 
 `Ledger` appends finished items to a file of JSON lines, after a first line with the settings they depend on.
 """
@@ -23,12 +25,11 @@ import numpy as np
 import torch
 
 from gradsim.errors import InputError
-from gradsim.runtime.atomic import atomic_path, atomic_write
+from gradsim.runtime.atomic import atomic_write
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.runtime.provenance import versions
 
-FOLDER_SCHEMA = "gradsim.checkpoint/1"
-FILE_SCHEMA = "gradsim.control/1"
+SCHEMA = "gradsim.checkpoint/1"
 GENERATIONS = 2  # files of a name that are kept: the newest, and the one that counts if it is torn
 REMEDY = "remove it to start again, or choose another file."
 
@@ -58,28 +59,22 @@ class CheckpointFolder:
     def load(self, part: str) -> dict | None:
         """The newest intact state of this name, or None."""
         for path in reversed(self._files(part)):
-            head, _, body = path.read_bytes().partition(b"\n")
-            if head == self._head(body):
-                return json.loads(body, object_hook=_tensor)
+            content = _read_state(path)
+            if content is not None and content[0].get("job") == self.job:
+                return content[1]
         return None
 
     def save(self, part: str, state: dict) -> None:
         """Add a state of this name; it is on disk when this returns."""
         previous = self._files(part)
         number = 1 + (_number(previous[-1]) if previous else 0)
-        body = json.dumps(state, default=_encode_tensor).encode()
-        with atomic_write(self.folder / f"{part}.{number:06d}.json", fsync=True) as file:
-            file.write(self._head(body) + b"\n" + body)
+        _write_state(self.folder / f"{part}.{number:06d}.json", state, job=self.job)
         for path in previous[: 1 - GENERATIONS]:
             path.unlink(missing_ok=True)
 
     def clear(self) -> None:
         """Delete the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _head(self, body: bytes) -> bytes:
-        head = {"schema": FOLDER_SCHEMA, "job": self.job, "sha256": hashlib.sha256(body).hexdigest()}
-        return json.dumps(head).encode()
 
     def _files(self, part: str) -> list[Path]:
         """Files of a name, oldest first."""
@@ -109,25 +104,21 @@ class CheckpointFile:
         """
         if not self.path.is_file():
             return None
-        try:
-            content = torch.load(self.path, weights_only=True)
-            schema = content["schema"]
-        except Exception as error:  # torch raises what pickles, zip files and their contents happen to raise
-            raise InputError(f"{self.path} is not a checkpoint of a search; {REMEDY}") from error
-        if schema != FILE_SCHEMA:
-            raise InputError(f"{self.path} has the schema {schema!r}, expected {FILE_SCHEMA!r}; {REMEDY}")
-        if content["job"] != self.job:
+        content = _read_state(self.path)
+        if content is None:
+            raise InputError(f"{self.path} is not a checkpoint of a search; {REMEDY}")
+        head, state = content
+        if head.get("job") != self.job:
             raise InputError(f"{self.path} is the checkpoint of another job; {REMEDY}")
-        if search is not None and content["search"] != search:
+        if search is not None and head.get("search") != search:
             raise InputError(
-                f"{self.path} is the checkpoint of another search: it has {content['search']}, this is {search}; {REMEDY}"
+                f"{self.path} is the checkpoint of another search: it has {head.get('search')}, this is {search}; {REMEDY}"
             )
-        return content["state"]
+        return state
 
     def save(self, search: str, state: dict[str, Any]) -> None:
         """Replace the state, atomically: tensors, numbers, text, lists and dictionaries."""
-        with atomic_path(self.path) as draft:
-            torch.save({"schema": FILE_SCHEMA, "job": self.job, "search": search, "state": state}, draft)
+        _write_state(self.path, state, job=self.job, search=search)
 
 
 class Ledger:
@@ -219,15 +210,52 @@ def _number(path: Path) -> int:
     return int(match[1]) if match else 0
 
 
-def _encode_tensor(value: object) -> dict:
-    """JSON for a tensor."""
-    if not isinstance(value, torch.Tensor):
-        raise TypeError(f"a state holds tensors, numbers, text, lists and dictionaries, not a {type(value).__name__}.")
-    array = value.detach().cpu().numpy()
-    return {"~tensor": base64.b64encode(array.tobytes()).decode(), "dtype": str(array.dtype), "shape": array.shape}
+def _write_state(path: Path, state: dict, **entries: str) -> None:
+    """Write a state below a head with these entries, atomically; it is on disk when this returns."""
+    body = json.dumps(_to_json(state)).encode()
+    head = {"schema": SCHEMA, **entries, "sha256": hashlib.sha256(body).hexdigest()}
+    with atomic_write(path, fsync=True) as file:
+        file.write(json.dumps(head).encode() + b"\n" + body)
 
 
-def _tensor(content: dict):
+def _read_state(path: Path) -> tuple[dict, dict] | None:
+    """Head and state of a file; None if it is not a checkpoint, or torn."""
+    line, _, body = path.read_bytes().partition(b"\n")
+    try:
+        head = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(head, dict) or head.get("schema") != SCHEMA:
+        return None
+    if head.get("sha256") != hashlib.sha256(body).hexdigest():
+        return None
+    return head, json.loads(body, object_hook=_restore)
+
+
+def _to_json(value: Any) -> Any:
+    """JSON for a state: of tensors their bytes, of mappings with other keys than text, as optimizers have, their items."""
+    if isinstance(value, torch.Tensor):
+        array = value.detach().cpu().numpy()
+        return {
+            "~tensor": base64.b64encode(array.tobytes()).decode(),
+            "dtype": str(array.dtype),
+            "shape": array.shape,
+        }
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) for key in value):
+            return {key: _to_json(entry) for key, entry in value.items()}
+        return {"~items": [[_to_json(key), _to_json(entry)] for key, entry in value.items()]}
+    if isinstance(value, list | tuple):
+        return [_to_json(entry) for entry in value]
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise TypeError(f"a state holds tensors, numbers, text, lists and dictionaries, not a {type(value).__name__}.")
+
+
+def _restore(content: dict) -> Any:
+    """A tensor or mapping from its JSON."""
+    if "~items" in content:
+        return dict(content["~items"])
     if "~tensor" not in content:
         return content
     flat = np.frombuffer(base64.b64decode(content["~tensor"]), content["dtype"])

@@ -113,27 +113,6 @@ def median_background(frames: np.ndarray) -> np.ndarray:
     return middle / 255
 
 
-def difference_mask(frames: np.ndarray, background: Color | None = None, threshold: float = 0.1) -> np.ndarray:
-    """Mask of the pixels where any channel differs from the background by more than `threshold`.
-
-    Args:
-        frames: Frames of the video.
-        background: RGB (3), or an image (height, width, 3), uint8 or in [0, 1]; by default `median_background`.
-        threshold: Above the noise, below the contrast of the body.
-
-    Raises:
-        InputError: If no pixel of any frame is in the mask.
-    """
-    back = median_background(frames) if background is None else _unit(background, "background")
-    difference = np.stack([np.abs(frame / 255 - back).max(axis=-1) for frame in frames])
-    if not difference.max() > threshold:
-        raise InputError(
-            f"no frame differs from the background: the largest difference is {difference.max():.3g}, the threshold "
-            f"{threshold}; lower the threshold, or give an image of the empty scene."
-        )
-    return (difference > threshold).astype(np.float64)
-
-
 def require_masks(masks: np.ndarray, name: str) -> None:
     """Check that every frame has a pixel in the mask; `name` is the name of the mask in the error.
 

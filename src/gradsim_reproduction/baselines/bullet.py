@@ -62,9 +62,9 @@ class Bullet:
         self.client = self.engine.connect(self.engine.DIRECT)
         self.camera = dict(zip(("viewMatrix", "projectionMatrix"), matrices(scene.view("camera")), strict=True))
 
-    def film(self, mass: float, frames: int | None = None) -> np.ndarray:
+    def video(self, mass: float, frames: int | None = None) -> np.ndarray:
         """Frames (frames, height, width, 3) in [0, 1] of the motion with a mass [kg]; frame 0 is the start."""
-        return np.stack([self._picture() for _ in self.run(mass, frames)])
+        return np.stack([self._image() for _ in self.run(mass, frames)])
 
     def run(self, mass: float, frames: int | None = None) -> Iterator[int]:
         """Simulate; yields the number of PyBullet's body at each frame.
@@ -116,7 +116,7 @@ class Bullet:
         moments = (self.axes.T @ self.system.inertia(values)[0] @ self.axes).diagonal()[None]
         return [part[0].tolist() for part in (x, turned, v, self.system.spin(q, l, values), moments)]
 
-    def _picture(self) -> np.ndarray:
+    def _image(self) -> np.ndarray:
         engine, (width, height) = self.engine, self.size
         plain = {"shadow": 0, "flags": engine.ER_NO_SEGMENTATION_MASK, "renderer": engine.ER_TINY_RENDERER}
         image = engine.getCameraImage(width, height, **self.camera, **plain, physicsClientId=self.client)
@@ -139,9 +139,9 @@ def matrices(camera: Camera) -> tuple[list[float], list[float]]:
     return view.T.ravel().tolist(), projection.T.ravel().tolist()
 
 
-def squared_error(film: np.ndarray, target: np.ndarray) -> np.ndarray:
+def squared_error(video: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Mean square over pixels and channels of each frame (frames,)."""
-    return np.square(film - target).mean((1, 2, 3))
+    return np.square(video - target).mean((1, 2, 3))
 
 
 def reward_of(errors: np.ndarray) -> np.ndarray:

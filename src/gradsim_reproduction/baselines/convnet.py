@@ -51,7 +51,7 @@ def convnet(run: Run, epochs: int | None = None, weights: Path | None = None) ->
     whole_epochs = epochs if epochs is not None else 0 if weights else whole_epochs
     schedule = Schedule(whole_epochs, max(0, total - whole_epochs))
     net, numbers = network(run.seed, weights), split_numbers(run.quick)
-    clips = Clips(run.out / "films", [*numbers["train"], *numbers["test"]], run.seed)
+    clips = Clips(run.out / "videos", [*numbers["train"], *numbers["test"]], run.seed)
     digest = hashlib.sha256(Path(weights).read_bytes()).hexdigest()[:12] if weights else None
     settings = {"schedule": asdict(schedule), "weights": digest, "begun": fingerprint(net), "data": clips.digest}
     ledger = run.ledger("finished.jsonl", **settings)
@@ -61,7 +61,7 @@ def convnet(run: Run, epochs: int | None = None, weights: Path | None = None) ->
     result = {
         **trained,
         "table": write_table(run.out, "Tables 1 and 2: ConvNet", _lines(figures), notes),
-        "pictures": draw(run.out, trained["curves"], trained["rows"]),
+        "images": draw(run.out, trained["curves"], trained["rows"]),
         "schedule": asdict(schedule),
     }
     return result, figures

@@ -49,9 +49,9 @@ class ConvNet(nn.Module):
         layers = [m for pair in itertools.pairwise(widths) for m in (nn.Linear(*pair), nn.ReLU())]
         self.linear = nn.Sequential(*layers[:-1])
 
-    def forward(self, films: Tensor) -> Tensor:
+    def forward(self, videos: Tensor) -> Tensor:
         """Predictions (batch, outputs) from videos (batch, frames, size, size, 3) of bytes."""
-        return self.head(self.features(films))
+        return self.head(self.features(videos))
 
     def features(self, videos: Tensor, learnt: Tensor | None = None) -> Tensor:
         """Features of videos by the backbone: (batch, frames, 1280, size / 32, size / 32).
@@ -64,9 +64,9 @@ class ConvNet(nn.Module):
             with torch.no_grad():
                 features = self.features(videos)
             return features.index_copy(1, learnt, self.features(videos[:, learnt]))
-        pictures = (videos.flatten(0, 1) / 255 - torch.tensor(MEAN)) / torch.tensor(STD)
+        images = (videos.flatten(0, 1) / 255 - torch.tensor(MEAN)) / torch.tensor(STD)
         with bfloat16_autocast():
-            features = self.backbone(pictures.permute(0, 3, 1, 2)).last_hidden_state  # channels last, as the bytes lie
+            features = self.backbone(images.permute(0, 3, 1, 2)).last_hidden_state  # channels last, as the bytes lie
         return features.unflatten(0, videos.shape[:2])
 
     def head(self, features: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ from gradsim.dataset import Sample, sample
 from gradsim.dataset.render import render_sample
 from gradsim.identification.unknowns import Unknown
 from gradsim.runtime.atomic import atomic_path
+from gradsim.runtime.checkpoint import CheckpointFile
 from gradsim.runtime.progress import Progress
 from gradsim_reproduction.baselines.convnet_net import ConvNet
 
@@ -49,9 +50,9 @@ class Clips:
         content = [(s.scene.model_dump_json(), sorted(s.truth.items())) for s in self.samples.values()]
         return hashlib.sha256(repr(content).encode()).hexdigest()[:12]
 
-    def films(self, numbers: Sequence[int]) -> Tensor:
+    def videos(self, numbers: Sequence[int]) -> Tensor:
         """Bytes (n, 60, 64, 64, 3)."""
-        return torch.stack([torch.tensor(self._film(k)) for k in numbers])
+        return torch.stack([torch.tensor(self._video(k)) for k in numbers])
 
     def labels(self, numbers: Sequence[int]) -> Tensor:
         """True parameters (n, 5), each between -1 and 1 over its range: in SI units k_e would be all of the loss."""
@@ -63,7 +64,7 @@ class Clips:
         rows = (labels * self._half + self._middle).tolist()
         return [dict(zip(self.names, row, strict=True)) for row in rows]
 
-    def _film(self, number: int) -> np.ndarray:
+    def _video(self, number: int) -> np.ndarray:
         path = self.folder / f"{number:05d}.npz"
         if not path.exists():
             frames = render_sample(self.samples[number], (SIZE,)).frames[SIZE]
@@ -126,7 +127,8 @@ def train(
     """
     labels = {split: clips.labels(part) for split, part in numbers.items()}
     adam = torch.optim.Adam(net.parameters(), schedule.rate, fused=True)  # five times as fast here
-    curves = _resume(checkpoint, net, adam)
+    store = CheckpointFile(checkpoint)
+    curves = _resume(store, net, adam)
     saved, features = time.monotonic(), {}
     for epoch in range(len(curves), schedule.epochs):
         begun = time.process_time()
@@ -144,8 +146,8 @@ def train(
                 if alone:
                     inputs = features["train"][rows]
                 else:
-                    films = clips.films([numbers["train"][r] for r in rows.tolist()])
-                    inputs = net.features(films, torch.randperm(films.shape[1])[: schedule.learnt])
+                    videos = clips.videos([numbers["train"][r] for r in rows.tolist()])
+                    inputs = net.features(videos, torch.randperm(videos.shape[1])[: schedule.learnt])
                 labels_found = net.head(inputs)
                 loss = mse_loss(labels_found, labels["train"][rows])
                 adam.zero_grad()
@@ -159,7 +161,7 @@ def train(
         curves.append({"train": sum(losses) / len(losses), "test": test, "whole": not alone, "cpu_seconds": spent})
         progress.update(epoch + 1, curves[-1]["train"], {"test": (test, float("nan"))})
         if time.monotonic() - saved > OFTEN or epoch + 1 in (schedule.whole_epochs, schedule.epochs):
-            _save(checkpoint, net, adam, curves)
+            _save(store, net, adam, curves)
             saved = time.monotonic()
     return curves
 
@@ -167,13 +169,13 @@ def train(
 def predict(net: ConvNet, clips: Clips, numbers: Sequence[int], features: Tensor | None = None) -> Tensor:
     """Labels (n, outputs) that the network gives to samples; from their features, if these are there."""
     if features is None:
-        return _in_chunks(net, numbers, lambda part: net(clips.films(part)))
+        return _in_chunks(net, numbers, lambda part: net(clips.videos(part)))
     return _in_chunks(net, range(len(features)), lambda part: net.head(features[list(part)]))
 
 
 def compute_features(net: ConvNet, clips: Clips, numbers: Sequence[int]) -> Tensor:
     """Features (n, frames, 1280, 2, 2) of samples, in the precision that they are computed in."""
-    return _in_chunks(net, numbers, lambda part: net.features(clips.films(part)))
+    return _in_chunks(net, numbers, lambda part: net.features(clips.videos(part)))
 
 
 @torch.no_grad()
@@ -184,15 +186,14 @@ def _in_chunks(net: ConvNet, numbers: Sequence[int], function: Callable[[Sequenc
     return torch.cat(outputs)
 
 
-def _save(path: Path, net: ConvNet, adam: torch.optim.Adam, curves: list[dict]) -> None:
-    with atomic_path(path) as draft:
-        torch.save({"net": net.state_dict(), "adam": adam.state_dict(), "curves": curves}, draft)
+def _save(checkpoint: CheckpointFile, net: ConvNet, adam: torch.optim.Adam, curves: list[dict]) -> None:
+    checkpoint.save("convnet", {"net": net.state_dict(), "adam": adam.state_dict(), "curves": curves})
 
 
-def _resume(path: Path, net: ConvNet, adam: torch.optim.Adam) -> list[dict]:
-    if not path.exists():
+def _resume(checkpoint: CheckpointFile, net: ConvNet, adam: torch.optim.Adam) -> list[dict]:
+    state = checkpoint.load("convnet")
+    if state is None:
         return []
-    state = torch.load(path, weights_only=True)
     net.load_state_dict(state["net"])
     adam.load_state_dict(state["adam"])
     return state["curves"]

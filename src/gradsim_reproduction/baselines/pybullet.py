@@ -43,10 +43,10 @@ def solve(job: Mapping) -> dict:
     started, one, plan = time.process_time(), sample("rigid", job["number"], job["seed"]), Plan(**job["plan"])
     rng = np.random.default_rng([START + one.seed, one.number, STARTS.index(job["start"])])
     with bullet(one.true_scene()) as world:
-        target = world.film(one.truth[MASS])
+        target = world.video(one.truth[MASS])
 
         def reward(mass: float) -> float:
-            return float(reward_of(squared_error(world.film(mass), target)))
+            return float(reward_of(squared_error(world.video(mass), target)))
 
         begun = first(one, job["start"], len(world.points), rng)
         means = reinforce(reward, begun, plan, rng)
@@ -124,7 +124,7 @@ def pybullet(run: Run) -> Outcome:
     result = {
         "rows": [{key: value for key, value in record.items() if key != "means"} for record in records],
         "table": write_table(run.out, "Table 1: PyBullet + REINFORCE", _lines(figures), notes),
-        "pictures": draw(run.out, records, plan),
+        "images": draw(run.out, records, plan),
         "plan": plan,
         "cpu_seconds": sum(record["cpu_seconds"] for record in records),
     }

@@ -111,9 +111,9 @@ def pybullet_landscape(
     rng, means = np.random.default_rng(seed), np.asarray(estimates, dtype=np.float64)
     samples = np.maximum(means[:, None] + plan.noise * rng.standard_normal((len(means), plan.samples)), LEAST)
     with bullet(scene) as world:
-        target = world.film(truth, frames)
-        errors = np.array([squared_error(world.film(float(m), frames), target) for m in masses])
-        sampled = np.array([squared_error(world.film(float(m), frames), target) for m in samples.ravel()])
+        target = world.video(truth, frames)
+        errors = np.array([squared_error(world.video(float(m), frames), target) for m in masses])
+        sampled = np.array([squared_error(world.video(float(m), frames), target) for m in samples.ravel()])
     reward, sample_reward = normalized(reward_of(errors)), reward_of(sampled).reshape(samples.shape)
     likelihood = negative_log_likelihood(torch.tensor(masses), torch.tensor(means)[:, None], plan.noise).numpy()
     return {

@@ -1,7 +1,7 @@
 """Videos as a stranger would make them, fitted from their files: how far do error bars and verdicts of `--noise auto` hold?
 
 80 recordings of eight kinds that are fixed before any is fitted (`scenes.py`), moved by closed forms and SciPy (`motion.py`),
-filmed with texture, shading, shadows, noise and h264 (`filming.py`). Each is fitted twice as `gradsim fit SCENE --video FILE
+filmed with texture, shading, shadows, noise and h264 (`videos.py`). Each is fitted twice as `gradsim fit SCENE --video FILE
 --background median --noise auto` does: with the right model, and with one in which one thing is wrong. Where the median of the
 video is refused, the background is a video of the empty scene, as the message says. Masks are the product's; only an oracle
 (`oracle.py`), with which error bars are compared, knows true outlines.
@@ -17,7 +17,7 @@ from gradsim.errors import InputError
 from gradsim.identification.api import identify
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import Masks
-from gradsim_reproduction.clips import filming, plots
+from gradsim_reproduction.clips import plots, videos
 from gradsim_reproduction.clips.figures import summary
 from gradsim_reproduction.clips.headline import BALL, BALL_BY_DEFAULT, INCLINE, fit_headline, headline_figures
 from gradsim_reproduction.clips.oracle import oracle
@@ -53,7 +53,7 @@ def clips(run: Run) -> Outcome:
         "headline": headline,
         "cpu_seconds": sum(r["cpu_seconds"] + r["made_in"] for r in records),
     }
-    result["pictures"] = plots.draw(run.out, records, run.seed)
+    result["images"] = plots.draw(run.out, records, run.seed)
     rows = [{"name": key, "paper": None, "ours": one["value"]} for key, one in figures.items()]
     result["table"] = write_table(run.out, "Videos as a stranger would make them", rows, "The paper has none of these.")
     return result, figures
@@ -76,8 +76,8 @@ def fit_one(job: tuple[str, int, bool, int, str]) -> dict:
     scene, unknowns = wrong_model(one) if wrong else (one.scene, one.unknowns)
     fault = one.fault if wrong else ""
     record = {"kind": kind, "number": number, "fault": fault, "size": one.scene.camera.size, "silent": False}
-    record |= {"crf": filming.quality(one, seed), "unknowns": {}, "cpu_seconds": 0.0, "message": ""}
-    made = filming.write_clip(one, seed, Path(out) / "videos", fault)
+    record |= {"crf": videos.quality(one, seed), "unknowns": {}, "cpu_seconds": 0.0, "message": ""}
+    made = videos.write_clip(one, seed, Path(out) / "videos", fault)
     record |= {"made_in": time.process_time() - begun}
     starts = int(stream(kind, number, seed, STARTS).integers(2**31))
     try:
@@ -93,7 +93,7 @@ def fit_one(job: tuple[str, int, bool, int, str]) -> dict:
 
 def oracle_record(one: Recording, fit: Fit, masks: Masks) -> dict:
     """Errors of the masks against exact coverage, and error bars over those of the oracle."""
-    exact = filming.coverage_of(one, one.truth)
+    exact = videos.coverage_of(one, one.truth)
     std, error = oracle(one, masks.masks.numpy(), exact, masks.silhouettes.binning)
     ratios = {name: fit.unknowns[name].std / number for name, number in std.items()}
     return {"mask_error": error, "oracle": std, "sharpness": ratios}

@@ -13,7 +13,7 @@ from gradsim.errors import Status
 from gradsim.identification.api import identify
 from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
-from gradsim_reproduction.clips import filming
+from gradsim_reproduction.clips import videos
 from gradsim_reproduction.clips.scenes import (
     GRAVITY,
     KINDS,
@@ -56,7 +56,7 @@ def fit_headline(job: tuple[str, int, str]) -> dict:
     """Record of one of these fits: its name, seed, and the folder of the run."""
     name, seed, out = job
     one = recording("incline", NUMBER, seed) if name == INCLINE else ball_clip(seed)
-    made = filming.write_clip(one, seed, Path(out) / "videos")
+    made = videos.write_clip(one, seed, Path(out) / "videos")
     scene, unknowns = one.scene, one.unknowns
     if name == BALL_BY_DEFAULT:
         content = scene.model_dump(exclude_unset=True)

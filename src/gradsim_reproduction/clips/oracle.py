@@ -17,8 +17,8 @@ It takes nothing of what is independent in each pixel, and knows one video's dis
 import numpy as np
 
 from gradsim.identification.unknowns import Space
-from gradsim_reproduction.clips.filming import coverage_of
 from gradsim_reproduction.clips.scenes import Recording
+from gradsim_reproduction.clips.videos import coverage_of
 
 HARMONICS = 6
 STEP = 1e-3  # of central differences, of an unknown's range

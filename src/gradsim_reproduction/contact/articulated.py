@@ -185,10 +185,10 @@ def precession_error(which: int) -> float:
 
 def compare(folder: Path) -> dict:
     """Distances [m] of the links of the chain from a rollout of fourth order by step, and CPU seconds per step."""
-    exact = chain.centres(Model(chain.scene(folder, EXACT, "rk4")))
+    exact = chain.centers(Model(chain.scene(folder, EXACT, "rk4")))
     distances: dict = {"step": [], "newton": [], "gradsim": [], "apart": [], "seconds": {}}
     for n in SUBSTEPS:
-        ours, theirs = chain.centres(Model(chain.scene(folder, n))), chain.NewtonChain(folder, n).centres()
+        ours, theirs = chain.centers(Model(chain.scene(folder, n))), chain.NewtonChain(folder, n).centers()
         distances["step"].append(1 / (chain.FPS * n))
         pairs = (("newton", theirs, exact), ("gradsim", ours, exact), ("apart", theirs, ours))
         for key, a, b in pairs:

@@ -24,7 +24,7 @@ from gradsim_reproduction.plotting import (
 )
 
 TITLES = {"float": "silhouettes, float", "8bit": "8-bit film with noise", "foreign": "other renderer and steps"}
-COLOURS = {"float": BLUE, "8bit": ORANGE, "foreign": GREEN}
+COLORS = {"float": BLUE, "8bit": ORANGE, "foreign": GREEN}
 PEERS = {"newton": ("Newton to exact", ORANGE, "s"), "gradsim": ("gradsim to exact", BLUE, "o"),
          "apart": ("one to the other", "#444444", "^")}  # fmt: skip
 SHOWN, EVERY = 10, 5  # arms on the sheet; frames that are blended
@@ -45,7 +45,7 @@ def draw(out: Path, records: Sequence[Mapping], scenes: Mapping[int, Scene], pee
         {"file": "side_by_side.webm", "text": "The first arm in 8-bit video (left) and its fit (right)."},
         {"file": "overlay.webm", "text": "Outline of the fit over the video."},
     ]
-    return {"pictures": write_figures(out, figures), "films": videos}
+    return {"images": write_figures(out, figures), "videos": videos}
 
 
 def _write_videos(out: Path, records: Sequence[Mapping], scenes: Mapping[int, Scene]) -> None:
@@ -77,8 +77,8 @@ def _errors(records: Sequence[Mapping]) -> Figure:
     for j, (sight, title) in enumerate(TITLES.items()):
         for k, name in enumerate(names):
             errors = [r["errors"][name] for r in records if r["sight"] == sight]
-            dots(ax, k + 0.26 * (j - 1), errors, rng, 0.08, COLOURS[sight])
-        ax.plot([], [], "o", color=COLOURS[sight], ms=4, mew=0, label=title)
+            dots(ax, k + 0.26 * (j - 1), errors, rng, 0.08, COLORS[sight])
+        ax.plot([], [], "o", color=COLORS[sight], ms=4, mew=0, label=title)
     labels = [name.removeprefix("joints.").replace(".", "\n", 1) for name in names]
     ax.set(yscale="log", ylabel="relative error", xticks=range(len(names)), xticklabels=labels)
     ax.tick_params(axis="x", labelsize=7)

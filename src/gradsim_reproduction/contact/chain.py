@@ -57,7 +57,7 @@ def scene(folder: Path, substeps: int, integrator: str = "semi-implicit") -> Sce
     return Scene.parse(content)
 
 
-def centres(model: Model) -> np.ndarray:
+def centers(model: Model) -> np.ndarray:
     """Centres of mass of the links at all frames (frames, links, 3) [m]."""
     with torch.no_grad():
         trajectory = model.rollout()
@@ -70,7 +70,7 @@ class NewtonChain:
     Args:
         folder: Has the file (see `scene`).
         substeps: Steps per frame.
-        worlds: How many of it, side by side; `centres` are those of the first.
+        worlds: How many of it, side by side; `centers` are those of the first.
     """
 
     def __init__(self, folder: Path, substeps: int, worlds: int = 1):
@@ -107,13 +107,13 @@ class NewtonChain:
             self.solver.step(before, after, self.control, None, self.dt)
             self.states.reverse()
 
-    def centres(self) -> np.ndarray:
-        """As of `centres`."""
+    def centers(self) -> np.ndarray:
+        """As of `centers`."""
         self.start()
-        frames = [self._centres()]
+        frames = [self._centers()]
         for _ in range(round(DURATION * FPS)):
             self.frame()
-            frames.append(self._centres())
+            frames.append(self._centers())
         return np.stack(frames)
 
     def seconds_per_step(self) -> float:
@@ -127,7 +127,7 @@ class NewtonChain:
         graph: Any = capture.graph
         return fastest(lambda: wp.capture_launch(graph)) / self.substeps
 
-    def _centres(self) -> np.ndarray:
+    def _centers(self) -> np.ndarray:
         poses = self.states[0].body_q.numpy()[self.links].astype(np.float64)
         u, w = poses[:, 3:6], poses[:, 6:]
         turned = self.coms + 2 * np.cross(u, np.cross(u, self.coms) + w * self.coms)

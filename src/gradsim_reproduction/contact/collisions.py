@@ -37,7 +37,7 @@ STIFF = (1e3, 1e4, 1e5)
 SHORT = 400_000  # steps of each of five parts of a bounce
 BALL = {"shape": {"sphere": {"radius": 0.1}}, "mass": 1.0}
 SHOTS, STARTS, QUICK_SHOTS = 8, 16, 2
-FILMS, QUICK_FILMS = 6, 1
+VIDEOS, QUICK_VIDEOS = 6, 1
 PUSHED = ("striker.mass:0.5:3", "target.mass:0.5:3", "contacts.hit.friction:0.1:0.8")
 FREE = (*PUSHED, "contacts.hit.stiffness:5e3:5e4", "contacts.hit.friction_stiffness:5:50")
 NULL = np.array([1, 1, 0, 1, 1]) / 2  # over the logarithms of FREE: masses, and what resists them in proportion
@@ -56,13 +56,13 @@ def collisions(run: Run) -> Outcome:
     ]
     fits = [
         ledger.once(f"film {number}", _identified, run.seed, number, run.progress)
-        for number in range(QUICK_FILMS if run.quick else FILMS)
+        for number in range(QUICK_VIDEOS if run.quick else VIDEOS)
     ]
     run.progress.stage("plots")
-    _film(run.out, fits[0])
+    _video(run.out, fits[0])
     result = {"bounces": bounces, "shots": shots, "fits": fits}
-    result["pictures"] = draw(run.out, bounces, shots)
-    result["films"] = [{"file": "collision.webm", "text": "A fitted video."}]
+    result["images"] = draw(run.out, bounces, shots)
+    result["videos"] = [{"file": "collision.webm", "text": "A fitted video."}]
     return result, summary(bounces, shots, fits)
 
 
@@ -178,7 +178,7 @@ def _identified(seed: int, number: int, progress: Progress) -> dict:
     return records
 
 
-def _film(out: Path, record: dict) -> None:
+def _video(out: Path, record: dict) -> None:
     """A video, and a player of it."""
     scene, truth = collision_scene(True), record["pushed"]["truth"]
     model = model_for(scene, Space(scene, PUSHED))
@@ -189,7 +189,7 @@ def _film(out: Path, record: dict) -> None:
     scene.save(out / "scene.yaml")
 
 
-def summary(bounces: dict, shots: list[dict], films: list[dict]) -> dict[str, dict]:
+def summary(bounces: dict, shots: list[dict], videos: list[dict]) -> dict[str, dict]:
     """The figures."""
     figures = {}
     for name in BOUNCES:
@@ -198,7 +198,7 @@ def summary(bounces: dict, shots: list[dict], films: list[dict]) -> dict[str, di
         if name != "exchange":  # which is complete at any stiffness
             slope = float(np.polyfit(np.log(STIFF), np.log(errors), 1)[0])
             figures[f"{name}_slope_over_stiffness"] = figure(slope, goal=-0.45)
-    pushed, free = [f["pushed"] for f in films], [f["free"] for f in films]
+    pushed, free = [f["pushed"] for f in videos], [f["free"] for f in videos]
     flagged = float(np.mean([f["status"] == Status.UNIDENTIFIABLE for f in free]))
     for name in (unknown.split(":")[0] for unknown in PUSHED):
         errors = [f["errors"][name] for f in pushed]

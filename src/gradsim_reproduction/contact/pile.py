@@ -49,8 +49,8 @@ def pile(run: Run) -> Outcome:
     finer = ledger.once("finer", lambda: {"rises": finer_rises(run.seed)})["rises"]
     drift = ledger.once("momentum", lambda: {"drift": momentum_drift(run.seed)})["drift"]
     run.progress.stage("plots")
-    result = {"scenes": count, "pictures": draw(run.out, model, records, run.seed)}
-    result["films"] = [{"file": "pile.webm", "text": "One of the piles, at half the speed."}]
+    result = {"scenes": count, "images": draw(run.out, model, records, run.seed)}
+    result["videos"] = [{"file": "pile.webm", "text": "One of the piles, at half the speed."}]
     result["widest_unchanged"] = {f"{w:g}": sum(f"{w:g}" == _widest(r) for r in records) for w in WIDTHS}
     result["records"] = [{k: v for k, v in r.items() if k != "energy"} for r in records]
     return result, summary(records, finer, drift)

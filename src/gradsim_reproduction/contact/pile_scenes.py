@@ -22,7 +22,7 @@ SHAPES = {
     "rock1": {"cylinder": {"radius": 0.13, "height": 0.16, "segments": 6}},
     "rock2": {"cone": {"radius": 0.15, "height": 0.24, "segments": 5}},
 }
-COLOURS = [[0.1, 0.35, 0.7], [0.85, 0.45, 0.1], [0.15, 0.55, 0.35], [0.75, 0.2, 0.25], [0.45, 0.35, 0.65]]
+COLORS = [[0.1, 0.35, 0.7], [0.85, 0.45, 0.1], [0.15, 0.55, 0.35], [0.75, 0.2, 0.25], [0.45, 0.35, 0.65]]
 FLOOR, SLOPE = 0.12, 0.7  # half of the width of the pit's floor [m], slope of its sides [rad]
 CELL = 0.44  # of the grid that bodies start in [m]; each fits into one
 STEPS, STEP = 1000, 8e-4  # [s]
@@ -44,7 +44,7 @@ def scene(frames: int = STEPS + 1, substeps: int = 1, walls: bool = True) -> Sce
         walls: Whether there is a pit, and gravity.
     """
     bodies = {
-        name: {"shape": shape, "mass": 1.0, "position": place, "colour": COLOURS[k % len(COLOURS)]}
+        name: {"shape": shape, "mass": 1.0, "position": place, "colour": COLORS[k % len(COLORS)]}
         for k, ((name, shape), place) in enumerate(zip(SHAPES.items(), cells().tolist(), strict=True))
     }
     hard = {"stiffness": 2e4, "dissipation": 0.4, "friction_stiffness": 20, "friction": 0.5}

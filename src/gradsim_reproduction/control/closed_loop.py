@@ -43,7 +43,7 @@ from gradsim.render.silhouettes import Silhouettes
 from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
-from gradsim_reproduction.control.closed_loop_plots import draw, film
+from gradsim_reproduction.control.closed_loop_plots import draw, video
 
 LENGTH = 2.25  # of the walker [m]
 WAY = 1.5 * LENGTH  # from the start to the goal [m]
@@ -73,7 +73,7 @@ def closed_loop(folder: Path, quick: bool = False, seed: int = 0, progress: Prog
         progress: Receives stages and shares.
 
     Returns:
-        `figures`, `curves` (paths of all runs by controller, training, success by size of kicks) and `pictures`.
+        `figures`, `curves` (paths of all runs by controller, training, success by size of kicks) and `images`.
     """
     folder, progress = Path(folder), progress or NullProgress()
     full = {"runs": RUNS, "worlds": WORLDS, "iterations": ITERATIONS, "open": OPEN, "planned": RUNS, "more": MORE}
@@ -93,7 +93,7 @@ def closed_loop(folder: Path, quick: bool = False, seed: int = 0, progress: Prog
     curves = {
         "paths": {name: path.tolist() for name, path in paths.items()},
         "goal": walk.truth.centre.tolist(),
-        "place_in_the_picture": walk.place.tolist(),
+        "place_in_the_image": walk.place.tolist(),
         "training": {name: done.get(f"training of {name}")["history"] for name in policies},  # type: ignore[index]
         "success_by_kick": by_kick(walk, policies, settings["runs"], 2 * seed + 1, done),
         "success_by_way": by_way(policies["closed"], settings["runs"], 2 * seed + 1, done),
@@ -104,10 +104,10 @@ def closed_loop(folder: Path, quick: bool = False, seed: int = 0, progress: Prog
         reached = misses(cached_path(done, f"more runs of {name}", walk, policy, others), walk) < CLOSE
         figures[f"{KEYS[name]}_success_of_more"] = figure(reached.double().mean().item())
     figures["mpc_seconds_per_run"] = figure(sum(item["seconds"] for item in plans) / len(plans))
-    return {"figures": figures, "curves": curves, "pictures": _pictures(folder, walk, policies, worlds, paths, curves)}
+    return {"figures": figures, "curves": curves, "images": _images(folder, walk, policies, worlds, paths, curves)}
 
 
-def _pictures(folder: Path, walk: "Walk", policies: Mapping[str, nn.Module], worlds, paths, curves) -> list[dict]:
+def _images(folder: Path, walk: "Walk", policies: Mapping[str, nn.Module], worlds, paths, curves) -> list[dict]:
     usual = int(misses(paths["open"], walk).argsort()[len(paths["open"]) // 2])  # the median of the open loop
     plant, first = walk.plant, single_world(worlds, usual)
     scene = plant.model.scene
@@ -117,7 +117,7 @@ def _pictures(folder: Path, walk: "Walk", policies: Mapping[str, nn.Module], wor
     motions["mpc"] = plan(walk, policies["open"], first)[0].trajectory
     impulses = [INTERVAL * k for k in instants(split(first, plant.model)[1])]
     at_goal = place_body(plant.model, "walker", None, (walk.way, 0.0, 0.0))[0]
-    return [*sheets, film(folder / "closed_loop.webm", scene, motions, at_goal, impulses)]
+    return [*sheets, video(folder / "closed_loop.webm", scene, motions, at_goal, impulses)]
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Walk:
     Args:
         plant: With senses of the state, seen from
         place: where the image shows the goal (3,) [m].
-        picture: The goal's silhouette.
+        image: The goal's silhouette.
         goal: Training goal of the open loop.
         approach: Goal of the other controllers.
         truth: For figures.
@@ -136,7 +136,7 @@ class Walk:
 
     plant: Plant
     place: Tensor
-    picture: Tensor
+    image: Tensor
     goal: ImageGoal
     approach: ApproachGoal
     truth: Truth
@@ -149,8 +149,8 @@ def walker(way: float = WAY) -> Walk:
     model = Model(scene, dtype=torch.float32)
     sees = Silhouettes.of(scene)
     at_goal, truth = place_body(model, "walker", None, (way, 0.0, 0.0))
-    picture = sees.union(at_goal.surface)[0, 0]
-    place = goal_position(picture, sees.camera)
+    image = sees.union(at_goal.surface)[0, 0]
+    place = goal_position(image, sees.camera)
     plant = Plant(
         model,
         [Control("walker.activation", -0.2, 0.2)],
@@ -158,7 +158,7 @@ def walker(way: float = WAY) -> Walk:
         StateObservation(model, 12, target=place, detached=True),
     )
     approach = ApproachGoal("walker", place, SPEED, axes=(0,), truth=truth)
-    return Walk(plant, place, picture, ImageGoal(sees, picture, loss="cdf", truth=truth), approach, truth, way)
+    return Walk(plant, place, image, ImageGoal(sees, image, loss="cdf", truth=truth), approach, truth, way)
 
 
 def goal_position(silhouette: Tensor, camera: Camera) -> Tensor:

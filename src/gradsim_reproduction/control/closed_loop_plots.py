@@ -19,7 +19,7 @@ from gradsim.visualization.frames import FrameRenderer, default_renderer
 from gradsim.visualization.overlay_video import EDGE
 from gradsim_reproduction.plotting import new_figure, write_figures
 
-COLOURS = {"open": "#64748b", "open, trained": "#b45309", "closed": "#15803d", "mpc": "#1d5fd0"}
+COLORS = {"open": "#64748b", "open, trained": "#b45309", "closed": "#15803d", "mpc": "#1d5fd0"}
 NAMES = {
     "open": "open loop",
     "open, trained": "open loop, trained on disturbances",
@@ -60,7 +60,7 @@ def draw(
     )
 
 
-def film(path: Path, scene, motions: Mapping[str, Any], goal: Any, kicks: Sequence[int]) -> dict:
+def video(path: Path, scene, motions: Mapping[str, Any], goal: Any, kicks: Sequence[int]) -> dict:
     """Write one run of each controller, one over another, and the goal below; returns its entry for `result.json`.
 
     Args:
@@ -92,7 +92,7 @@ def _paths(paths: Mapping[str, Tensor], goal: Tensor, close: float, fps: float) 
     for ax, (name, path) in zip(
         figure.subplots(1, len(paths), sharey=True, squeeze=False)[0], paths.items(), strict=True
     ):
-        seconds, colour = np.arange(path.shape[1]) / fps, COLOURS[name]
+        seconds, colour = np.arange(path.shape[1]) / fps, COLORS[name]
         reached = torch.linalg.vector_norm(path[:, -1] - goal, dim=1) < close
         ax.axhspan(goal[0] - close, goal[0] + close, color="#fde68a", lw=0)
         for x, good in zip(path[..., 0].numpy(), reached.tolist(), strict=True):
@@ -107,8 +107,8 @@ def _paths(paths: Mapping[str, Tensor], goal: Tensor, close: float, fps: float) 
 def _kicks(by_kick: dict) -> Figure:
     figure = new_figure(4.2, 3.4)
     ax = figure.subplots()
-    for name in (name for name in COLOURS if name in by_kick):
-        ax.plot(by_kick["kick"], by_kick[name], "o-", color=COLOURS[name], label=NAMES[name], clip_on=False)
+    for name in (name for name in COLORS if name in by_kick):
+        ax.plot(by_kick["kick"], by_kick[name], "o-", color=COLORS[name], label=NAMES[name], clip_on=False)
     ax.set(xlabel="change of velocity by each push [m/s]", ylabel="share that reach the goal", ylim=(0, 1))
     figure.legend(loc="outside upper center", ncols=1)
     return figure

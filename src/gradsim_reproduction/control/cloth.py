@@ -17,7 +17,7 @@ from gradsim.control.task.task import Task
 from gradsim.control.training.history import History
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.control.methods import (
-    PICTURE,
+    IMAGE,
     PLACE,
     WITHOUT,
     Runs,
@@ -69,7 +69,7 @@ def cloth(
     settings = {"seed": seed, "quick": quick, "iterations": iterations, "task": task_digest(task)}
     searches = Runs(out, "cloth", settings, progress)
     rate = 0.05 if quick else searches.number("rate of Adam", lambda: _tuned(task))
-    methods = {PICTURE: from_image, ADAM: by_adam(rate), PLACE: from_position, RIM: from_image}
+    methods = {IMAGE: from_image, ADAM: by_adam(rate), PLACE: from_position, RIM: from_image}
     if not quick:
         methods |= {RIM_PLACE: by_adam(rate), "random": gradient_free("random", iterations + 1)}
         methods |= {name: gradient_free(name, ROLLOUTS) for name in WITHOUT}
@@ -99,7 +99,7 @@ def figures(runs: list[History]) -> dict[str, dict]:
     """Mean position errors after some iterations, and what the others have by then."""
     figures_by_name = {}
     for k, paper in PAPER.items():
-        value = mean_at(runs, PICTURE, k)
+        value = mean_at(runs, IMAGE, k)
         if value is not None:
             figures_by_name[f"cloth_error_{k}"] = figure(value, paper=paper, goal=ENOUGH if k == BY else None)
     for label, name in (

@@ -15,7 +15,7 @@ from gradsim_reproduction.control import plots
 from gradsim_reproduction.control.closed_loop import closed_loop
 from gradsim_reproduction.control.cloth import cloth
 from gradsim_reproduction.control.gear import gear
-from gradsim_reproduction.control.methods import PICTURE, load_policies
+from gradsim_reproduction.control.methods import IMAGE, load_policies
 from gradsim_reproduction.control.walker import walker
 from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
@@ -34,26 +34,26 @@ def fig6(run: Run, parts: tuple[str, ...] = (*PARTS, CLOSED)) -> Outcome:
         parts: Parts to run.
     """
     out, progress = run.out, run.progress
-    figures, pictures, videos = {}, [], []
+    figures, images, videos = {}, [], []
     for name in (name for name in PARTS if name in parts):
         part_figures, runs = PARTS[name](out, run.quick, run.seed, progress)
         figures |= part_figures
         floor = part_figures.get(f"{name}_floor", {}).get("value")
-        pictures.append(plots.draw(out, name, runs, floor))
-        first = next((history for history in runs if history.names.get("method") == PICTURE), None)
+        images.append(plots.draw(out, name, runs, floor))
+        first = next((history for history in runs if history.names.get("method") == IMAGE), None)
         if first is not None:
             progress.stage(f"{name}: videos")
             goal = int(first.names["goal"])
             setup = Setup.of(Task.load(name), goal)
             entries, stages = plots.draw_stages(out, name, setup, load_policies(out, name, goal), first)
             videos += entries
-            pictures.append(stages)
+            images.append(stages)
     if CLOSED in parts:
         closed = closed_loop(out, run.quick, run.seed, progress)
         figures |= closed["figures"]
-        videos += [{"file": f["file"], "text": f["caption"]} for f in closed["pictures"] if _moves(f)]
-        pictures += [from_image for from_image in closed["pictures"] if not _moves(from_image)]
-    result: dict = {"pictures": pictures, "films": videos}
+        videos += [{"file": f["file"], "text": f["caption"]} for f in closed["images"] if _moves(f)]
+        images += [from_image for from_image in closed["images"] if not _moves(from_image)]
+    result: dict = {"images": images, "videos": videos}
     result["table"] = write_table(out, "Fig. 6: control from one picture", rows(figures), WORDS)
     return result, figures
 

@@ -14,7 +14,7 @@ from gradsim.control.task.task import Task
 from gradsim.control.training.history import History
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim_reproduction.control.methods import (
-    PICTURE,
+    IMAGE,
     PLACE,
     WITHOUT,
     Runs,
@@ -62,7 +62,7 @@ def gear(
     rate = 0.1 if quick else searches.number("rate of Adam", lambda: _tuned(task))
     runs, seeds = [], [FIRST + 1000 * seed + k for k in range(goals)]
     for k, goal in enumerate(seeds):
-        methods = {PICTURE: from_image, ADAM: by_adam(rate)}
+        methods = {IMAGE: from_image, ADAM: by_adam(rate)}
         if not quick:
             methods |= {PLACE: from_position, SHARED: from_image, "random": gradient_free("random", iterations + 1)}
         if not quick and k < FEW:
@@ -79,7 +79,7 @@ def figures(runs: list[History]) -> dict[str, dict]:
     """Mean position errors after some iterations, and what the others have by then."""
     figures_by_name = {}
     for k, paper in PAPER.items():
-        value = mean_at(runs, PICTURE, k)
+        value = mean_at(runs, IMAGE, k)
         if value is not None:
             figures_by_name[f"gear_error_{k}"] = figure(value, paper=paper, goal=GOAL.get(k))
     for k in GOAL:
@@ -110,5 +110,5 @@ def _costs(spent: dict[str, float], setup: Setup) -> dict[str, dict]:
         "gear_cpu_seconds_per_iteration": figure(spent["whole"]),
         "gear_cpu_seconds_physics_only": figure(spent["physics"]),
         "gear_steps": figure(setup.plant.steps),
-        "gear_picture_over_physics": figure(spent["whole"] / spent["physics"], goal=2.0),
+        "gear_image_over_physics": figure(spent["whole"] / spent["physics"], goal=2.0),
     }

@@ -23,7 +23,7 @@ from gradsim.runtime.atomic import atomic_path
 from gradsim.runtime.checkpoint import Ledger, digest
 from gradsim.runtime.progress import Progress
 
-PICTURE, PLACE = "picture", "place in 3-D"  # the search is given the position
+IMAGE, PLACE = "image", "place in 3-D"  # the search is given the position
 WITHOUT = ("cma", "reinforce", "ppo")  # without gradients
 WORLDS = 16  # rolled out together by these
 Method = Callable[[Setup, int, Progress], History]
@@ -85,7 +85,7 @@ class Runs:
             self.progress.stage(f"{self.task}: {key}")
             longer = replace(setup, config=replace(setup.config, iterations=iterations + 1))
             history = method(longer, goal, self.progress)
-            if name == PICTURE:
+            if name == IMAGE:
                 save_policies(self.out, self.task, goal, history.policies)
             return history.named(method=name, goal=goal, **names).json()
 
@@ -134,7 +134,7 @@ def mean_after(runs: list[History], name: str, steps: float) -> float | None:
 
 def at_equal_steps(runs: list[History], task: str) -> dict[str, dict]:
     """Figures of searches that see no gradient, after as many simulated steps as those from images took."""
-    steps = min(run.total("steps")[-1] for run in runs if run.names["method"] == PICTURE)
+    steps = min(run.total("steps")[-1] for run in runs if run.names["method"] == IMAGE)
     means = {name: mean_after(runs, name, steps) for name in ("random", *WITHOUT)}
     return {f"{task}_{name}_error_at_equal_steps": figure(x) for name, x in means.items() if x is not None}
 

@@ -14,23 +14,23 @@ from gradsim.visualization.control_video import Screen, Sought, write_video
 from gradsim.visualization.sheets import sheet
 from gradsim_reproduction.plotting import INK, new_figure, save_image, write_figures
 
-COLOURS = {
-    "picture": "#1d5fd0", "place in 3-D, Adam": "#c2410c", "place in 3-D": "#d99a6c", "not shared": "#15803d",
+COLORS = {
+    "image": "#1d5fd0", "place in 3-D, Adam": "#c2410c", "place in 3-D": "#d99a6c", "not shared": "#15803d",
     "heavy rim": "#15803d", "heavy rim, place in 3-D, Adam": "#86c79a", "random": "#9ca3af", "cma": "#7c3aed",
     "reinforce": "#0e7490", "ppo": "#a16207",
 }  # fmt: skip
 PAPER = {  # its curves of Fig. 6, by iteration as it counts
     "gear": {
-        "picture": {0: 4.474, 1: 3.177, 2: 2.212, 5: 1.788, 9: 0.769, 19: 0.441, 39: 0.107},
+        "image": {0: 4.474, 1: 3.177, 2: 2.212, 5: 1.788, 9: 0.769, 19: 0.441, 39: 0.107},
         "place in 3-D": {0: 4.474, 1: 1.293, 2: 0.512, 5: 0.232, 9: 0.135, 19: 0.082, 39: 0.082},
     },
     "cloth": {
-        "picture": {0: 7.894, 1: 5.557, 2: 4.167, 5: 3.088, 9: 3.045, 19: 1.677, 39: 0.199},
+        "image": {0: 7.894, 1: 5.557, 2: 4.167, 5: 3.088, 9: 3.045, 19: 1.677, 39: 0.199},
         "place in 3-D": {0: 8.542, 1: 8.102, 2: 7.741, 5: 6.895, 9: 6.084, 19: 4.340, 39: 1.837},
     },
 }
-LABELS = {"picture": "picture, ours", "place in 3-D": "place in 3-D, same search"}
-MARKERS = {"picture": "o", "place in 3-D": "x"}
+LABELS = {"image": "picture, ours", "place in 3-D": "place in 3-D, same search"}
+MARKERS = {"image": "o", "place in 3-D": "x"}
 LEAST = 1e-6  # errors below are drawn there: a tenth of a pixel's worth is far above
 
 
@@ -51,16 +51,16 @@ def draw(out: Path, name: str, runs: Sequence[History], floor: float | None = No
 
 
 def _curves(name: str, runs: Sequence[History], floor: float | None) -> Figure:
-    methods = list(dict.fromkeys(run.names.get("method", "picture") for run in runs))
+    methods = list(dict.fromkeys(run.names.get("method", "image") for run in runs))
     figure = new_figure(10.5, 6.6)
     (raw, rolled), (best, chosen) = figure.subplots(2, 2, sharey=True)
     for method in methods:
-        part = [run for run in runs if run.names.get("method", "picture") == method]
+        part = [run for run in runs if run.names.get("method", "image") == method]
         for axes, over, how in (
             (raw, False, History.raw), (rolled, True, History.raw),
             (best, False, History.at_best), (chosen, True, History.at_best),
         ):  # fmt: skip
-            _method(axes, part, over, how, COLOURS[str(method)], LABELS.get(str(method), str(method)))
+            _method(axes, part, over, how, COLORS[str(method)], LABELS.get(str(method), str(method)))
     for axes in (raw, best):
         for key, points in PAPER.get(name, {}).items():
             axes.plot(
@@ -112,7 +112,7 @@ def draw_stages(
         The videos and the image, as a report lists them.
     """
     screen = Screen(setup.task.scene, setup.task.goal.cameras[0], [_goal_image(setup)])
-    films, stills = [], []
+    videos, stills = [], []
     at = {"first": 0, "middle": len(history) // 2, "best": history.best, "last": len(history) - 1}
     for k in sorted(set(at.values())):
         names = [name for name in STAGES if at[name] == k]
@@ -122,14 +122,16 @@ def draw_stages(
         file, error = f"{task}_{names[0]}.webm", history.raw("position_error")[k]
         write_video(out / file, screen.video(motion), screen.fps)
         text = f"{' and '.join(names)}: iteration {k}"
-        films.append({"file": file, "text": f"{task.capitalize()}, {text}, error {error:.2g} m². Next to it the goal."})
+        videos.append(
+            {"file": file, "text": f"{task.capitalize()}, {text}, error {error:.2g} m². Next to it the goal."}
+        )
         stills.append((screen.instants(motion), text))
     stills.append((screen.enlarged(screen.goals[0]), "goal"))
-    pictures, labels = zip(*stills, strict=True)
+    images, labels = zip(*stills, strict=True)
     file = f"{task}_stages.png"
-    save_image(out / file, sheet(pictures, 2 if screen.is_wide else len(stills), labels))
+    save_image(out / file, sheet(images, 2 if screen.is_wide else len(stills), labels))
     caption = "Instants of the first goal's motion, the last one clearest; the outline is where the goal is."
-    return films, {"file": file, "title": f"The {task}", "caption": caption}
+    return videos, {"file": file, "title": f"The {task}", "caption": caption}
 
 
 def _goal_image(setup: Setup) -> Sought:

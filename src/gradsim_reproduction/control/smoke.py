@@ -210,11 +210,11 @@ def smoke(run: Run) -> Outcome:
     return {"records": records, **draw(run.out, records)}, summary(records)
 
 
-def form(picture: Tensor, evaluations: int, seed: int) -> tuple[dict, dict[str, np.ndarray]]:
+def form(image: Tensor, evaluations: int, seed: int) -> tuple[dict, dict[str, np.ndarray]]:
     """Search for the velocity of one image.
 
     Args:
-        picture: (n, n).
+        image: (n, n).
         evaluations: How many iterations.
         seed: Seed of the velocity at the start.
 
@@ -222,32 +222,32 @@ def form(picture: Tensor, evaluations: int, seed: int) -> tuple[dict, dict[str, 
         Mean squares of all iterations, and what else a report needs; and arrays: the image, the smoke at the end after
         the iterations `SHOWN`, and all frames of the best.
     """
-    n, began = len(picture), time.process_time()
+    n, began = len(image), time.process_time()
     box = Smoke((n, n), 1 / n, DT, advection="maccormack", dtype=torch.float64)
-    waves, start = StreamFunction(n), disc(n, picture.sum())
-    first = (start - picture).square().mean().item()
-    curve, divergence, best, last_frames, film = [], 0.0, np.inf, {}, np.zeros(0)
+    waves, start = StreamFunction(n), disc(n, image.sum())
+    first = (start - image).square().mean().item()
+    curve, divergence, best, last_frames, video = [], 0.0, np.inf, {}, np.zeros(0)
 
     def evaluate(z: Tensor) -> Evaluation:
-        nonlocal divergence, best, film
+        nonlocal divergence, best, video
         z = z.detach().requires_grad_()
         plume = box.rollout(waves.velocity(z), start, frames=STEPS + 1, segment=None)
-        difference = plume.density[0, -1] - picture
+        difference = plume.density[0, -1] - image
         loss = difference.square().mean() / first
         (gradient,) = torch.autograd.grad(loss, z)
         curve.append(loss.item() * first)
         divergence = max(divergence, plume.divergence.abs().max().item())
         if loss.item() < best:
-            best, film = loss.item(), plume.density[0].detach().numpy().astype(np.float32)
+            best, video = loss.item(), plume.density[0].detach().numpy().astype(np.float32)
         if len(curve) in SHOWN:
-            last_frames[len(curve)] = film[-1]
+            last_frames[len(curve)] = video[-1]
         return Evaluation(loss.item(), gradient)
 
     descend(evaluate, waves, waves.random(seed, SPEED), evaluations)
-    last_frames[len(curve)] = film[-1]
+    last_frames[len(curve)] = video[-1]
     record = {"first": first, "curve": curve, "divergence": divergence}
-    record |= {"mass": float(film[-1].sum() / film[0].sum()), "cpu_seconds": time.process_time() - began}
-    arrays = {"picture": picture.numpy().astype(np.float32), "start": film[0], "film": film}
+    record |= {"mass": float(video[-1].sum() / video[0].sum()), "cpu_seconds": time.process_time() - began}
+    arrays = {"image": image.numpy().astype(np.float32), "start": video[0], "video": video}
     return record, {**arrays, **{f"after_{k}": image for k, image in last_frames.items()}}
 
 
@@ -273,7 +273,7 @@ def summary(records: list[dict]) -> dict[str, dict]:
     return figures
 
 
-COLOURS = {"ring": BLUE, "letter": ORANGE, "blobs": GREEN}
+COLORS = {"ring": BLUE, "letter": ORANGE, "blobs": GREEN}
 SMOKE = mpl.colormaps["magma"]
 INSTANTS = 8  # of a strip
 HEIGHT, FPS, REST = 256, 25, 25  # [px], [1/s], repetitions of the last frame of a video
@@ -297,7 +297,7 @@ def draw(out: Path, records: Sequence[dict]) -> dict:
         figures[f"motion_{n}"] = (lambda a=arrays: _motion(a), f"Motion, {n} x {n} cells", text)
         write_preview(out / f"smoke_{n}.webm", _video(list(arrays.values())), FPS)
         videos.append({"file": f"smoke_{n}.webm", "text": f"{', '.join(names)}: image and smoke, {n} x {n} cells."})
-    return {"pictures": write_figures(out, figures), "films": videos}
+    return {"images": write_figures(out, figures), "videos": videos}
 
 
 def _curves(records: Sequence[dict]) -> Figure:
@@ -308,7 +308,7 @@ def _curves(records: Sequence[dict]) -> Figure:
         line = "-" if r["cells"] == sizes[0] else "--"
         share = np.array(r["curve"]) / r["first"]
         label = f"{r['target']}, {r['cells']}²"
-        axes.plot(np.arange(1, len(share) + 1), share, line, color=COLOURS[r["target"]], lw=1.3, label=label)
+        axes.plot(np.arange(1, len(share) + 1), share, line, color=COLORS[r["target"]], lw=1.3, label=label)
     axes.plot(*zip(*ORIGINAL_CURVE, strict=True), "x", color="#111111", ms=7, label="original")
     axes.set(yscale="log", xlabel="iterations", ylabel="mean square over that of the disc")
     axes.grid(alpha=0.2)
@@ -320,10 +320,10 @@ def _iterations(arrays: dict) -> Figure:
     counts = sorted(
         {int(k.removeprefix("after_")) for run in arrays.values() for k in run.files if k.startswith("after_")}
     )
-    columns = ["picture", "disc", *(f"{k} iterations" if k > 1 else "1 iteration" for k in counts)]
+    columns = ["image", "disc", *(f"{k} iterations" if k > 1 else "1 iteration" for k in counts)]
     figure = new_figure(1.45 * len(columns), 1.5 * len(arrays) + 0.2)
     for row, run in zip(figure.subplots(len(arrays), len(columns), squeeze=False), arrays.values(), strict=True):
-        images = [run["picture"], run["start"], *(run[f"after_{k}"] for k in counts)]
+        images = [run["image"], run["start"], *(run[f"after_{k}"] for k in counts)]
         _row(row, images)
     for axes, title in zip(figure.axes, columns, strict=False):
         axes.set_title(title, fontsize=8)
@@ -333,9 +333,9 @@ def _iterations(arrays: dict) -> Figure:
 def _motion(arrays: dict) -> Figure:
     figure = new_figure(1.45 * INSTANTS, 1.5 * len(arrays) + 0.2)
     for row, run in zip(figure.subplots(len(arrays), INSTANTS, squeeze=False), arrays.values(), strict=True):
-        film = run["film"]
-        steps = np.linspace(0, len(film) - 1, INSTANTS).round().astype(int)
-        _row(row, film[steps])
+        video = run["video"]
+        steps = np.linspace(0, len(video) - 1, INSTANTS).round().astype(int)
+        _row(row, video[steps])
     for axes, step in zip(figure.axes, steps, strict=False):
         axes.set_title(f"step {step}", fontsize=8)
     return figure
@@ -349,12 +349,12 @@ def _row(row: Sequence, images: Sequence[np.ndarray]) -> None:
 
 def _video(runs: Sequence) -> np.ndarray:
     """Images above, smoke below (frames, height, width, 3) uint8."""
-    times = max(1, HEIGHT // len(runs[0]["picture"]))
+    times = max(1, HEIGHT // len(runs[0]["image"]))
     columns = []
     for run in runs:
-        film = run["film"]
-        film = np.concatenate([film, film[-1:].repeat(REST, 0)])
-        above = run["picture"][None].repeat(len(film), 0)
-        columns.append(np.pad(np.concatenate([above, film], 1), ((0, 0), (1, 1), (1, 1)), constant_values=1.0))
+        video = run["video"]
+        video = np.concatenate([video, video[-1:].repeat(REST, 0)])
+        above = run["image"][None].repeat(len(video), 0)
+        columns.append(np.pad(np.concatenate([above, video], 1), ((0, 0), (1, 1), (1, 1)), constant_values=1.0))
     frames = np.concatenate(columns, 2).repeat(times, 1).repeat(times, 2)
     return (SMOKE(frames.clip(0, 1))[..., :3] * 255).round().astype(np.uint8)

@@ -20,7 +20,7 @@ from gradsim.control.training.history import History
 from gradsim.control.training.train import train
 from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.progress import NullProgress, Progress
-from gradsim_reproduction.control.methods import PICTURE, save_policies, task_digest
+from gradsim_reproduction.control.methods import IMAGE, save_policies, task_digest
 
 GOALS, POLICIES, ITERATIONS = 10, 3, 15
 QUICK = (2, 1)  # goals and policies
@@ -83,7 +83,7 @@ def _run(task: Task, goal: int, policy: int, progress: Progress, out: Path) -> d
     history = train(setup.plant, setup.policy, setup.goal, search, progress)
     at_start = centre(setup.plant.begin(), setup.at_goal)[0]
     way = torch.linalg.vector_norm(at_start - setup.goal.truth.centre.to(at_start)).item()
-    history.names = {"method": PICTURE, "goal": goal, "policy": policy, "way": way}
+    history.names = {"method": IMAGE, "goal": goal, "policy": policy, "way": way}
     if policy == 0:
         save_policies(out, "walker", goal, history.policies)
     return history.json()

@@ -45,15 +45,15 @@ def fig3(run: Run) -> Outcome:
     count, starts = QUICK if run.quick else (SCENES, STARTS)
     jobs = {f"{name} {k}": (name, k, run.seed, starts) for name in TASKS for k in range(run.scenes or count)}
     records = run.records(run.ledger("scenes.jsonl", starts=starts), jobs, solve, "scenes")
-    videos, pictures = [], [draw_errors(run.out, records)]
+    videos, images = [], [draw_errors(run.out, records)]
     for name, task in TASKS.items():
         run.progress.stage(f"{name}: videos")
         first = next(r for r in records if r["task"] == name)
-        video, picture = draw_task(run.out, name, task.scene(first["number"], run.seed), task.unknown, first)
+        video, image = draw_task(run.out, name, task.scene(first["number"], run.seed), task.unknown, first)
         videos.append(video)
-        pictures.append(picture)
+        images.append(image)
     figures = summary(records)
-    result = {"films": videos, "pictures": pictures}
+    result = {"videos": videos, "images": images}
     result["records"] = [{**r, "path": [r["path"][0], r["path"][-1]], "errors": r["errors"][-1]} for r in records]
     title = "Fig. 3: mass, friction and elasticity from video"
     result["table"] = write_table(run.out, title, table_rows(figures), NOTES)
@@ -176,8 +176,8 @@ def draw_task(out: Path, name: str, scene, unknown: str, record: dict) -> tuple[
     true = motions["truth"]
     with torch.no_grad():
         inside = Silhouettes.of(scene).union(true.surface, true.values)[0, last].numpy()
-    picture = synthetic.render_video(scene, true)[last].numpy()
-    screen = Screen(scene, "camera", [Sought(last, picture, inside)])
+    image = synthetic.render_video(scene, true)[last].numpy()
+    screen = Screen(scene, "camera", [Sought(last, image, inside)])
     strips = [screen.frames(motion) for motion in motions.values()]
     gap = np.full_like(strips[0][:, :, :GAP], 255)
     videos.write_preview(

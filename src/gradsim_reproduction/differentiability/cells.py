@@ -104,11 +104,11 @@ def _rigid(subject: str, **cells: str | Mapping[str, str]) -> dict:
         "external_force": "body.pushes.0.impulse",
         "geometry": f"body.scale {GROUND}",
         **cells,
-        **_film(subject),
+        **_video(subject),
     }
 
 
-def _film(subject: str) -> dict:
+def _video(subject: str) -> dict:
     return {"camera": {subject: CAMERA}, "light": {subject: LIGHT}, "texture": {subject: TEXTURE}}
 
 
@@ -155,7 +155,7 @@ ROWS = {
             "external_force": "body.force_per_mass",
             "material": Absent("its density drops out, as its mass does"),
             "geometry": "body.string_length body.radius",
-            **_film("pendulum film"),
+            **_video("pendulum film"),
         },
         ("position", "gravity", "external_force"),
     ),
@@ -176,7 +176,7 @@ ROWS = {
             "external_force": "body.force",
             "material": Absent("its arms are points or rods of a mass, whatever they are made of"),
             "geometry": "body.first_length body.second_length body.first_radius body.second_radius",
-            **_film("double_pendulum film"),
+            **_video("double_pendulum film"),
         },
         ("position", "gravity", "external_force"),
     ),
@@ -198,7 +198,7 @@ ROWS = {
                 "solid other": "body.mu body.lam",
             },
             "geometry": {"solid": f"{GROUND} {POST}", "solid other": "body.scale"},
-            **_film("solid film"),
+            **_video("solid film"),
         },
         ("position", "velocity", "mass", "rotation", "actuation", "gravity", "friction", "elasticity"),
     ),
@@ -220,7 +220,7 @@ ROWS = {
                 "cloth other": "body.young body.poisson body.thickness",
             },
             "geometry": {"cloth": f"{GROUND} {POST}", "cloth other": "body.scale"},
-            **_film("cloth film"),
+            **_video("cloth film"),
         },
         ("position", "velocity", "mass", "rest_length", "stiffness", "damping", "friction"),
     ),
@@ -239,7 +239,7 @@ ROWS = {
             "external_force": "body.pushes.0.impulse body.anchors.0.offset",
             "material": {"springs other": "body.density body.stiffness"},
             "geometry": {"springs": f"body.radius {GROUND} {POST}", "springs other": "body.scale"},
-            **_film("springs film"),
+            **_video("springs film"),
             "texture": {"springs film": TEXTURE.removeprefix("look.texture ")},
         },
     ),
@@ -263,7 +263,7 @@ ROWS = {
             "external_force": "hand.pushes.0.impulse",
             "material": "weight.density",
             "geometry": f"body.scale hand.scale weight.scale {JOINTED} {GROUND}",
-            **_film("linkage film"),
+            **_video("linkage film"),
         },
     ),
     "pile": Row(
@@ -297,7 +297,7 @@ ROWS = {
             "external_force": "upper.pushes.0.impulse",
             "material": "body.density body.young body.poisson upper.mu_factor",
             "geometry": "contacts.hit.thickness contacts.pile.thickness ball.scale",
-            **_film("meeting film"),
+            **_video("meeting film"),
         },
     ),
     "plant": Row(
@@ -365,8 +365,8 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
     "springs": lambda: TrajectorySubject(scenes.springs()),
     "springs other": lambda: with_actuation(scenes.springs("density", scale=0.95), "body.rest_length_factor"),
 }  # fmt: skip
-FILMED = [key for key, row in ROWS.items() if row.cells["camera"] == {f"{key} film": CAMERA}]
-SUBJECTS |= {f"{key} film": lambda key=key: RenderedSubject(getattr(scenes, key)()) for key in FILMED}
+RECORDED = [key for key, row in ROWS.items() if row.cells["camera"] == {f"{key} film": CAMERA}]
+SUBJECTS |= {f"{key} film": lambda key=key: RenderedSubject(getattr(scenes, key)()) for key in RECORDED}
 
 
 @dataclass(frozen=True)

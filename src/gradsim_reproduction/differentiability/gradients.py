@@ -47,7 +47,7 @@ def gradients(run: Run) -> Outcome:
         data["difference"] = torch.cat(data["difference"], 1)  # steps, worlds, widths
         data["step"] = np.exp(np.log(data["step"]).mean(0))
     run.progress.stage("plots")
-    result = {"scenes": count, "pictures": draw(run.out, laws, WIDTHS, WIDE, sawteeth()), "finer": finer}
+    result = {"scenes": count, "images": draw(run.out, laws, WIDTHS, WIDE, sawteeth()), "finer": finer}
     result["quartiles"] = {law: _quartiles(data) for law, data in laws.items()}
     return result, _figures(laws, count)
 

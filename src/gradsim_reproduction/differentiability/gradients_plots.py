@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from gradsim_reproduction.plotting import DATA, FAINT, FIT, INK, WIDTH, new_figure, write_figures
 
-COLOUR = {"continuous": FIT, "paper": DATA}
+COLOR = {"continuous": FIT, "paper": DATA}
 
 
 def draw(out: Path, laws: dict, widths: Sequence[float], wide: float, sawteeth: dict) -> list[dict[str, str]]:
@@ -74,14 +74,14 @@ def _steps(laws: dict, widths: Sequence[float], wide: float) -> Figure:
     axes = figure.subplots()
     for law, data in laws.items():
         low, middle, high = _quartiles(data["difference"][:, :, k])
-        axes.fill_between(data["step"], low, high, color=COLOUR[law], alpha=0.18, lw=0)
-        axes.plot(data["step"], middle, "o-", color=COLOUR[law], ms=5)
+        axes.fill_between(data["step"], low, high, color=COLOR[law], alpha=0.18, lw=0)
+        axes.plot(data["step"], middle, "o-", color=COLOR[law], ms=5)
         axes.annotate(
             f"law: {law}",
             (data["step"][-1], middle[-1]),
             (8, 0),
             textcoords="offset points",
-            color=COLOUR[law],
+            color=COLOR[law],
             va="center",
         )
     axes.set(xscale="log", yscale="log", xlabel="time step h [s]", ylabel="|secant − tangent| / the larger")
@@ -100,7 +100,7 @@ def _widths(laws: dict, widths: Sequence[float]) -> Figure:
             axes.plot(widths, row, ".-", color=shade, label=f"h = {1e6 * step:.0f} µs")
         axes.axhline(1, color=FAINT, lw=1, zorder=0)
         axes.set(xscale="log", yscale="log", xlabel="half width of the secant", ylim=(1e-8, 3))
-        axes.set_title(f"law: {law}", loc="left", fontweight="bold", fontsize=10, color=COLOUR[law])
+        axes.set_title(f"law: {law}", loc="left", fontweight="bold", fontsize=10, color=COLOR[law])
     panels[0].set_ylabel("|secant − tangent| / the larger (median)")
     panels[-1].legend(fontsize=8, loc="lower right")
     return figure
@@ -112,13 +112,13 @@ def _sawteeth(sawteeth: dict) -> Figure:
     for axes, (law, one) in zip(panels, sawteeth.items(), strict=True):
         shift, height, slope = (one[key].numpy() for key in ("shift", "height", "slope"))
         middle = len(shift) // 2
-        axes.plot(1e3 * shift, 1e3 * height, color=COLOUR[law], lw=1)
+        axes.plot(1e3 * shift, 1e3 * height, color=COLOR[law], lw=1)
         near = np.abs(shift) < 0.012
         axes.plot(1e3 * shift[near], 1e3 * (height[middle] + slope[middle] * shift[near]), "--", color=INK, lw=1.3)
         axes.plot(0, 1e3 * height[middle], "o", color=INK, ms=4)
         trend = (height[-1] - height[0]) / (shift[-1] - shift[0])
         axes.set_title(
-            f"law: {law}\ntangent {slope[middle]:.2f}, trend {trend:.2f}", loc="left", fontsize=10, color=COLOUR[law]
+            f"law: {law}\ntangent {slope[middle]:.2f}, trend {trend:.2f}", loc="left", fontsize=10, color=COLOR[law]
         )
         axes.set(xlabel="start height, shifted by [mm]")
     panels[0].set_ylabel("height after the bounce [mm]")
@@ -134,7 +134,7 @@ def _adjoint(laws: dict) -> Figure:
         for k, shape in enumerate(shapes):
             y = data["adjoint"][shape].flatten().clamp(min=1e-19).numpy()
             x = k + side + 0.1 * rng.uniform(-1, 1, len(y))
-            axes.plot(x, y, ".", color=COLOUR[law], ms=2.5, alpha=0.6, label=f"law: {law}" if k == 0 else None)
+            axes.plot(x, y, ".", color=COLOR[law], ms=2.5, alpha=0.6, label=f"law: {law}" if k == 0 else None)
     axes.axhline(1e-9, color=INK, lw=1, ls=(0, (4, 3)))
     axes.text(len(shapes) - 0.5, 1.3e-9, "goal", ha="right", va="bottom", fontsize=8)
     axes.set(

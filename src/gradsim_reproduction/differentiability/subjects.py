@@ -169,7 +169,7 @@ class RenderedSubject:
         worlds = max(len(v) for v in given.values())
         if worlds > 1 and any(name.startswith("look.") for name in given):  # which a surface has one of for all worlds
             singly = [self.observe({name: v[k : k + 1] for name, v in given.items()}) for k in range(worlds)]
-            return [torch.cat(pictures) for pictures in zip(*singly, strict=True)]
+            return [torch.cat(images) for images in zip(*singly, strict=True)]
         merged = {**self.values(), **given}
         looks = {key: merged.pop(f"look.{key}")[0] for key in LOOK if f"look.{key}" in merged}
         dresses = ({**looks, "texture": None}, *([looks] if self.wrapped else []))

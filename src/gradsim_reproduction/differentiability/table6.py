@@ -32,7 +32,7 @@ def table6(run: Run) -> Outcome:
         cells[row] = {column: table.cell(row, column, run.seed, 1 if run.quick else 3) for column in COLUMNS}
     with atomic_path(run.out / "table6.md") as draft:
         draft.write_text(markdown(cells), encoding="utf-8")
-    result = {"cells": _content(cells), "pictures": draw(run.out, cells)}
+    result = {"cells": _content(cells), "images": draw(run.out, cells)}
     result["table"] = write_table(run.out, "Table 6: quantities with a gradient", rows(cells), WORDS)
     return result, summary(cells)
 

@@ -70,7 +70,7 @@ def foreign(run: Run) -> Outcome:
     figures = summary(records) | engine_figures(tosses)
     result: dict = {"records": records, "tosses": tosses, "notes": notes}
     result["cpu_seconds"] = sum(r["cpu_seconds"] + r["made_in"] for r in (*records, *tosses))
-    result["pictures"] = plots.draw(run.out, records, tosses)
+    result["images"] = plots.draw(run.out, records, tosses)
     rows = [{"name": key, "paper": None, "ours": one["value"]} for key, one in figures.items()]
     result["table"] = write_table(run.out, "Videos by others", rows, "The paper fits videos of its own steps only.")
     return result, figures

@@ -129,7 +129,7 @@ class Chain:
         """φ' and φ''."""
         n = len(self.links)
         angle, rate = y[:n], y[n:]
-        axes, hinges, centres, turns = self._poses(angle)
+        axes, hinges, centers, turns = self._poses(angle)
         inertia, f = np.zeros((n, n)), np.zeros(n)
         spin, turning, at, carried = np.zeros(3), np.zeros(3), np.zeros(3), np.zeros(3)
         for k, link in enumerate(self.links):
@@ -138,7 +138,7 @@ class Chain:
             carried = carried + cross(turning, arm) + cross(spin, cross(spin, arm)) if k else np.zeros(3)
             turning = turning + cross(spin, axes[k]) * rate[k]
             spin = spin + axes[k] * rate[k]
-            arm, at = centres[k] - hinges[k], centres[k]
+            arm, at = centers[k] - hinges[k], centers[k]
             carried = carried + cross(turning, arm) + cross(spin, cross(spin, arm))
             J_w = np.zeros((3, n))
             J_w[:, : k + 1] = axes[: k + 1].T
@@ -153,12 +153,12 @@ class Chain:
     def _poses(self, angles) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Axes and hinges in the world, centres and rotation matrices of the links."""
         x, R = np.zeros(3), np.eye(3)
-        axes, hinges, centres, turns = [], [], [], []
+        axes, hinges, centers, turns = [], [], [], []
         for link, axis, angle in zip(self.links, self.axes, angles, strict=True):
             axes.append(R @ axis)
             hinges.append(x + R @ np.asarray(link.parent_point))
             R = R @ rotation_of(axis * angle)
             x = hinges[-1] - R @ np.asarray(link.child_point)
-            centres.append(x)
+            centers.append(x)
             turns.append(R)
-        return np.array(axes), np.array(hinges), np.array(centres), np.array(turns)
+        return np.array(axes), np.array(hinges), np.array(centers), np.array(turns)

@@ -10,7 +10,7 @@ from gradsim.errors import Status
 from gradsim_reproduction.foreign.scenes import KINDS
 from gradsim_reproduction.plotting import ERROR_FLOOR, FAINT, SAFE, image_grid, new_figure, write_figures
 
-COLOURS = {Status.OK: SAFE[2], Status.MISMATCH: SAFE[1], Status.UNIDENTIFIABLE: SAFE[0]}
+COLORS = {Status.OK: SAFE[2], Status.MISMATCH: SAFE[1], Status.UNIDENTIFIABLE: SAFE[0]}
 OTHER = SAFE[3]
 SHOWN = 6  # recordings of each kind on the sheet
 STRONGEST = 0.85  # of the ink of the last frame
@@ -48,7 +48,7 @@ def _errors(records: Sequence[Mapping], tosses: Sequence[Mapping]) -> Figure:
             values = [abs(u[key]) for u in r["unknowns"].values() if u[key] is not None]
             x = kinds.index(r["kind"]) + rng.uniform(-0.3, 0.3, len(values))
             floor = 1e-3 if key == "z" else ERROR_FLOOR
-            color = COLOURS.get(r["status"], OTHER)
+            color = COLORS.get(r["status"], OTHER)
             ax.plot(x, np.nan_to_num(values, nan=1e3).clip(floor, 1e3), "o", ms=3.5, mew=0, alpha=0.65, color=color)
         ax.axhline(limit, color="black", lw=1)
         ax.set(yscale="log", xticks=range(len(kinds)), xlim=(-0.6, len(kinds) - 0.4))
@@ -56,7 +56,7 @@ def _errors(records: Sequence[Mapping], tosses: Sequence[Mapping]) -> Figure:
         ax.grid(axis="y", color=FAINT, lw=0.4)
     left.set(title="8-bit videos with noise", ylabel="|error| / standard deviation")
     right.set(title="exact coverage", ylabel="relative error")
-    for status, color in COLOURS.items():
+    for status, color in COLORS.items():
         left.plot([], [], "o", ms=4, mew=0, color=color, label=str(status))
     figure.legend(loc="outside lower center", ncols=4, fontsize=8)
     return figure

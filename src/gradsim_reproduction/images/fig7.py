@@ -69,7 +69,7 @@ def fig7(run: Run) -> Outcome:
                 key = f"{view} {optimiser} {number} {variant}"
                 records.append(ledger.once(key, descend, scene, number, how, run.seed, starts, iterations))
     truths = [drawn_mass(number, run.seed, "truth", 1) for number in range(objects)]
-    result = {**settings, "pictures": draw(run.out, records, scenes, truths)}
+    result = {**settings, "images": draw(run.out, records, scenes, truths)}
     result["records"] = [{**r, "errors": r["errors"][-1], "losses": r["losses"][-1]} for r in records]
     figures = summary(records)
     result["table"] = write_table(run.out, "Fig. 7: relative error of the mass", rows(figures, kinds), WORDS)
@@ -118,18 +118,18 @@ def descend(scene: Scene, number: int, how: dict, seed: int, starts: int, iterat
     model, (rasterizer, channels) = Model(scene), VIEWS[how["view"]]
     render = Renderer.of(scene, rasterizer, shading=Shading.paper(how["variant"]))
 
-    def film(mass: Tensor) -> Tensor:
+    def video(mass: Tensor) -> Tensor:
         """Colour, and opacity with four channels (worlds, frames, channels, height, width)."""
         image = render.output(model.rollout({"body.mass": mass}).surface)
         return torch.cat([image.rgb, image.alpha[:, :, None]], 2)[:, :, :channels]
 
     truth = drawn_mass(number, seed, "truth", 1)
     with torch.no_grad():
-        target = film(truth)[0]
+        target = video(truth)[0]
     u = drawn_mass(number, seed, "start", starts).log().requires_grad_()
     search, errors, losses = OPTIMISERS[how["optimiser"]]([u], RATES[how["optimiser"]]), [], []
     for _ in range(iterations + 1):
-        loss = mse(film(u.exp()), target)
+        loss = mse(video(u.exp()), target)
         errors.append((u.detach().exp() / truth - 1).abs().tolist())
         losses.append(loss.tolist())
         search.zero_grad()
@@ -189,7 +189,7 @@ def rows(figures: Mapping[str, Mapping], kinds: Sequence[tuple[str, str]]) -> li
     return table
 
 
-COLOURS = {"colour": ORANGE, "shading": BLUE, "texture": GREEN}
+COLORS = {"colour": ORANGE, "shading": BLUE, "texture": GREEN}
 NAMES = {"colour": "only colour", "shading": "shading", "texture": "texture"}
 TITLES = {
     "softras": "SoftRas",
@@ -209,7 +209,7 @@ def draw(out: Path, records: Sequence[dict], scenes: Sequence, truths: Sequence[
         out,
         {
             "curves": (lambda: _curves(records), "Error of the mass", curve_text),
-            "films": (lambda: _videos(scenes[:SHOWN], truths), "Videos", video_text),
+            "videos": (lambda: _videos(scenes[:SHOWN], truths), "Videos", video_text),
         },
     )
 
@@ -224,7 +224,7 @@ def _curves(records: Sequence[dict]) -> Figure:
     for ax, kind in zip(spots.flat, kinds, strict=False):
         inset = ax.inset_axes((0.5, 0.62, 0.48, 0.36))  # above all curves
         part = [r for r in records if (r["view"], r["optimiser"]) == kind]
-        for variant, colour in COLOURS.items():
+        for variant, colour in COLORS.items():
             errors = np.array([r["errors"] for r in part if r["variant"] == variant]).mean(2)
             mean, spread = errors.mean(0), errors.std(0) / np.sqrt(max(1, len(errors) - 1))
             steps = np.arange(len(mean))
@@ -244,19 +244,19 @@ def _curves(records: Sequence[dict]) -> Figure:
 
 
 def _videos(scenes: Sequence, truths: Sequence[Tensor]) -> Figure:
-    figure = new_figure(8.6, 1.1 * len(COLOURS))
-    spots = figure.subplots(len(COLOURS), len(scenes), squeeze=False)
+    figure = new_figure(8.6, 1.1 * len(COLORS))
+    spots = figure.subplots(len(COLORS), len(scenes), squeeze=False)
     for ax in spots.flat:
         ax.axis("off")
     for column, (scene, truth) in zip(spots.T, zip(scenes, truths, strict=False), strict=True):
         with torch.no_grad():
             surface = Model(scene).rollout({"body.mass": truth}).surface
-            for ax, variant in zip(column, COLOURS, strict=True):
+            for ax, variant in zip(column, COLORS, strict=True):
                 frames = Renderer.of(scene, shading=Shading.paper(variant)).output(surface)
                 image, covered = _blended(frames.rgb[0, ::4], frames.alpha[0, ::4]), frames.alpha[0].amax(0) > 0
                 rows, columns = (covered.any(k).nonzero()[:, 0].tolist() for k in (1, 0))
                 ax.imshow(image[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1], interpolation="nearest")
-    for row, variant in zip(spots, COLOURS, strict=True):
+    for row, variant in zip(spots, COLORS, strict=True):
         row[0].set_title(NAMES[variant], fontsize=8, loc="left")
     return figure
 
@@ -264,7 +264,7 @@ def _videos(scenes: Sequence, truths: Sequence[Tensor]) -> Figure:
 def _blended(rgb: Tensor, alpha: Tensor) -> np.ndarray:
     """Frames one over another (height, width, 3), early ones faint."""
     image = rgb[0] * 0 + 1
-    for k, (colours, share) in enumerate(zip(rgb, alpha, strict=True)):
+    for k, (colors, share) in enumerate(zip(rgb, alpha, strict=True)):
         strength = share * (0.3 + 0.7 * k / max(1, len(rgb) - 1))
-        image = image + strength * (colours - image)
+        image = image + strength * (colors - image)
     return image.permute(1, 2, 0).clamp(0, 1).numpy()

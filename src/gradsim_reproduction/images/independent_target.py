@@ -119,7 +119,7 @@ def independent_target(run: Run) -> Outcome:
     run.progress.stage("height, speed and gravity")
     throws = [throw(list(BODIES)[k % 3], 8 if quick else 16, rng) for k in range(3 if quick else 12)]
     run.progress.stage("plots")
-    result = {"pictures": draw(run.out, table, {name: blended_video(name) for name in BODIES}), "table": table}
+    result = {"images": draw(run.out, table, {name: blended_video(name) for name in BODIES}), "table": table}
     result |= {"throws": throws, "height_error_px_by_samples": both, "offsets_px": offsets, "arrived_px": ARRIVED}
     return result, _figures(table, both, throws)
 
@@ -245,7 +245,7 @@ def draw(out: Path, table: list[dict], videos: dict[str, tuple[np.ndarray, np.nd
         out,
         {
             "losses": (lambda: _maps(table), "Losses against alphas", map_text),
-            "films": (lambda: _videos(videos), "Observed videos", video_text),
+            "videos": (lambda: _videos(videos), "Observed videos", video_text),
         },
     )
 
@@ -265,12 +265,12 @@ def _maps(table: list[dict]) -> Figure:
     return figure
 
 
-def _map(axes, values: np.ndarray, losses: list[str], title: str, colours, norm, text) -> None:
-    colours = colours.copy()
-    colours.set_bad(FAILED)
-    picture = axes.imshow(values, cmap=colours, norm=norm, aspect="auto", **({} if norm else {"vmin": 0, "vmax": 55}))
+def _map(axes, values: np.ndarray, losses: list[str], title: str, colors, norm, text) -> None:
+    colors = colors.copy()
+    colors.set_bad(FAILED)
+    image = axes.imshow(values, cmap=colors, norm=norm, aspect="auto", **({} if norm else {"vmin": 0, "vmax": 55}))
     for (i, j), x in np.ndenumerate(values):
-        red, green, blue, _ = picture.cmap(picture.norm(x)) if np.isfinite(x) else (0.9, 0.9, 0.9, 1)
+        red, green, blue, _ = image.cmap(image.norm(x)) if np.isfinite(x) else (0.9, 0.9, 0.9, 1)
         ink = "black" if 0.3 * red + 0.6 * green + 0.1 * blue > 0.5 else "white"
         axes.text(j, i, text(x) if np.isfinite(x) else "–", ha="center", va="center", color=ink, fontsize=7.5)
     axes.set_xticks(range(len(losses)), losses, rotation=40, ha="right")
@@ -286,9 +286,9 @@ def _short(x: float) -> str:
     return f"{x:.2g}" if x >= 0.01 else f"{mantissa}e{int(exponent)}"
 
 
-def _videos(films: dict[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
+def _videos(videos: dict[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
     figure = new_figure(WIDTH, 3.1)
-    for axes, (body, (fall, start)) in zip(figure.subplots(1, len(films)), films.items(), strict=True):
+    for axes, (body, (fall, start)) in zip(figure.subplots(1, len(videos)), videos.items(), strict=True):
         ink, orange = np.array([0.11, 0.37, 0.82]), np.array([0.9, 0.45, 0.05])
         image = 1 - fall[..., None] * (1 - ink)
         image = image - start[..., None] * (1 - orange) * 0.7

@@ -45,7 +45,7 @@ def renderers(run: Run) -> Outcome:
     distance = lambda name: (images[name, "phong"] - images["mitsuba", "phong"]).abs().mean().item()
     figures = {f"{name}_from_mitsuba": figure(distance(name)) for name in RASTERIZERS if "mitsuba" in names}
     caption = "Mitsuba traces direct light: its shadows, and no highlights of the ambient light, are the difference."
-    return {"pictures": [{"file": "sheet.png", "title": "Rasterizers and shading laws", "caption": caption}]}, figures
+    return {"images": [{"file": "sheet.png", "title": "Rasterizers and shading laws", "caption": caption}]}, figures
 
 
 def still_life(size: tuple[int, int]) -> Scene:

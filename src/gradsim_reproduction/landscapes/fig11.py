@@ -55,7 +55,7 @@ def fig11(run: Run) -> Outcome:
             for start in box["estimate"]
         ]
         boxes[kind] = {**box, "ways": searches if plan["rates"] else []}
-    result = {"notes": notes, "pictures": draw(run.out, parts, boxes)}
+    result = {"notes": notes, "images": draw(run.out, parts, boxes)}
     result["table"] = write_table(run.out, "Fig. 11", rows(parts, boxes), WORDS)
     return result, figures(parts, boxes)
 
@@ -72,8 +72,8 @@ def reinforce_search(kind: str, start: float, rate: float, seed: int) -> dict:
     from gradsim_reproduction.baselines.reinforce import Plan, reinforce
 
     with bullet(cube(kind)) as world:
-        target = world.film(TRUE_MASS)
-        reward = lambda mass: float(reward_of(squared_error(world.film(mass), target)))
+        target = world.video(TRUE_MASS)
+        reward = lambda mass: float(reward_of(squared_error(world.video(mass), target)))
         means = reinforce(reward, start, Plan(rate=rate), np.random.default_rng([seed, round(1000 * start)]))
         loss = -reward(means[-1])
     return {"rate": rate, "means": rounded(np.array(means)), "loss": loss}

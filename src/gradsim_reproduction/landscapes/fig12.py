@@ -54,7 +54,7 @@ def fig12(run: Run) -> Outcome:
         for span in (SPANS if plan["iterations"] else ())
     }
     title = "Fig. 12: minima by length and frame rate"
-    result: dict = {"pictures": draw(run.out, videos)}
+    result: dict = {"images": draw(run.out, videos)}
     result["table"] = write_table(run.out, title, rows(videos, homes), WORDS)
     return result, figures(videos, homes)
 
@@ -89,7 +89,7 @@ def curves(kind: str, step: float) -> dict:
     behind, _ = mass_rollouts(model, np.array([TRUE_MASS - NEAR]))
     steep = errors(view, ahead, behind)[0] / (2 * NEAR) ** 2  # mean (∂I/∂m)² over the pixels of each frame
     height, width = scene.view("camera").size
-    films = {}
+    videos = {}
     for span, rate, frames in choices():
         curve = curve_record(mass, error[:, frames].mean(1))
         information = height * width * steep[frames].sum()
@@ -98,8 +98,8 @@ def curves(kind: str, step: float) -> dict:
             "bound": NOMINAL / np.sqrt(information),
             "largest": max(curve["loss"]),
         }
-        films[video_key(span, rate)] = curve
-    return {"mass": mass.tolist(), "films": films}
+        videos[video_key(span, rate)] = curve
+    return {"mass": mass.tolist(), "videos": videos}
 
 
 def descents(kind: str, span: float, starts: int, iterations: int) -> dict:
@@ -108,11 +108,11 @@ def descents(kind: str, span: float, starts: int, iterations: int) -> dict:
     return run_descents(problem(cube(kind, 30, span), UNKNOWNS, TRUTH), TRUTH, spread, iterations)
 
 
-def figures(films: dict, homes: dict) -> dict[str, dict]:
+def figures(videos: dict, homes: dict) -> dict[str, dict]:
     """Minima, basin, curvature and bound of every video, and the descents."""
     by_name = {}
-    for kind, part in films.items():
-        for key, curve in part["films"].items():
+    for kind, part in videos.items():
+        for key, curve in part["videos"].items():
             by_name[f"minima_{kind}_{key}"] = figure(curve["inner"], paper=1)
             by_name[f"basin_share_{kind}_{key}"] = figure(curve["share"])
             by_name[f"curvature_{kind}_{key}"] = figure(curve["curvature"])
@@ -122,12 +122,12 @@ def figures(films: dict, homes: dict) -> dict[str, dict]:
     return by_name
 
 
-def rows(films: dict, homes: dict) -> list[dict]:
+def rows(videos: dict, homes: dict) -> list[dict]:
     """One for each video."""
     table = []
-    for kind, part in films.items():
+    for kind, part in videos.items():
         for span, rate, _ in choices():
-            curve = part["films"][video_key(span, rate)]
+            curve = part["videos"][video_key(span, rate)]
             how = "first and last frame" if rate == ENDS else f"{rate} Hz"
             note = f"basin {100 * curve['share']:.3g} %, curvature {short(curve['curvature'])} /kg², bound "
             note += f"{short(1000 * curve['bound'])} g"
@@ -149,28 +149,28 @@ TREND_WORDS = (
 )
 
 
-def draw(out: Path, films: Mapping[str, dict]) -> list[dict]:
+def draw(out: Path, videos: Mapping[str, dict]) -> list[dict]:
     """Write the plots; returns their entries for `result.json`."""
     return write_figures(
         out,
         {
-            "lengths": (lambda: _curves(films), "Curves by length and rate", CURVES_WORDS),
-            "trends": (lambda: _trends(films), "Influence of length and rate", TREND_WORDS),
+            "lengths": (lambda: _curves(videos), "Curves by length and rate", CURVES_WORDS),
+            "trends": (lambda: _trends(videos), "Influence of length and rate", TREND_WORDS),
         },
     )
 
 
-def _parsed(films: Mapping[str, dict]) -> dict[str, dict[tuple[int, str], dict]]:
+def _parsed(videos: Mapping[str, dict]) -> dict[str, dict[tuple[int, str], dict]]:
     """Curves by motion, then by (milliseconds, rate in words)."""
     split = lambda key: (int(key.split("ms_")[0]), key.split("ms_")[1].replace("hz", " Hz").replace("_", " "))
-    return {kind: {split(key): curve for key, curve in part["films"].items()} for kind, part in films.items()}
+    return {kind: {split(key): curve for key, curve in part["videos"].items()} for kind, part in videos.items()}
 
 
-def _curves(films: Mapping[str, dict]) -> Figure:
+def _curves(videos: Mapping[str, dict]) -> Figure:
     figure = new_figure(8.6, 6.0)
-    panels = figure.subplots(2, len(films), sharex=True, sharey="col")
-    for column, (kind, curves) in zip(panels.T, _parsed(films).items(), strict=True):
-        mass = np.array(films[kind]["mass"])
+    panels = figure.subplots(2, len(videos), sharex=True, sharey="col")
+    for column, (kind, curves) in zip(panels.T, _parsed(videos).items(), strict=True):
+        mass = np.array(videos[kind]["mass"])
         spans = sorted({span for span, _ in curves})
         by_span = {f"{span / 1000:.2f} s": curves[span, "30 Hz"] for span in spans}
         by_rate = {rate: curve for (span, rate), curve in curves.items() if span == spans[-1]}
@@ -192,10 +192,10 @@ def _curves(films: Mapping[str, dict]) -> Figure:
     return figure
 
 
-def _trends(films: Mapping[str, dict]) -> Figure:
+def _trends(videos: Mapping[str, dict]) -> Figure:
     figure = new_figure(8.6, 3.4)
     panels = figure.subplots(1, 3)
-    for kind, curves in _parsed(films).items():
+    for kind, curves in _parsed(videos).items():
         rates = dict.fromkeys(rate for _, rate in curves)
         for ax, (key, scale) in zip(panels, (("curvature", 1), ("share", 100), ("bound", 1000)), strict=True):
             for k, rate in enumerate(rates):

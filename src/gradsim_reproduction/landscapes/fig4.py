@@ -49,7 +49,7 @@ def fig4(run: Run) -> Outcome:
         run.progress.fraction(k, len(jobs))
         parts[key] = ledger.once(key, *job)
     result = {"notes": [f"{key}: {part['missing']}" for key, part in parts.items() if "missing" in part]}
-    result |= {"minima": _minima(parts), "pictures": draw(run.out, parts)}
+    result |= {"minima": _minima(parts), "images": draw(run.out, parts)}
     result["table"] = write_table(run.out, "Fig. 4: minima and basins", rows(parts), WORDS)
     return result, figures(parts)
 
@@ -176,7 +176,7 @@ def _row(name: str, paper: float | None, curve: dict, unit: str) -> dict:
     return {"name": name, "paper": paper, "ours": curve["inner"], "ratio": None, "note": note}
 
 
-COLOURS: dict[str, str] = dict(
+COLORS: dict[str, str] = dict(
     zip(("coverage", "softras", "softras_colour", "cdf", "pybullet"), (*SAFE, INK), strict=True)
 )
 LINES = {"all": "-", "first_and_last": (0, (4, 2)), "fifth": (0, (1, 1.5)), "first_and_middle": "-."}
@@ -232,7 +232,7 @@ def _rigid(parts: Mapping[str, dict]) -> Figure:
         for view, selections in curves.items():
             for selection in ("all", "first_and_last"):
                 label = f"{NAMED[view]}, {FRAMES[selection]}"
-                line(ax, axes[view], selections[selection], COLOURS[view], LINES[selection], label)
+                line(ax, axes[view], selections[selection], COLORS[view], LINES[selection], label)
         ax.set_title(WORDED[kind], loc="left", fontsize=10, fontweight="bold")
     for ax in panels[1]:
         ax.set_xlabel("mass [kg]; true: 1")
@@ -252,7 +252,7 @@ def _views(parts: Mapping[str, dict]) -> Figure:
             ax.axvline(TRUE_MASS, color=FAINT, lw=1, zorder=0)
             for selection, style in LINES.items():
                 curve = part["curves"][view][selection]
-                line(ax, np.array(part["mass"]), curve, COLOURS[view], style, FRAMES[selection])
+                line(ax, np.array(part["mass"]), curve, COLORS[view], style, FRAMES[selection])
             curve_of_all = part["curves"][view]["all"]
             ax.set_title(
                 f"{curve_of_all['inner']}; {100 * curve_of_all['share']:.3g} %", loc="right", fontsize=8, color=INK

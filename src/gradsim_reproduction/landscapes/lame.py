@@ -87,7 +87,7 @@ def _view(view: str, scene):
     return VIEWS["coverage" if view == "cdf" else view](scene)
 
 
-COLOURS = {"coverage": SAFE[0], "softras": SAFE[1], "cdf": SAFE[3]}
+COLORS = {"coverage": SAFE[0], "softras": SAFE[1], "cdf": SAFE[3]}
 TITLES = {"coverage": "exact coverage", "softras": "SoftRas", "cdf": "CDF"}
 LINES = {"all": "-", "tenth": (0, (1, 1.5)), "ends": (0, (4, 2))}
 FRAMES = {"all": "all frames", "tenth": "every tenth", "ends": "first and last"}
@@ -125,9 +125,9 @@ def _cut(ax, part: Mapping, name: str) -> None:
             curve = selections[selection]
             label = f"{TITLES[view]}, {FRAMES[selection]}"
             loss = np.array(curve["loss"]) / max(curve["loss"])
-            ax.plot(values, loss, color=COLOURS[view], ls=style, lw=1.2, label=label)
+            ax.plot(values, loss, color=COLORS[view], ls=style, lw=1.2, label=label)
             others = [one for one in curve["minima"] if not one["end"] and one["place"] != curve["lowest"]]
-            ax.plot([o["place"] for o in others], [o["loss"] for o in others], ".", color=COLOURS[view], ms=5)
+            ax.plot([o["place"] for o in others], [o["loss"] for o in others], ".", color=COLORS[view], ms=5)
     ax.set_xlabel(f"{LETTERS[name]} [Pa]; true: 1000")
 
 

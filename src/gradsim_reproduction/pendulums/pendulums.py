@@ -23,7 +23,7 @@ from gradsim_reproduction.pendulums.tasks import VideoTask, rollout_of, tasks
 from gradsim_reproduction.plotting import BLUE, ERROR_FLOOR, GREY, ORANGE, new_figure, write_figures
 from gradsim_reproduction.runner import Outcome, Run, experiment
 
-FILMS = {"double": 12, "simple": 8, "chain": 4, "rope": 4, "ball": 6, "net": 1}
+VIDEOS = {"double": 12, "simple": 8, "chain": 4, "rope": 4, "ball": 6, "net": 1}
 NOISY = {"double": 3, "simple": 3}
 STARTS, LONE = 8, 2
 QUICK = {"double": 1, "simple": 1, "chain": 1, "ball": 1}
@@ -33,7 +33,7 @@ IMPACT = 4.0  # [m/s] at which the restitution of the ball's ground is reported
 @experiment("pendula", "Pendula, springs and a bouncing ball")
 def pendula(run: Run) -> Outcome:
     """Fit the videos of all tasks; writes fits.jsonl and plots. Quick: one video of four tasks, four starts, no noise."""
-    counts, noisy = (QUICK, {}) if run.quick else (FILMS, NOISY)
+    counts, noisy = (QUICK, {}) if run.quick else (VIDEOS, NOISY)
     starts, lone = (4, 1) if run.quick else (STARTS, LONE)
     settings = {"starts": starts, "lone": lone}
     known, ledger = tasks(), run.ledger("fits.jsonl", **settings)
@@ -47,7 +47,7 @@ def pendula(run: Run) -> Outcome:
             record = ledger.once(f"{name} {k} noisy", noisy_fit, known[name], k, run.seed, starts)
             records.append(record | {"noise": True})
     scale = ledger.once("mass scale", mass_scale, known["double"], run.seed)
-    result = {**settings, "pictures": draw(run.out, [known[name] for name in counts], records)}
+    result = {**settings, "images": draw(run.out, [known[name] for name in counts], records)}
     result |= {"mass_scale": scale, "ranges": {name: list(known[name].unknowns) for name in counts}}
     return {**result, "records": records}, summary(known, records, scale)
 
@@ -60,7 +60,7 @@ def summary(known: dict[str, VideoTask], records: list[dict], scale: dict) -> di
         errors = np.array([list(r["errors"].values()) for r in part])
         figures[f"{name}_rel_err"] = figure(float(np.median(errors, 0).max()), goal=CLOSE)
         figures[f"{name}_worst"] = figure(float(errors.max()))
-        figures[f"{name}_films_solved"] = figure(float((errors.max(1) < CLOSE).mean()))
+        figures[f"{name}_videos_solved"] = figure(float((errors.max(1) < CLOSE).mean()))
         figures[f"{name}_lone_starts_solved"] = figure(float(np.mean([r["alone"] for r in part])))
         z = np.array([list(r["z"].values()) for r in records if r["task"] == name and r["noise"]])
         if z.size:
@@ -94,7 +94,7 @@ def draw(out: Path, tasks: Sequence[VideoTask], records: Sequence[dict]) -> list
         "to the truth. Line: the goal."
     )
     figures = {
-        "films": (lambda: _videos(tasks, records), "Videos", "First video of each task at its truth, evenly spaced."),
+        "videos": (lambda: _videos(tasks, records), "Videos", "First video of each task at its truth, evenly spaced."),
         "errors": (lambda: _errors(tasks, records), "Errors of every unknown", error_text),
     }
     noisy = [task for task in tasks if any(r["noise"] and r["task"] == task.name for r in records)]
@@ -113,10 +113,8 @@ def _videos(tasks: Sequence[VideoTask], records: Sequence[dict]) -> Figure:
         model = model_for(task.scene, space)
         trajectory = rollout_of(model, space, space.inner(torch.tensor(truth, dtype=torch.float64)), frames)
         indices = np.linspace(0, frames - 1, SHOWN).round().astype(int).tolist()
-        for ax, picture, k in zip(
-            row, synthetic.render_video(task.scene, trajectory.at(indices)), indices, strict=True
-        ):
-            ax.imshow(picture.clamp(0, 1).numpy(), interpolation="nearest")
+        for ax, image, k in zip(row, synthetic.render_video(task.scene, trajectory.at(indices)), indices, strict=True):
+            ax.imshow(image.clamp(0, 1).numpy(), interpolation="nearest")
             ax.set_xticks([])
             ax.set_yticks([])
             ax.set_xlabel(f"{k / task.scene.timing.fps:.2f} s", fontsize=7, labelpad=1)

@@ -129,8 +129,8 @@ def observe_video(scene: Scene, trajectory: Trajectory, noise: int | None = None
             return LabelledMasks(exact[:, index], [NOMINAL] * len(names), names, silhouettes, noisy=False)
         if not many:
             return synthetic.noisy_masks(scene, trajectory, next(iter(scene.bodies)), noise)
-        film = synthetic.noisy_8bit(synthetic.render_video(scene, trajectory), NOMINAL, noise)
-    alpha, factors, _ = color_shares(film, list(kinds), scene.background)
+        video = synthetic.noisy_8bit(synthetic.render_video(scene, trajectory), NOMINAL, noise)
+    alpha, factors, _ = color_shares(video, list(kinds), scene.background)
     sigma = float(np.hypot(NOMINAL, QUANTIZED))
     return LabelledMasks(torch.tensor(alpha), (sigma * factors).tolist(), names, silhouettes)
 

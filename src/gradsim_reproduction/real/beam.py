@@ -139,8 +139,8 @@ def real_beam(run: Run) -> Outcome:
         "cpu_seconds": time.process_time() - begun,
         "notes": explanation(predictions),
     }
-    result["pictures"] = draw(run.out, predictions, table, beam, answer.young)
-    result["pictures"][0]["caption"] += " " + " ".join(result["notes"])
+    result["images"] = draw(run.out, predictions, table, beam, answer.young)
+    result["images"][0]["caption"] += " " + " ".join(result["notes"])
     return result, figures(predictions, young, spread, stated, table)
 
 

@@ -150,13 +150,13 @@ def _beam(beam: Beam, young: float) -> Figure:
     places = [beam.at_rest(young, 0.0, 0.0), beam.at_rest(young, 0.0), beam.at_rest(young, recorded.LOAD["load52_a"])]
     figure = new_figure(plotting.WIDTH, 2.5)
     for ax, x, text in zip(figure.subplots(1, 3), places, ("held level", "own weight", "with 52 g"), strict=True):
-        ax.imshow(_picture(beam, x))
+        ax.imshow(_image(beam, x))
         ax.set_axis_off()
         ax.set_title(text, fontsize=9)
     return figure
 
 
-def _picture(beam: Beam, x: Tensor) -> np.ndarray:
+def _image(beam: Beam, x: Tensor) -> np.ndarray:
     """(height, width, 3) in [0, 1]."""
     across, along = beam.cells
     grid = box((WIDTH, WIDTH, LENGTH), (across, across, along))

@@ -22,7 +22,7 @@ from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.runtime.progress import Progress
 from gradsim.scene import Scene
-from gradsim_reproduction.real.cube_predictions import SEEN, Prediction, pictures, predict
+from gradsim_reproduction.real.cube_predictions import SEEN, Prediction, images, predict
 from gradsim_reproduction.real.cube_recordings import FPS, SIDE, Noise, Toss, clips, load, noise
 from gradsim_reproduction.runner import Outcome, Run, experiment
 
@@ -123,7 +123,7 @@ def real_cube(run: Run) -> Outcome:
         f"clips_of_{OTHER_CLIP}_frames": _numbers(space, recut),
         "finer_steps": _numbers(space, fine),
         "time_step": problem.model.dt,
-        "pictures": pictures(out, predictions, estimates, without),
+        "images": images(out, predictions, estimates, without),
     }
     return result, _figures(fit, predictions, recut, fine, space)
 

@@ -90,7 +90,7 @@ def predict(model: Model, space: Space, u: Tensor, tosses: Sequence[Toss]) -> li
     return predictions
 
 
-def pictures(
+def images(
     folder: Path,
     predictions: Sequence[Prediction],
     estimates: Mapping[str, Estimate],

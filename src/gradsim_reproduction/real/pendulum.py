@@ -15,7 +15,7 @@ from gradsim_reproduction.real.pendulum_measurement import LENGTH, Measurement, 
 from gradsim_reproduction.real.pendulum_problem import PendulumVideo
 from gradsim_reproduction.runner import Outcome, Run, experiment
 
-COLOUR = (0.42, 0.51, 0.07)  # of the ball where it is well lit
+COLOR = (0.42, 0.51, 0.07)  # of the ball where it is well lit
 TRUTH = 0.500  # [m] from pivot to ball; only scores the answer
 CLOSE, SHARP = 0.02, 0.008  # goals: relative error of the length, its standard deviation [m]
 
@@ -35,13 +35,13 @@ def real_pendulum(run: Run) -> Outcome:
         raise InputError(f"{path} does not exist; set GRADSIM_REAL_DATA to the folder that holds pendulum/.")
     run.progress.stage(f"finding the ball in {path.name}")
     video = videos.read(path)
-    measurement = measure(PendulumVideo.of(video.frames, video.fps, COLOUR), run.quick, run.seed, run.progress)
+    measurement = measure(PendulumVideo.of(video.frames, video.fps, COLOR), run.quick, run.seed, run.progress)
     run.progress.stage("videos and plots")
     fit = measurement.fit.against({LENGTH: TRUTH})
     fit.save(run.out)
     measurement.problem.model.scene.save(run.out / "scene.yaml")
-    pictures = draw(run.out, measurement, COLOUR)
-    return _result(measurement, fit) | {"pictures": pictures}, _figures(measurement, fit)
+    images = draw(run.out, measurement, COLOR)
+    return _result(measurement, fit) | {"images": images}, _figures(measurement, fit)
 
 
 def _result(measurement: Measurement, fit: Fit) -> dict:
@@ -54,7 +54,7 @@ def _result(measurement: Measurement, fit: Fit) -> dict:
         "null_directions_without_gravity": free["null_directions"],
         "same_without_gravity": measurement.same,
         "identifiability": measurement.identifiability,
-        "frames": measurement.film.swings.rule,
+        "frames": measurement.video.swings.rule,
         "std_by_cause_m": measurement.budget,
         "checks": measurement.checks,
     }

@@ -97,7 +97,7 @@ class Measurement:
     """Result of a measurement.
 
     Args:
-        film: The video.
+        video: The video.
         problem: The least-squares problem of the answer.
         fit: Values with honest error bars.
         budget: Standard deviation of the string length by its cause [m].
@@ -107,7 +107,7 @@ class Measurement:
         cost: Σ r² of the answer, and of the fit whose camera is square to the swing.
     """
 
-    film: PendulumVideo
+    video: PendulumVideo
     problem: Problem
     fit: Fit
     budget: dict[str, float]
@@ -152,8 +152,8 @@ class Measurement:
     @property
     def residual(self) -> float:
         """Root mean square distance between the centres of the fit and of the video, by coordinate [px]."""
-        centres = self.film.centres[self.film.first() :]
-        return float(np.sqrt(np.mean((circle_outline.centroids(self.masks) - centres) ** 2)))
+        centers = self.video.centers[self.video.first() :]
+        return float(np.sqrt(np.mean((circle_outline.centroids(self.masks) - centers) ** 2)))
 
     @property
     def period(self) -> float:
@@ -223,21 +223,21 @@ def _idle(problem: Problem, answer: NamedValues, name: str) -> bool:
     return name in LOSSES and answer[name] <= 1.001 * problem.space.range(problem.space.names.index(name))[0]
 
 
-def _refit(film: PendulumVideo, view: ProblemOptions, answer: NamedValues) -> NamedValues:
+def _refit(video: PendulumVideo, view: ProblemOptions, answer: NamedValues) -> NamedValues:
     """The answer to a video that is looked at in another way."""
     near = answer | {"camera.translation.z": answer["camera.translation.z"] * view.lens / LENS}
     if view.shift:
-        near["bob.angle"], near["bob.rate"] = film.motion(film.first(view.shift))
-    return refine(view.problem(film), near)[0]
+        near["bob.angle"], near["bob.rate"] = video.motion(video.first(view.shift))
+    return refine(view.problem(video), near)[0]
 
 
 def _change_by_choices(
-    film: PendulumVideo, view: ProblemOptions, problem: Problem, answer: NamedValues, choices, others: tuple[str, ...]
+    video: PendulumVideo, view: ProblemOptions, problem: Problem, answer: NamedValues, choices, others: tuple[str, ...]
 ) -> Tensor:
     """By how much other choices move what the solver moves (unknowns,), root mean square; 0 for `others`."""
     reference = inner(problem, answer)
     moves = torch.stack(
-        [inner(problem, _refit(film, replace(view, **choice), answer)) - reference for choice in choices]
+        [inner(problem, _refit(video, replace(view, **choice), answer)) - reference for choice in choices]
     )
     same = torch.tensor([not name.startswith(others) for name in problem.space.names]) if others else 1.0
     return moves.square().mean(0).sqrt() * same
@@ -278,10 +278,10 @@ def _search_fields(problem: Problem, outcome: Outcome, drawn: int) -> dict:
 
 
 def _without_gravity(
-    film: PendulumVideo, view: ProblemOptions, answer: NamedValues
+    video: PendulumVideo, view: ProblemOptions, answer: NamedValues
 ) -> tuple[Fit, list[dict[str, float]]]:
     """The fit with gravity unknown too, and what it answers when gravity and all lengths start smaller or larger."""
-    problem = replace(view, unknowns=(GRAVITY, *view.unknowns)).problem(film)
+    problem = replace(view, unknowns=(GRAVITY, *view.unknowns)).problem(video)
     answers, same = [], []
     for scale in (1.0, 0.6, 1.6):
         near = answer | {"gravity.z": problem.model.scene.gravity[2]}

@@ -27,13 +27,13 @@ def draw(out: Path, measurement: Measurement, colour: Sequence[float]) -> list[d
     Returns:
         File, title and caption of each image.
     """
-    film, fitted = measurement.film, measurement.masks
-    write_videos(out, film.frames[film.first() :], _painted(measurement, fitted, colour), fitted, film.fps)
+    video, fitted = measurement.video, measurement.masks
+    write_videos(out, video.frames[video.first() :], _painted(measurement, fitted, colour), fitted, video.fps)
     return write_figures(
         out,
         {
             "outlines": (lambda: _outlines(measurement, fitted), "Outlines", OUTLINES_TEXT),
-            "angle": (lambda: _angle(measurement, fitted), "Angle", ANGLE_TEXT + measurement.film.swings.rule),
+            "angle": (lambda: _angle(measurement, fitted), "Angle", ANGLE_TEXT + measurement.video.swings.rule),
             "residual": (lambda: _residual(measurement, fitted), "Residuals", _residual_text(measurement)),
             "budget": (lambda: _budget(measurement), "Contributions to the error bar", _budget_text(measurement)),
             "gravity": (lambda: _gravity(measurement), "No scale without gravity", measurement.identifiability),
@@ -51,7 +51,7 @@ ANGLE_TEXT = "Angle of the ball in the image; grey: frames that do not count. "
 def _residual_text(measurement: Measurement) -> str:
     return (
         f"Centre of the ball in the video less that of the fit, {measurement.residual:.1f} px rms; the string is about "
-        f"{measurement.film.swings.circle[2]:.0f} px long. The residual is not pixel noise but a string that stretches and a "
+        f"{measurement.video.swings.circle[2]:.0f} px long. The residual is not pixel noise but a string that stretches and a "
         "ball that shakes, so frames are weighed in blocks."
     )
 
@@ -72,28 +72,28 @@ def _painted(measurement: Measurement, fitted: np.ndarray, colour: Sequence[floa
     """The fit's ball and string on the empty background (frames, height, width, 3) uint8."""
     from PIL import Image, ImageDraw
 
-    behind = Image.fromarray(np.median(measurement.film.frames, axis=0).astype(np.uint8))
+    behind = Image.fromarray(np.median(measurement.video.frames, axis=0).astype(np.uint8))
     paint, frames = tuple(round(255 * c) for c in colour), []
     for mask, centre in zip(fitted, circle_outline.centroids(fitted), strict=True):
-        picture = behind.copy()
-        ImageDraw.Draw(picture).line([*measurement.pivot, *centre], fill=(40, 40, 40), width=2)
-        picture.paste(paint, mask=Image.fromarray((255 * mask).round().astype(np.uint8)))
-        frames.append(np.asarray(picture))
+        image = behind.copy()
+        ImageDraw.Draw(image).line([*measurement.pivot, *centre], fill=(40, 40, 40), width=2)
+        image.paste(paint, mask=Image.fromarray((255 * mask).round().astype(np.uint8)))
+        frames.append(np.asarray(image))
     return np.stack(frames)
 
 
 def _outlines(measurement: Measurement, fitted: np.ndarray) -> Figure:
-    film, first = measurement.film, measurement.film.first()
-    outlines = circle_outline.outline_masks(film.share[first:])
+    video, first = measurement.video, measurement.video.first()
+    outlines = circle_outline.outline_masks(video.share[first:])
     rows = -(-len(fitted) // COLUMNS)
     figure = new_figure(WIDTH, WIDTH * rows / COLUMNS)
     axes = np.atleast_1d(figure.subplots(rows, COLUMNS)).flat
     for ax in axes:
         ax.set_axis_off()
     for k, ax in enumerate(list(axes[: len(fitted)])):
-        x, y = film.centres[first + k].round().astype(int)
+        x, y = video.centers[first + k].round().astype(int)
         crop = np.s_[max(0, y - CROP) : y + CROP, max(0, x - CROP) : x + CROP]
-        ax.imshow(film.frames[first + k][crop])
+        ax.imshow(video.frames[first + k][crop])
         ax.contour(outlines[k][crop], [0.5], colors=["white"], linewidths=0.9)
         ax.contour(fitted[k][crop], [0.5], colors=[np.array(EDGE) / 255], linewidths=0.9)
         ax.text(3, 12, str(first + k), color="white", fontsize=7)
@@ -103,27 +103,27 @@ def _outlines(measurement: Measurement, fitted: np.ndarray) -> Figure:
 def _angle(measurement: Measurement, fitted: np.ndarray) -> Figure:
     from scipy.interpolate import CubicSpline
 
-    film, first = measurement.film, measurement.film.first()
+    video, first = measurement.video, measurement.video.first()
     pivot = np.array(measurement.pivot)
-    angle = lambda centres: np.degrees(np.arctan2(*(centres - pivot).T))
-    time = np.arange(len(film.centres)) / film.fps
+    angle = lambda centers: np.degrees(np.arctan2(*(centers - pivot).T))
+    time = np.arange(len(video.centers)) / video.fps
     fit, fine = angle(circle_outline.centroids(fitted)), np.linspace(time[first], time[-1], 400)
     figure = new_figure(WIDTH, 3.0)
     ax = figure.subplots()
-    ax.axvspan(time[0], time[first] - 0.5 / film.fps, color=FAINT, alpha=0.35, lw=0)
+    ax.axvspan(time[0], time[first] - 0.5 / video.fps, color=FAINT, alpha=0.35, lw=0)
     ax.plot(fine, CubicSpline(time[first:], fit)(fine), color=FIT, label="fit")
-    ax.plot(time, angle(film.centres), "o", ms=4, color=DATA, label="film")
+    ax.plot(time, angle(video.centers), "o", ms=4, color=DATA, label="video")
     ax.set(xlabel="time [s]", ylabel="angle in the picture [°]")
     ax.legend(loc="upper right")
     return figure
 
 
 def _residual(measurement: Measurement, fitted: np.ndarray) -> Figure:
-    film, first = measurement.film, measurement.film.first()
-    centres = circle_outline.centroids(fitted)
-    off, string = film.centres[first:] - centres, centres - np.array(measurement.pivot)
+    video, first = measurement.video, measurement.video.first()
+    centers = circle_outline.centroids(fitted)
+    off, string = video.centers[first:] - centers, centers - np.array(measurement.pivot)
     string /= np.hypot(*string.T)[:, None]
-    time = (first + np.arange(len(off))) / film.fps
+    time = (first + np.arange(len(off))) / video.fps
     figure = new_figure(WIDTH, 2.6)
     ax = figure.subplots()
     ax.axhline(0, color=FAINT)

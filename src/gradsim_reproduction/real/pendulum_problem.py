@@ -59,18 +59,18 @@ class Swings:
         )
 
 
-def find_swings(centres: np.ndarray, radius: float) -> Swings:
+def find_swings(centers: np.ndarray, radius: float) -> Swings:
     """Cut a video into swings, and choose those that count.
 
     Args:
-        centres: Centres of the ball in each frame (frames, 2) [px].
+        centers: Centres of the ball in each frame (frames, 2) [px].
         radius: Radius of the ball [px].
     """
     from scipy.optimize import least_squares
 
-    away_from_start = np.hypot(*(centres - centres[0]).T) > radius
+    away_from_start = np.hypot(*(centers - centers[0]).T) > radius
     released = int(away_from_start.argmax()) if away_from_start.any() else 0
-    places = centres[released:]
+    places = centers[released:]
     reach = np.ptp(places, 0).max()
     guess = (*places.mean(0) - (0, reach / 2), reach / 2)
     away = lambda c: np.hypot(places[:, 0] - c[0], places[:, 1] - c[1]) - c[2]
@@ -119,7 +119,7 @@ class PendulumVideo:
         fps: Frames per second.
         share: Share of the ball in each pixel (T, height, width).
         masks: Coverage by the ball, shrunk (T, height / SHRINK, width / SHRINK).
-        centres: Centres of the ball (T, 2) [px].
+        centers: Centres of the ball (T, 2) [px].
         swings: The frames that count.
     """
 
@@ -127,7 +127,7 @@ class PendulumVideo:
     fps: float
     share: np.ndarray
     masks: np.ndarray
-    centres: np.ndarray
+    centers: np.ndarray
     swings: Swings
 
     @classmethod
@@ -135,10 +135,10 @@ class PendulumVideo:
         """Find a ball of this colour, and the frames that count."""
         share = circle_outline.color_fractions(frames, colour)
         masks = circle_outline.outline_masks(share)
-        centres = circle_outline.centroids(masks)
+        centers = circle_outline.centroids(masks)
         radius = math.sqrt(np.median(masks.sum((1, 2))) / math.pi)
         return cls(
-            frames, fps, share, circle_outline.downsample_masks(masks, SHRINK), centres, find_swings(centres, radius)
+            frames, fps, share, circle_outline.downsample_masks(masks, SHRINK), centers, find_swings(centers, radius)
         )
 
     def first(self, shift: int = 0) -> int:
@@ -147,8 +147,8 @@ class PendulumVideo:
 
     def motion(self, frame: int) -> tuple[float, float]:
         """Angle [rad] and rate [rad/s] as the image shows them."""
-        near = np.clip([frame - 1, frame, frame + 1], 0, len(self.centres) - 1)
-        x, y = self.centres[near].T
+        near = np.clip([frame - 1, frame, frame + 1], 0, len(self.centers) - 1)
+        x, y = self.centers[near].T
         angle = np.unwrap(np.arctan2(x - self.swings.circle[0], y - self.swings.circle[1]))
         return float(angle[1]), float((angle[2] - angle[0]) * self.fps / (near[2] - near[0]))
 
@@ -171,18 +171,18 @@ class ProblemOptions:
     lens: float = LENS
     tilt: float = TILT
 
-    def problem(self, film: PendulumVideo) -> Problem:
+    def problem(self, video: PendulumVideo) -> Problem:
         """The least-squares problem."""
-        first = film.first(self.shift)
-        masks = film.masks[first:]
+        first = video.first(self.shift)
+        masks = video.masks[first:]
         if self.level != 0.5:
             masks = circle_outline.downsample_masks(
-                circle_outline.outline_masks(film.share[first:], self.level), SHRINK
+                circle_outline.outline_masks(video.share[first:], self.level), SHRINK
             )
         scene = Scene.parse(
             {
                 "name": "a ball on a string, filmed from the side",
-                "timing": {"fps": film.fps, "frames": len(masks), "substeps": SUBSTEPS},
+                "timing": {"fps": video.fps, "frames": len(masks), "substeps": SUBSTEPS},
                 "bodies": {"bob": {"kind": "pendulum", "string_length": 0.4, "radius": 0.03}},
                 "camera": {
                     "size": [masks.shape[2], masks.shape[1]],

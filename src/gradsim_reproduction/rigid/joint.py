@@ -62,8 +62,8 @@ def joint(run: Run, foreign: bool = False) -> Outcome:
             )
         )
         records.append(ledger.once(f"{law} {shape} {number} {mode} seed {run.seed}", make))
-    pictures = joint_plots.draw(run.out, records, PAPER, run.seed)
-    return {"records": records, "pictures": pictures}, summary(records, foreign)
+    images = joint_plots.draw(run.out, records, PAPER, run.seed)
+    return {"records": records, "images": images}, summary(records, foreign)
 
 
 def _plan(scenes: dict[str, int], kinds: tuple[str, ...]) -> Iterator[tuple[int, str, str, str]]:

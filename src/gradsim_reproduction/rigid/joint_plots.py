@@ -20,7 +20,7 @@ from gradsim_reproduction.rigid.joint_scenes import case
 from gradsim_reproduction.rigid.table1_plots import z_by_smoothness
 
 SYMBOLS = {"mass": "m", "stiffness": "$k_e$", "damping": "$k_d$", "friction_stiffness": "$k_f$", "friction": "μ"}
-COLOURS = {"continuous": BLUE, "paper": ORANGE}
+COLORS = {"continuous": BLUE, "paper": ORANGE}
 MARKERS = {"convex": ("o", "convex"), "other": ("^", "not convex")}
 TITLES = {"float": "float frames", "8bit": "8-bit frames", "foreign": "another renderer, finer steps"}
 SHOWN = 12  # scenes on the sheet
@@ -50,12 +50,12 @@ def _errors(records: Sequence[Mapping], paper: Mapping[str, float]) -> Figure:
     for ax, kind in zip(spots, kinds, strict=False):
         for r in (r for r in records if r["frames"] == kind):
             for k, error in enumerate(r["errors"].values()):
-                dots(ax, k, [error], rng, 0.28, COLOURS[r["law"]], marker=MARKERS[r["group"]][0])
+                dots(ax, k, [error], rng, 0.28, COLORS[r["law"]], marker=MARKERS[r["group"]][0])
         for k, value in enumerate(paper.values()):
             ax.plot([k - 0.38, k + 0.38], [value, value], color="black", lw=2)
         ax.set(yscale="log", title=TITLES[kind], xticks=range(len(SYMBOLS)), xticklabels=SYMBOLS.values())
     spots[0].set_ylabel("relative error")
-    for law, colour in COLOURS.items():
+    for law, colour in COLORS.items():
         for marker, group in MARKERS.values():
             spots[0].plot([], [], marker, color=colour, ms=4, mew=0, label=f"{law} law, {group}")
     spots[0].plot([], [], color="black", lw=2, label="gradSim, paper")

@@ -95,8 +95,8 @@ def _row(out: Path, seed: int, plan: MultistartConfig, progress: Progress, first
     scene = scene_of(seed)
     truth = synthetic.draw_truth(scene, UNKNOWNS, seed)
     _, trajectory = synthetic.simulate(scene, UNKNOWNS, truth)
-    film = synthetic.noisy_8bit(synthetic.render_video(scene, trajectory), NOISE, seed)
-    path = synthetic.write_video(out / f"video_{seed}.webm", film, scene.timing.fps)
+    video = synthetic.noisy_8bit(synthetic.render_video(scene, trajectory), NOISE, seed)
+    path = synthetic.write_video(out / f"video_{seed}.webm", video, scene.timing.fps)
     evidence = from_video(scene, path, noise=NOISE)
     comparison = compare(
         synthetic.own_steps(scene),
@@ -109,7 +109,7 @@ def _row(out: Path, seed: int, plan: MultistartConfig, progress: Progress, first
         stage=lambda text: progress.stage(f"scene {seed}: {text}"),
     )
     if first:
-        _films(out, path, comparison, evidence)
+        _videos(out, path, comparison, evidence)
     models = {}
     for name, c in comparison.candidates.items():
         error = abs(c.fit.values["cube.mass"] / truth["cube.mass"] - 1)
@@ -127,7 +127,7 @@ def _row(out: Path, seed: int, plan: MultistartConfig, progress: Progress, first
     }
 
 
-def _films(out: Path, path: Path, comparison: Comparison, evidence) -> None:
+def _videos(out: Path, path: Path, comparison: Comparison, evidence) -> None:
     """Videos of the chosen model next to the video, and its search."""
     c = comparison.best
     space = Space(c.scene, [f"{n}:{e.low}:{e.high}" for n, e in c.fit.unknowns.items()])

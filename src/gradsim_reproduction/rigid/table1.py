@@ -60,7 +60,7 @@ def table1(run: Run) -> Outcome:
     rows = baseline_rows(run, numbers, (MASS,), SEARCHED)
     figures = summary(records, rows)
     result: dict = {"records": [short(r) for r in records]}
-    result["pictures"] = table1_plots.draw(run.out, records, rows, PAPER)
+    result["images"] = table1_plots.draw(run.out, records, rows, PAPER)
     result["table"] = write_table(run.out, "Table 1: mass from video", table_rows(figures), _notes(len(numbers)))
     return result, figures
 

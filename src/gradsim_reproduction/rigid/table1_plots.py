@@ -32,7 +32,7 @@ COLUMNS = {
     "8bit": "8-bit video",
     "foreign": "foreign\nvideo",
 }
-COLOURS = {"video": BLUE, "3-D": ORANGE, "baseline": GREY}
+COLORS = {"video": BLUE, "3-D": ORANGE, "baseline": GREY}
 AFTER = 4  # times the effort of the longest fit: errors stay where they ended
 
 
@@ -74,12 +74,12 @@ def _errors(records: Sequence[Mapping], rows: Mapping[str, Sequence[Mapping]], p
     for k, name in enumerate(columns):
         from_video = name.split()[0] in ("float", "8bit", "foreign")
         kind = "3-D" if name.startswith("states") else "video" if from_video else "baseline"
-        dots(ax, k, list(errors.get(name, [])), rng, 0.3, COLOURS[kind], ms=3, alpha=0.5)
+        dots(ax, k, list(errors.get(name, [])), rng, 0.3, COLORS[kind], ms=3, alpha=0.5)
         reported = paper.get(name, paper.get(name.split()[0]))
         if reported:
             ax.plot([k - 0.4, k + 0.4], [reported[1]] * 2, color="black", lw=2)
     ax.plot([], [], color="black", lw=2, label="paper")
-    for kind, colour in COLOURS.items():
+    for kind, colour in COLORS.items():
         ax.plot([], [], "o", color=colour, ms=4, mew=0, label=kind)
     ax.set(yscale="log", ylabel="relative error of the mass", xticks=range(len(columns)))
     ax.set_xticklabels([COLUMNS[name] for name in columns], fontsize=8)
@@ -95,8 +95,8 @@ def _effort(records: Sequence[Mapping]) -> Figure:
     figure = new_figure(9.2, 3.4)
     steps, rollouts = figure.subplots(1, 2, sharey=True)
     for mode, label, colour in (
-        ("float", "video, least squares", COLOURS["video"]),
-        ("states", "3-D, least squares", COLOURS["3-D"]),
+        ("float", "video, least squares", COLORS["video"]),
+        ("states", "3-D, least squares", COLORS["3-D"]),
     ):
         courses = [np.array(r["course"]) for r in records if r["sight"] == mode]
         for ax, column in ((steps, 0), (rollouts, 1)):
@@ -104,8 +104,8 @@ def _effort(records: Sequence[Mapping]) -> Figure:
             grid = np.geomspace(1, AFTER * last, 120)
             _band(ax, grid, [_last_error(c[:, column], c[:, 2], grid) for c in courses], colour, label, "-")
     for mode, label, colour in (
-        ("float descent", "video, gradient descent, one start", COLOURS["video"]),
-        ("states descent", "3-D, gradient descent, one start", COLOURS["3-D"]),
+        ("float descent", "video, gradient descent, one start", COLORS["video"]),
+        ("states descent", "3-D, gradient descent, one start", COLORS["3-D"]),
     ):
         courses = [np.array(r["course"]) for r in records if r["sight"] == mode]
         if courses:

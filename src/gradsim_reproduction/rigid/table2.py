@@ -54,7 +54,7 @@ def table2(run: Run) -> Outcome:
     rows = baseline_rows(run, numbers, names(numbers[0], run.seed), SEARCHED)
     figures = summary(records, rows)
     result: dict = {"records": [short(r) for r in records]}
-    result["pictures"] = table2_plots.draw(run.out, records, rows, PAPER["float"], KEYS)
+    result["images"] = table2_plots.draw(run.out, records, rows, PAPER["float"], KEYS)
     title = "Table 2: mass and contact from video"
     result["table"] = write_table(run.out, title, table_rows(figures), _notes(len(numbers)))
     return result, figures

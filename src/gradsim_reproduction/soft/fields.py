@@ -28,7 +28,7 @@ from gradsim_reproduction.soft.scenes import RANGES, Instance
 
 ASKED = {"beam": "particle_mass", "ball": "particle_mass", "cloth": "particle_velocity"}
 QUANTITIES = tuple(dict.fromkeys(ASKED.values()))
-MODES = ("film", "states")
+MODES = ("video", "states")
 MARK = 1e-4  # [m] nominal noise of a vertex that is known in 3-D, as by motion capture
 SOFT = {  # of the solids whose masses are fitted: they bend, twist and wobble
     "mu": 2e3,
@@ -40,9 +40,9 @@ SOFT = {  # of the solids whose masses are fitted: they bend, twist and wobble
 }
 FAST = {"fps": 50, "frames": 14, "substeps": "auto", "integrator": "semi-implicit"}
 PAPER = {  # mean absolute error over all particles
-    ("particle_mass", "film"): 0.048,
+    ("particle_mass", "video"): 0.048,
     ("particle_mass", "states"): 0.032,
-    ("particle_velocity", "film"): 0.026,
+    ("particle_velocity", "video"): 0.026,
     ("particle_velocity", "states"): 0.127,
 }
 GOAL = 1e-3
@@ -68,7 +68,7 @@ def fit(one: Instance, quantity: str, mode: str, seed: int, progress: Progress, 
     if mode == "states":
         observation = Vertices("body", trajectory["body"]["x"][0], MARK)
     else:
-        observation = MultiView({camera: _film(scene, trajectory, camera) for camera in scene.views})
+        observation = MultiView({camera: _video(scene, trajectory, camera) for camera in scene.views})
     report = lambda entry: progress.update(entry["iterations"], entry["cost"], {})
     estimate = identify_fields(scene, [field], observation, seed=seed, report=report, model=model)
     estimate = estimate.against({name: value[0].numpy() for name, value in truth.items()})
@@ -131,7 +131,7 @@ def _cameras(one: Instance) -> list[dict]:
     return [{"size": size, "look_at": {"eye": e.tolist(), "target": target.tolist(), "fov": look.fov}} for e in eyes]
 
 
-def _film(scene, trajectory, camera: str) -> Images:
+def _video(scene, trajectory, camera: str) -> Images:
     """Images of a camera in double precision; nominal σ = 1/255."""
     renderer = Renderer.of(scene, camera=camera)
     with torch.no_grad():
@@ -146,9 +146,9 @@ def summary(records: list[dict]) -> dict[str, dict]:
         if not part:
             continue
         name = {"particle_mass": "particle_mass", "particle_velocity": "cloth_velocity_particle"}[quantity]
-        label = name if mode == "film" else f"states_{name}"
+        label = name if mode == "video" else f"states_{name}"
         middle = lambda key, part=part: float(np.median([r[key] for r in part]))
-        figures[f"{label}_median"] = figure(middle("error"), goal=GOAL if mode == "film" else None)
+        figures[f"{label}_median"] = figure(middle("error"), goal=GOAL if mode == "video" else None)
         figures[f"{label}_full_median"] = figure(middle("full_error"), paper=paper)
         figures[f"{label}_solved"] = figure(float(np.mean([r["error"] < GOAL for r in part])))
         figures[f"{label}_rank"] = figure(middle("rank"))

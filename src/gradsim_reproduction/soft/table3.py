@@ -88,7 +88,7 @@ def table3(run: Run) -> Outcome:
     fields = [r for r in records if r["quantity"] in table3_fields.QUANTITIES]
     few = [r for r in records if r["quantity"] not in table3_fields.QUANTITIES]
     figures = summary(few) | table3_fields.summary(fields)
-    result: dict = {"records": few, "fields": fields, "pictures": draw(run.out, few, fields, run.seed)}
+    result: dict = {"records": few, "fields": fields, "images": draw(run.out, few, fields, run.seed)}
     result["table"] = write_table(run.out, "Table 3: soft bodies from video", _rows(figures), NOTES)
     return result, figures
 
@@ -222,7 +222,7 @@ def summary(records: list[dict]) -> dict[str, dict]:
     return figures
 
 
-COLOURS = {"beam": BLUE, "ball": ORANGE, "cloth": GREEN}
+COLORS = {"beam": BLUE, "ball": ORANGE, "cloth": GREEN}
 TITLES = {"float": "silhouettes, float", "states": "vertices in 3-D", "8bit": "8-bit film", "foreign": "other renderer and steps"}  # fmt: skip
 COLUMNS = {"mu": "μ", "lam": "λ", "density": "ρ", "velocity": "v"}
 SHOWN = 12  # bodies on the sheet
@@ -253,7 +253,7 @@ def _errors(records: Sequence[Mapping]) -> Figure:
     spots = figure.subplots(1, len(TITLES), sharey=True)
     for ax, (mode, title) in zip(spots, TITLES.items(), strict=True):
         for k, key in enumerate(COLUMNS):
-            for kind, colour in COLOURS.items():
+            for kind, colour in COLORS.items():
                 values = [
                     e
                     for r in records
@@ -267,7 +267,7 @@ def _errors(records: Sequence[Mapping]) -> Figure:
                 ax.plot([k - 0.38, k + 0.38], [paper, paper], color="black", lw=2)
         ax.set(yscale="log", title=title, xticks=range(len(COLUMNS)), xticklabels=COLUMNS.values())
     spots[0].set_ylabel("relative error")
-    for kind, colour in COLOURS.items():
+    for kind, colour in COLORS.items():
         spots[0].plot([], [], "o", color=colour, ms=4, mew=0, label=kind)
     spots[0].plot([], [], color="black", lw=2, label="paper")
     figure.legend(loc="outside lower center", ncols=4, fontsize=8)
@@ -292,9 +292,9 @@ def _fields(fields: Sequence[Mapping]) -> Figure:
         part = [r for r in fields if (r["quantity"], r["sight"]) == (quantity, mode)]
         for key, marker, shift in (("error", "o", -0.17), ("full_error", "x", 0.17)):
             x = k + shift + rng.uniform(-0.12, 0.12, len(part))
-            colours = [COLOURS[r["kind"]] for r in part]
-            ax.scatter(x, np.maximum([r[key] for r in part], ERROR_FLOOR), c=colours, s=14, marker=marker)
-    for kind, colour in COLOURS.items():
+            colors = [COLORS[r["kind"]] for r in part]
+            ax.scatter(x, np.maximum([r[key] for r in part], ERROR_FLOOR), c=colors, s=14, marker=marker)
+    for kind, colour in COLORS.items():
         ax.scatter([], [], c=colour, s=14, marker="s", label=kind)
     ax.scatter([], [], c="black", s=14, marker="o", label="on what is determined to 1 %")
     ax.scatter([], [], c="black", s=14, marker="x", label="over all vertices")

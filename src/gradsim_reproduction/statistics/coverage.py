@@ -60,7 +60,7 @@ def coverage(run: Run) -> Outcome:
     families = {name: interval_statistics(part) for name, part in by_family(records).items()}
     result = {"fits": len(records), "families": families, "parameters": by_parameter(records)}
     result["cpu_seconds"] = sum(r["cpu_seconds"] for r in records)
-    result["pictures"] = draw_plots(run.out, records)
+    result["images"] = draw_plots(run.out, records)
     rows = _rows(figures, families)
     result["table"] = write_table(run.out, "Coverage of 95 % intervals", rows, "The paper states no error bars.")
     return result, figures
@@ -210,7 +210,7 @@ def _rows(figures: Mapping[str, Mapping], families: Mapping[str, Mapping]) -> li
 
 BINS = np.linspace(-4, 4, 33)
 CONTACT_GROUPS = {"no contact": False, "contact": True}
-COLOURS = dict(zip(CONTACT_GROUPS, SAFE, strict=False))
+COLORS = dict(zip(CONTACT_GROUPS, SAFE, strict=False))
 FINE = np.linspace(0.5, 0.99, 50)
 
 
@@ -239,10 +239,10 @@ def _calibration(records: Sequence[Mapping]) -> Figure:
             continue
         label = f"{name} ({len(values)} numbers)"
         density.hist(
-            values.clip(-4, 4), BINS.tolist(), density=True, histtype="step", color=COLOURS[name], label=label, lw=1.6
+            values.clip(-4, 4), BINS.tolist(), density=True, histtype="step", color=COLORS[name], label=label, lw=1.6
         )
         shares = [np.mean(np.abs(values) <= normal.inv_cdf((1 + level) / 2)) for level in FINE]
-        level_axes.plot(FINE, shares, color=COLOURS[name], label=name, lw=1.6)
+        level_axes.plot(FINE, shares, color=COLORS[name], label=name, lw=1.6)
     unit_normal(density, ls="--")
     density.set(xlabel="error / standard deviation (outer bins hold all beyond)", ylabel="density")
     density.legend(fontsize=8)
@@ -264,7 +264,7 @@ def _by_parameter(records: Sequence[Mapping]) -> Figure:
         part = [r["unknowns"][key] for r in records if r["family"] == family]
         z = np.array([u["z"] for u in part])
         share = np.mean([u["inside"] for u in part])
-        color = COLOURS["contact" if FAMILIES[family].contact else "no contact"]
+        color = COLORS["contact" if FAMILIES[family].contact else "no contact"]
         ax.hist(z.clip(-4, 4), BINS[::2].tolist(), density=True, color=color, alpha=0.5)
         unit_normal(ax, ls="--", lw=0.8)
         ax.set_title(f"{family}: {key.partition('.')[2]}, {100 * share:.0f} % of {len(part)}", fontsize=8)

@@ -62,7 +62,7 @@ def verdicts(run: Run) -> Outcome:
         "cpu_seconds": figure(sum(r["cpu_seconds"] for r in records)),
     }
     rows = [{"name": key, "paper": None, "ours": one["value"]} for key, one in figures.items()]
-    result: dict = {"cases": records, "pictures": draw(run.out, records)}
+    result: dict = {"cases": records, "images": draw(run.out, records)}
     result["table"] = write_table(run.out, "Designed verdicts", rows, "The paper gives no verdicts.")
     return result, figures
 

@@ -36,7 +36,7 @@ CELL = 0.1  # [m]
 RATE, SUBSTEPS = 4000, 32  # steps a second; of a frame
 WORK = 2_000_000  # tetrahedra times steps of a case: some hundredths of a second
 LONGEST = 60  # frames, where that would be more
-PICTURES = {100: 16, 10000: 8}  # images of a case, by the least number of tetrahedra
+IMAGES = {100: 16, 10000: 8}  # images of a case, by the least number of tetrahedra
 
 
 def box(tets: int, frames: int, substeps: int) -> Scene:
@@ -114,15 +114,15 @@ def rates(tets: int, worlds: int = 1, device: str = "cpu", repeats: int = 5, wor
     cases: dict[str, Case] = {"dp_forward": rollout.forward, "dp_backward": rollout.backward(last_place)}
     counts = {"dp_forward": steps, "dp_backward": steps}
     if worlds == 1:
-        image_cases, image_counts = _pictures(tets, device)
+        image_cases, image_counts = _images(tets, device)
         cases, counts = cases | image_cases, counts | image_counts
     spent = best(cases, repeats, time.process_time if device == "cpu" else idle)
     return {name: counts[name] / seconds for name, seconds in spent.items()}
 
 
-def _pictures(tets: int, device: str) -> tuple[dict[str, Case], dict[str, int]]:
+def _images(tets: int, device: str) -> tuple[dict[str, Case], dict[str, int]]:
     """Cases that draw, and how many images, each of them of one step."""
-    count = PICTURES[max(n for n in PICTURES if n <= tets)]
+    count = IMAGES[max(n for n in IMAGES if n <= tets)]
     rollout = Rollout(tets, count + 1, 1, 1, device)
     soft, exact = (Renderer.of(rollout.scene, name) for name in ("softras", "aa"))
     whole = rollout.forward().surface

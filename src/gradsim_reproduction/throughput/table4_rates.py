@@ -74,7 +74,7 @@ def table4_rates(run: Run) -> Outcome:
         torch.set_num_threads(threads)
     result = {"notes": notes, "times": times}
     result["rates"] = [{"device": d, "worlds": w, "tets": n, **r} for (d, w, n), r in rates_by_case.items()]
-    result["pictures"] = draw(run.out, rates_by_case, PAPER, ORIGINAL)
+    result["images"] = draw(run.out, rates_by_case, PAPER, ORIGINAL)
     minutes = {what: [t["minutes"] for t in times if t["what"] == what] for what in plan["kinds"]}
     lines = rows(rates_by_case, minutes, control["minutes"])
     result["table"] = write_table(run.out, "Table 4 (right) and Appendix I", lines, WORDS)

@@ -92,7 +92,7 @@ def table4(run: Run) -> Outcome:
     }
     records = run.records(run.ledger("fits.jsonl", experiment="table4"), jobs, solve)
     figures = summary(records)
-    result: dict = {"records": records, "pictures": draw(run.out, records, PAPER)}
+    result: dict = {"records": records, "images": draw(run.out, records, PAPER)}
     result["table"] = write_table(run.out, "Table 4, left: relative error of the mass", _rows(figures), NOTES)
     return result, figures
 
@@ -258,10 +258,10 @@ def _strips(records: Sequence[dict], meshes: Path) -> Figure:
     axes = figure.subplots(len(wrong), COLUMNS, squeeze=False)
     image = None
     for line, (row, record) in zip(axes, sorted(wrong.items()), strict=True):
-        film, model = _masks(record, meshes)
-        for ax, k in zip(line, np.linspace(0, len(film) - 1, COLUMNS).round().astype(int), strict=True):
-            image = ax.imshow(model[k] - film[k], cmap="RdBu_r", vmin=-1, vmax=1)
-            ax.contour(film[k], [0.5], colors="0.4", linewidths=0.6)
+        video, model = _masks(record, meshes)
+        for ax, k in zip(line, np.linspace(0, len(video) - 1, COLUMNS).round().astype(int), strict=True):
+            image = ax.imshow(model[k] - video[k], cmap="RdBu_r", vmin=-1, vmax=1)
+            ax.contour(video[k], [0.5], colors="0.4", linewidths=0.6)
             ax.set(xticks=[], yticks=[])
             ax.set_title(f"frame {k}", fontsize=7)
         line[0].set_ylabel(f"{row.replace('_', ' ')}\n({record['object']})", fontsize=7)

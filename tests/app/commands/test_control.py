@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tolerances import ROUNDING, near
 
 from gradsim import video
 from gradsim.app.cli import main
@@ -55,7 +56,7 @@ FILES = {
     ),
     *("convergence.png", "stages.png", *(f"{name}.webm" for name in POLICIES)),
 }
-TIMES = ("cpu_seconds", "wall_seconds", "cpu_seconds_per_iteration", "physics_seconds", "picture_seconds", "figures")
+TIMES = ("cpu_seconds", "wall_seconds", "cpu_seconds_per_iteration", "physics_seconds", "image_seconds", "figures")
 
 
 class Killed(BaseException):
@@ -123,10 +124,10 @@ def test_figures_are_those_of_the_raw_history(run):
         assert row["position_error"] == history.raw("position_error")[row["iteration"]]
         assert result["figures"][f"position_error_{row['name']}"]["value"] == row["position_error"]
         # the film is of the policy of that iteration: replayed, it ends where it ended
-        assert result["reach"]["away"][row["name"]] == pytest.approx(row["distance"], rel=1e-12)
+        assert result["reach"]["away"][row["name"]] == near(row["distance"], ROUNDING)
     assert result["reach"]["way"] == pytest.approx(0.5) and result["reach"]["bound"] == pytest.approx(0.025)
     assert result["steps"] == 4 * result["steps_per_rollout"]
-    assert result["physics_seconds"] > 0 and result["picture_seconds"] > 0
+    assert result["physics_seconds"] > 0 and result["image_seconds"] > 0
 
 
 def test_the_policy_in_the_folder_is_the_best_one(run, job):
@@ -147,10 +148,10 @@ def test_other_commands_move_the_body_as_the_best_policy_does(run, job, tmp_path
     assert (wanted - still).abs().max() > 1e-3  # it does move
 
 
-def test_films_show_the_motion_and_the_goal_without_loss(run):
+def test_videos_show_the_motion_and_the_goal_without_loss(run):
     out, _ = run
-    films = {name: video.read(out / f"{name}.webm") for name in POLICIES}
-    first, last = films["first"].frames, films["last"].frames
+    videos = {name: video.read(out / f"{name}.webm") for name in POLICIES}
+    first, last = videos["first"].frames, videos["last"].frames
     assert first.shape == last.shape and len(first) == 9
     height = (first.shape[1] - 8) // 2  # the picture is wide, so the goal is below, and there is a gap of 8 px
     goal = np.asarray(Image.open(out / "goal.png")).repeat(12, 0).repeat(12, 1)
@@ -158,7 +159,7 @@ def test_films_show_the_motion_and_the_goal_without_loss(run):
     assert (first[0] == last[0]).all() and (first[-1] != last[-1]).any()
 
 
-def test_a_film_of_fewer_pictures_keeps_the_clock_and_the_end(run, job):
+def test_a_video_of_fewer_images_keeps_the_clock_and_the_end(run, job):
     setup = Setup.of(Task.load(job.task), job.seed, job.quick)
     assert isinstance(setup.goal, ImageGoal)
     motion = run_policy(setup, setup.policy).trajectory  # 9 frames
@@ -197,7 +198,7 @@ def test_stopped_then_killed_then_resumed_is_as_never_stopped(run, job, tmp_path
     assert (out / "result.json").stat().st_mtime_ns == written
 
 
-def test_a_run_that_is_killed_while_it_films_goes_on_there(run, job, tmp_path, monkeypatch):
+def test_a_run_that_is_killed_while_it_videos_goes_on_there(run, job, tmp_path, monkeypatch):
     out = tmp_path / "killed"
     with monkeypatch.context() as context:
         context.setattr(command, "write_policy_videos", lambda *_: (_ for _ in ()).throw(Killed))
@@ -232,8 +233,8 @@ def test_in_pixels_the_way_begins_at_the_start_and_the_rest_at_the_end():
     assert isinstance(seen, ImageGoal) and seen.truth is not None
     episode = run_policy(setup, setup.policy)
     goal = ImageGoal(seen.renderers, seen.targets)  # whose place nobody knows
-    centres = torch.stack([episode.centre()[0, 0], episode.centre()[0, -1], seen.truth.centre])
-    start, end, there = seen.renderers[0].camera.project(centres)[0]
+    centers = torch.stack([episode.centre()[0, 0], episode.centre()[0, -1], seen.truth.centre])
+    start, end, there = seen.renderers[0].camera.project(centers)[0]
     reach = Reach.of(goal, episode)
     # silhouettes' edges count by pixels, see above: four edges of 10 px, of 100 px²; and the sheet has a perspective
     assert reach.initial == pytest.approx((start - there).norm().item(), abs=0.1)
@@ -288,12 +289,12 @@ def test_bad_input_is_told_before_any_work(words, message, capsys, tmp_path, mon
 
 
 @pytest.mark.parametrize("method", ["diffphysics", "random", "cma", "reinforce", "ppo", "mpc"])
-def test_every_method_searches_and_what_it_found_can_be_filmed(method, task, tmp_path, monkeypatch):
+def test_every_method_searches_and_what_it_found_can_be_recorded(method, task, tmp_path, monkeypatch):
     for module in {"cma": ["cma"], "ppo": ["gymnasium", "stable_baselines3"]}.get(method, []):
         pytest.importorskip(module)
     monkeypatch.setattr("gradsim.app.commands.control_search.WORLDS", 4)
     result = control(ControlArguments(task=task, quick=True, method=method, iterations=2), tmp_path)
-    assert result["status"] == "missed" and len(result["films"]) == (1 if method == "mpc" else 4)
+    assert result["status"] == "missed" and len(result["videos"]) == (1 if method == "mpc" else 4)
     # the policy that is filmed ends where the history says that this iteration ended
     for row in result["policies"]:
         assert result["reach"]["away"][row["name"]] == pytest.approx(row["distance"], rel=1e-6)
@@ -306,7 +307,7 @@ def test_no_iteration_of_a_plan_is_said_to_reach_the_goal(task, tmp_path, monkey
     assert "The first iteration" not in result["verdict"]["words"]
 
 
-def test_pictures_of_several_cameras_say_which_camera_sees_them(tmp_path):
+def test_images_of_several_cameras_say_which_camera_sees_them(tmp_path):
     listed = write_goal(tmp_path, Setup.of(Task.load("jellyfish"), quick=True))
     assert [each["text"] for each in listed] == ["goal_1.png, camera `camera`", "goal_2.png, camera `side`"]
 
@@ -318,7 +319,7 @@ def test_an_actor_has_the_numbers_that_the_task_shares():
     assert setup.plant.outputs == set_up(replace(job, method="gradient")).plant.outputs == 288
 
 
-def test_what_an_actor_does_in_a_launch_can_be_filmed(tmp_path, monkeypatch):
+def test_what_an_actor_does_in_a_launch_can_be_recorded(tmp_path, monkeypatch):
     pytest.importorskip("stable_baselines3")
     monkeypatch.setattr("gradsim.app.commands.control_search.WORLDS", 4)
     result = control(ControlArguments(task="cloth", quick=True, method="ppo", iterations=2), tmp_path)

@@ -83,7 +83,7 @@ def test_both_fits_are_saved(cube, tmp_path):
         assert (tmp_path / name).stat().st_size > 0
 
 
-def test_films_put_the_fit_beside_and_over_the_video():
+def test_videos_put_the_fit_beside_and_over_the_video():
     observed, fitted = np.zeros((2, 64, 64, 3), np.uint8), np.full((2, 64, 64, 3), 200, np.uint8)
     both = side_by_side(observed, fitted)
     assert both.shape == (2, 320, 5 * (64 + 2 + 64), 3)

@@ -37,7 +37,7 @@ def test_folder_holds_the_explanation_and_its_page(scene, tmp_path, capsys):
     assert "cube.velocity.x" in out and "report:" in out
     result = json.loads((tmp_path / "why" / "result.json").read_text())
     assert result["gradients"]["cube.velocity.x"]["verdict"] == "ok"
-    assert {p["file"] for p in result["pictures"]} == {"sensitivity.png", "growth.png", "audit.png"}
+    assert {p["file"] for p in result["images"]} == {"sensitivity.png", "growth.png", "audit.png"}
     page = (tmp_path / "why" / "report.html").read_text()
     assert "Gradients of the motion" in page and "cube.velocity.x" in page
 

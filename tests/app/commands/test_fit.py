@@ -75,7 +75,7 @@ def test_a_video_gives_its_physics_within_four_bars(done):
         assert unknowns[name]["std"] < 0.05 * truth
 
 
-def test_the_report_and_its_films_are_written(done):
+def test_the_report_and_its_videos_are_written(done):
     names = {p.name for p in done.iterdir()}
     assert names >= {"result.json", "report.html", "history.json", "scene.yaml", "side_by_side.webm", "overlay.webm"}
     assert "cube.mass" in (done / "report.html").read_text()
@@ -101,7 +101,7 @@ def broken(inputs: Path, tmp_path: Path) -> dict[str, dict]:
     videos.write(tmp_path / "blank.webm", np.full_like(frames, 255), 20)
     videos.write(tmp_path / "inverted.webm", 255 - frames, 20)
     videos.write(tmp_path / "black.webm", np.zeros_like(frames), 20)
-    films = ("missing", "empty", "text", "wide", "fast", "blank", "inverted")
+    video_names = ("missing", "empty", "text", "wide", "fast", "blank", "inverted")
     scenes = ("absent", "inside", "typo", "negative", "pickle")
     names = {
         "misspelt": ["cube.mas:1:8"],
@@ -109,7 +109,7 @@ def broken(inputs: Path, tmp_path: Path) -> dict[str, dict]:
         "not a number": ["cube.mass:a:b"],
         "no unknown": [],
     }
-    cases: dict[str, dict] = {f"{name} video": {"video": tmp_path / f"{name}.webm"} for name in films}
+    cases: dict[str, dict] = {f"{name} video": {"video": tmp_path / f"{name}.webm"} for name in video_names}
     cases |= {f"{name} scene": {"scene": tmp_path / f"{name}.yaml"} for name in scenes}
     cases |= {name: {"unknowns": unknowns} for name, unknowns in names.items()}
     cases |= {"black mask": {"mask": tmp_path / "black.webm"}, "missing mask": {"mask": tmp_path / "missing.webm"}}
@@ -169,8 +169,8 @@ def test_a_step_too_large_is_refused_before_work(inputs, tmp_path):
 def test_a_fit_to_the_mask_of_a_rendered_run_gives_its_own_values(inputs, tmp_path):
     simulate(inputs / "scene.yaml", tmp_path / "run")
     render(tmp_path / "run")
-    films = {"video": tmp_path / "run" / "video.webm", "mask": tmp_path / "run" / "mask.webm"}
-    found = fit(inputs, tmp_path / "out", ["cube.mass:1:8"], starts=2, **films)
+    video_names = {"video": tmp_path / "run" / "video.webm", "mask": tmp_path / "run" / "mask.webm"}
+    found = fit(inputs, tmp_path / "out", ["cube.mass:1:8"], starts=2, **video_names)
     e = found["unknowns"]["cube.mass"]
     assert e["interval95"][0] < 4.0 < e["interval95"][1] and e["std"] < 0.1
 
@@ -182,6 +182,6 @@ def test_masks_that_cannot_be_right_are_named_and_shown(inputs, tmp_path):
     videos.write(tmp_path / "mask.webm", mask, 20)
     result = fit(inputs, tmp_path / "run", starts=2, mask=tmp_path / "mask.webm", noise=0.2)
     assert result["mask_faults"] == ["the mask is empty in frames 2, 5"]
-    assert [p["file"] for p in result["pictures"]] == ["masks.png"] and (tmp_path / "run" / "masks.png").is_file()
+    assert [p["file"] for p in result["images"]] == ["masks.png"] and (tmp_path / "run" / "masks.png").is_file()
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "Warning: the mask is empty in frames 2, 5." in page and "Masks that cannot be right" in page

@@ -44,7 +44,7 @@ def test_a_file_with_an_equals_sign_in_its_name_is_a_file(tmp_path):
     assert parse_clips([A], [odd]) == [ClipFiles(A, {"camera": odd})]
 
 
-def test_clips_without_a_scene_or_film_are_refused():
+def test_clips_without_a_scene_or_video_are_refused():
     with pytest.raises(InputError, match="2 scenes, videos of 3 clips"):
         parse_clips([A, B], ["a.webm", "b.webm", "c.webm"])
     with pytest.raises(InputError, match="no video"):
@@ -96,11 +96,11 @@ def test_a_fit_of_two_clips_leaves_a_whole_run_folder(tmp_path, capsys):
         assert abs(result["unknowns"][name]["value"] - value) < 4 * result["unknowns"][name]["std"]
     folder = tmp_path / "run"
     page = (folder / "report.html").read_text()
-    assert [clip["file"] for clip in result["films"]] == [
+    assert [clip["file"] for clip in result["videos"]] == [
         "side_by_side_1.webm",
         "overlay_1.webm",
         "side_by_side_2.webm",
         "overlay_2.webm",
     ]
-    assert all((folder / film["file"]).is_file() and film["text"] in page for film in result["films"])
+    assert all((folder / video["file"]).is_file() and video["text"] in page for video in result["videos"])
     assert Scene.load(folder / "scene_2.yaml").bodies["cube"].velocity == (0.2, 0, 0)

@@ -20,7 +20,7 @@ KINDS = {"solid": soft_cases.solid, "cloth": soft_cases.cloth, "net": soft_cases
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_soft_body_is_simulated_and_filmed(tmp_path, kind):
+def test_a_soft_body_is_simulated_and_recorded(tmp_path, kind):
     scene = KINDS[kind]()
     scene.save(tmp_path / "a.yaml")
     rendered = render(tmp_path / "a.yaml", RenderOptions(frame=3, renderer="aa", shading="lambert"), tmp_path / "run")
@@ -57,7 +57,7 @@ bodies:
 
 
 @pytest.mark.slow
-def test_a_fit_to_the_film_of_a_soft_body_gives_its_own_values(tmp_path):
+def test_a_fit_to_the_video_of_a_soft_body_gives_its_own_values(tmp_path):
     """8-bit colours quantise, so that σ = 1/255 is generous: within three bars."""
     scene = soft_cases.solid(collision="none").model_copy(update={"obstacles": {}})
     assert scene.camera is not None

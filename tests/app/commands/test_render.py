@@ -58,7 +58,7 @@ def run(scene, tmp_path) -> Path:
     return tmp_path / "run"
 
 
-def test_a_film_and_its_mask_are_bit_by_bit_what_is_fitted(run, scene, motion):
+def test_a_video_and_its_mask_are_bit_by_bit_what_is_fitted(run, scene, motion):
     rendered = render(run)
     assert rendered.lossless and rendered.frames == 8 and rendered.files["video"] == run / "video.webm"
     assert np.array_equal(videos.read(run / "video.webm").frames, bytes_of(synthetic.render_video(scene, motion)))
@@ -80,7 +80,7 @@ def test_the_command_line_knows_every_registered_rasterizer(run, monkeypatch, ca
     assert np.array_equal(png(ours), png(reference))
 
 
-def test_further_cameras_and_renderers_have_films_of_their_own_names(run, scene, motion):
+def test_further_cameras_and_renderers_have_videos_of_their_own_names(run, scene, motion):
     assert {p.name for p in render(run, RenderOptions(camera="side")).files.values()} == {"side.webm", "side_mask.webm"}
     rendered = render(run, RenderOptions(renderer="aa", shading="lambert", camera="side"))
     assert {p.name for p in rendered.files.values()} == {"side_aa.webm", "side_mask_aa.webm"}
@@ -111,12 +111,12 @@ def test_a_preview_is_near_the_frames_and_called_lossy(run, format):
     assert np.abs(frames_read - frames.repeat(factor, 1).repeat(factor, 2).astype(float)).mean() < 8
 
 
-def test_a_run_of_a_fit_is_filmed_at_its_estimates(run, scene):
+def test_a_run_of_a_fit_is_recorded_at_its_estimates(run, scene):
     mass = {"value": 2.0, "std": 0.1, "unit": "kg", "truth": None, "low": 1.0, "high": 8.0}
     (run / "result.json").write_text(json.dumps({"command": "fit", "unknowns": {"cube.mass": mass}}))
     lighter = Model(scene).rollout({"cube.mass": torch.tensor([2.0], dtype=torch.float64)})
-    film = bytes_of(synthetic.render_video(scene, lighter))
-    assert np.array_equal(videos.read(render(run).files["video"]).frames, film)
+    video = bytes_of(synthetic.render_video(scene, lighter))
+    assert np.array_equal(videos.read(render(run).files["video"]).frames, video)
 
 
 def test_a_scene_is_simulated_first_but_never_over_a_fit(run, tmp_path):
@@ -141,7 +141,7 @@ def test_one_frame_is_that_frame_with_depth_ids_and_flow_to_the_next(run, scene,
         assert (arrays["ids"] == 0).sum() > 10 and np.abs(arrays["flow"]).max() > 1
 
 
-def test_buffers_of_a_film_are_films(run):
+def test_buffers_of_a_video_are_videos(run):
     rendered = render(run, RenderOptions(buffers=("depth", "flow")))
     assert (
         len(videos.read(rendered.files["depth"]).frames) == 8 and len(videos.read(rendered.files["flow"]).frames) == 7
@@ -158,13 +158,13 @@ def test_a_turntable_begins_where_the_camera_stands(run, scene, motion):
 
 
 def test_a_contact_sheet_has_first_and_last_frame_in_its_corners(run, scene, motion):
-    page, film = (
+    page, video = (
         png(render(run, RenderOptions(sheet=(2, 2))).files["sheet"]),
         bytes_of(synthetic.render_video(scene, motion)),
     )
     below = (page.shape[0] - 6) // 2 - 24  # a line of text and a gap
-    assert np.array_equal(page[6:30, 6:30], film[0])
-    assert np.array_equal(page[-below - 24 : -below, -30:-6], film[7])
+    assert np.array_equal(page[6:30, 6:30], video[0])
+    assert np.array_equal(page[-below - 24 : -below, -30:-6], video[7])
     assert (page[30 : 6 + below + 18, 6:30] < 200).any()  # its time
 
 
@@ -174,25 +174,25 @@ def test_a_strip_ends_in_the_last_frame_and_has_the_first_below_it(tmp_path):
     with torch.no_grad():
         motion = Model(scene).rollout()
     image = png(render(tmp_path, RenderOptions(strip=3)).files["strip"]).astype(float)
-    film, masks = (
+    video, masks = (
         bytes_of(synthetic.render_video(scene, motion)).astype(float),
         synthetic.float_masks(scene, motion).masks,
     )
     first, middle, last = (masks[k].numpy() for k in (0, 4, 7))  # rounds 3.5 to the even number
-    assert np.abs(image - film[7])[last > 1 - 1e-9].max() <= 1
+    assert np.abs(image - video[7])[last > 1 - 1e-9].max() <= 1
     alone = (first > 1 - 1e-9) & (middle + last < 1e-9)
     empty = np.array(scene.background) * 255
     assert alone.sum() > 5
-    assert np.abs(image - (0.25 * film[0] + 0.75 * empty))[alone].max() <= 1
+    assert np.abs(image - (0.25 * video[0] + 0.75 * empty))[alone].max() <= 1
 
 
 def test_what_stands_still_is_as_clear_in_a_strip_as_in_a_frame(run, scene, motion):
     image = png(render(run, RenderOptions(strip=3)).files["strip"]).astype(int)
     free = synthetic.float_masks(scene, motion).masks.amax(0).numpy() < 1e-9
-    film = bytes_of(synthetic.render_video(scene, motion)).astype(int)
-    post = np.abs(film[0] - 255 * np.array(scene.background)).max(-1) > 50
+    video = bytes_of(synthetic.render_video(scene, motion)).astype(int)
+    post = np.abs(video[0] - 255 * np.array(scene.background)).max(-1) > 50
     assert (free & post).sum() > 3
-    assert np.abs(image - film[0])[free].max() <= 1
+    assert np.abs(image - video[0])[free].max() <= 1
 
 
 def test_size_keeps_all_of_the_view(run):
@@ -248,7 +248,7 @@ def lit(tmp_path) -> Path:
     return tmp_path
 
 
-def test_mitsuba_films_lights_floor_and_shadow_of_the_scene(lit):
+def test_mitsuba_videos_lights_floor_and_shadow_of_the_scene(lit):
     pytest.importorskip("mitsuba", reason='Mitsuba is not installed: pip install "gradsim[mitsuba]"')
     rendered = render(lit, RenderOptions(renderer="mitsuba", spp=16))
     frames = videos.read(rendered.files["video"]).frames
@@ -268,7 +268,7 @@ def test_without_mitsuba_it_is_said_what_to_install(lit, monkeypatch):
     assert [path.name for path in lit.iterdir()] == ["scene.yaml"]
 
 
-def test_a_scene_with_light_and_floor_is_filmed_with_them(lit):
+def test_a_scene_with_light_and_floor_is_recorded_with_them(lit):
     """The floor by `aa`: 0.6 · (2, 0.5, 0), cut off at 1."""
     rendered = render(lit)
     assert rendered.files["video"].name == "video.webm"

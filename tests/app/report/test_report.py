@@ -102,8 +102,8 @@ def test_a_result_without_fits_or_history_has_a_page(tmp_path, answered):
     assert "string_length_m 0.4987 – 0.5 yes" in words
 
 
-def test_pictures_of_a_run_come_with_title_and_caption(undrawn, run_folder, answered):
-    answered["pictures"] = [{"file": "horizon.png", "title": "Prediction", "caption": "Error over the horizon."}]
+def test_images_of_a_run_come_with_title_and_caption(undrawn, run_folder, answered):
+    answered["images"] = [{"file": "horizon.png", "title": "Prediction", "caption": "Error over the horizon."}]
     folder = run_folder(answered)
     (folder / "horizon.png").write_bytes(b"\x89PNG")
     words = text_of(write_report(folder).read_text())

@@ -49,8 +49,8 @@ def motion(scene):
 
 @pytest.fixture(scope="module")
 def page(scene, motion):
-    film = np.random.default_rng(0).integers(0, 255, (8, 24, 24, 3), np.uint8)
-    running = Viewer(ViewContent(scene, "thrown", motion, motion, {"camera": film}), port=0)
+    video = np.random.default_rng(0).integers(0, 255, (8, 24, 24, 3), np.uint8)
+    running = Viewer(ViewContent(scene, "thrown", motion, motion, {"camera": video}), port=0)
     yield running
     running.stop()
 
@@ -72,7 +72,7 @@ def test_the_slider_moves_every_body_to_where_the_motion_has_it(page, motion):
     assert list(page.actors) == ["cube", "post"]
 
 
-def test_a_camera_stands_where_it_is_and_shows_its_film_or_what_it_would_see(page, scene, motion):
+def test_a_camera_stands_where_it_is_and_shows_its_video_or_what_it_would_see(page, scene, motion):
     for name, frustum in page.frusta.items():
         camera = from_scene(scene.view(name))
         assert np.abs(frustum.node.position - camera.centre.numpy()).max() < 1e-9
@@ -83,14 +83,14 @@ def test_a_camera_stands_where_it_is_and_shows_its_film_or_what_it_would_see(pag
     assert (page.frusta["side"].node.image == rendered).all() and np.ptp(rendered) > 50
 
 
-def test_a_picture_stands_about_the_optical_axis_where_the_lens_does_not(page):
+def test_a_image_stands_about_the_optical_axis_where_the_lens_does_not(page):
     K = torch.tensor([[20.0, 0, 4], [0, 20, 15], [0, 0, 1]], dtype=torch.float64)
     camera = Camera(K, torch.eye(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64), 16, 18)
     frustum = page.frusta["camera"]
     one = type(frustum)(page._server.scene, "/odd", camera, SimpleNamespace(centre=np.ones(3)), 100)
-    picture = np.zeros((18, 16, 3), np.uint8)
-    picture[14:16, 3:5] = 200  # round the principal point
-    framed = one.framed(picture)
+    image = np.zeros((18, 16, 3), np.uint8)
+    image[14:16, 3:5] = 200  # round the principal point
+    framed = one.framed(image)
     assert framed.shape == (30, 24, 3)
     assert (framed[14:16, 11:13] == 200).all() and (framed == 200).sum() == 12
     one.node.remove()
@@ -118,7 +118,7 @@ def test_time_passes_at_the_chosen_speed_and_begins_anew(page):
     page._speed.value = "1"
 
 
-def test_a_run_folder_shows_the_fit_its_film_and_the_truth(tmp_path):
+def test_a_run_folder_shows_the_fit_its_video_and_the_truth(tmp_path):
     write_inputs(tmp_path)
     mass = {"value": 3.0, "std": 0.01, "unit": "kg", "truth": 3.1}
     (tmp_path / "result.json").write_text(json.dumps({"title": "a fit", "unknowns": {"cube.mass": mass}}))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from env_cases import PointGoal, point
+from tolerances import ROUNDING, SOLVED, assert_near, near
 
 from gradsim.control.baselines import Budget, cma, ppo, random, reinforce
 from gradsim.control.baselines.cma_es import PolicyPopulation, evaluate_population, parameter_vector, scale
@@ -84,7 +85,7 @@ def test_random_policies_act_with_the_strength_that_is_asked_for():
     policy = Spline(2, 4, 1.2)
     vector = torch.randn(8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     found = PolicyPopulation(policy, scale(point(), policy, vector, 0.5) * vector[None])(point().times)
-    assert found.square().mean().sqrt().item() == pytest.approx(0.5, abs=1e-9)
+    assert found.square().mean().sqrt().item() == near(0.5, SOLVED, scale=1.0)
 
 
 def test_a_population_goes_on_without_its_member_that_diverges():
@@ -106,8 +107,8 @@ def test_hats_share_out_linear_functions_exactly():
     shares, low, high = hat_weights(places, 2), places.amin(0), places.amax(0)
     points = torch.cartesian_prod(*(torch.linspace(low[k], high[k], 3, dtype=torch.float64) for k in (0, 2)))
     assert shares.shape == (40, 9) and (shares >= 0).all()
-    torch.testing.assert_close(shares.sum(1), torch.ones(40, dtype=torch.float64), rtol=0, atol=1e-12)
-    torch.testing.assert_close(shares @ points, places[:, [0, 2]], rtol=0, atol=1e-12)
+    assert_near(shares.sum(1), torch.ones(40, dtype=torch.float64), ROUNDING, scale=1.0)
+    assert_near(shares @ points, places[:, [0, 2]], ROUNDING, scale=1.0)
 
 
 def test_ppo_leaves_the_generators_of_others_alone():

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from control_scenes import ball, slug
+from tolerances import ROUNDING, SOLVED, assert_near, near
 
 from gradsim.control.actuator_sharing import element_centers
 from gradsim.control.baselines import BASELINES, Budget, cma_es, diffphysics, tuned_rate
@@ -37,12 +38,12 @@ def test_the_policy_that_comes_back_is_the_best_of_the_history(name, case):
         episode = setup.plant.rollout(policy)
     assert history.total("rollouts")[-1] == 12
     error = setup.goal.position_error(episode)
-    assert error.item() == pytest.approx(history.at_best("position_error")[-1], rel=1e-9)
+    assert error.item() == near(history.at_best("position_error")[-1], SOLVED)
     if name != "diffphysics":  # which lowers another loss
-        assert setup.goal.loss(episode).item() == pytest.approx(history.at_best()[-1], rel=1e-9)
+        assert setup.goal.loss(episode).item() == near(history.at_best()[-1], SOLVED)
 
 
-def test_diffphysics_gets_where_the_picture_is():
+def test_diffphysics_gets_where_the_image_is():
     history = diffphysics(throw(), Budget(60), rate=0.1)[1]
     assert history.raw("position_error") == pytest.approx(history.raw())
     assert history.at_best("distance")[-1] < 0.02 * history.raw("distance")[0]
@@ -73,9 +74,9 @@ def test_ppo_acts_on_many_elements_by_few_shares(monkeypatch):
     policy, history = BASELINES["ppo"](setup, Budget(8, 4), 0)
     with torch.no_grad():
         episode = setup.plant.rollout(policy)
-    assert setup.goal.loss(episode).item() == pytest.approx(history.at_best()[-1], rel=1e-9)
+    assert setup.goal.loss(episode).item() == near(history.at_best()[-1], SOLVED)
     u = episode.actions[0].T
-    torch.testing.assert_close(shares @ (torch.linalg.pinv(shares) @ u), u, rtol=0, atol=1e-9)
+    assert_near(shares @ (torch.linalg.pinv(shares) @ u), u, SOLVED, scale=1.0)
     assert torch.linalg.matrix_rank(shares) == 8
 
 
@@ -85,7 +86,7 @@ def test_a_smooth_controller_knows_where_elements_are():
     places = element_centers(plant.model, "slug.activation")
     assert places is not None
     x = plant.model.systems[0].rest[plant.model.systems[0].matter.tets].mean(1)
-    torch.testing.assert_close(places, x, rtol=0, atol=1e-12)
+    assert_near(places, x, ROUNDING, scale=1.0)
     policy = SmoothActions(plant, cells=1)
     with torch.no_grad():
         policy.spline.coefficients.copy_(torch.linspace(-1, 1, 48, dtype=torch.float64).reshape(6, 8))

@@ -73,12 +73,12 @@ def test_a_placed_body_is_its_rest_shape_turned_and_moved():
     assert error(seen["beam"]["x"][0, 0], rotation.rotate(q, MODEL.systems[0].rest) + PLACE) < 1e-14
 
 
-def test_figures_know_nothing_of_a_picture_alone():
+def test_figures_know_nothing_of_a_image_alone():
     sees, one = Silhouettes.of(MODEL.scene), episode()
-    picture = sees.union(one.trajectory.surface, one.trajectory.values)[0, -1].detach()
-    goal = ImageGoal(sees, picture)
+    image = sees.union(one.trajectory.surface, one.trajectory.values)[0, -1].detach()
+    goal = ImageGoal(sees, image)
     assert goal.distance(one) is None and goal.position_error(one) is None
-    known = ImageGoal(sees, picture, truth=Truth("beam", PLACE, frame=2))
+    known = ImageGoal(sees, image, truth=Truth("beam", PLACE, frame=2))
     distance = known.distance(one)
     assert distance is not None and error(distance, (one.centre()[:, 2] - PLACE).square().sum(1).sqrt()) < 1e-15
     assert not distance.requires_grad

@@ -9,6 +9,7 @@ import torch
 from checks import error
 from goal_cases import numbers
 from PIL import Image
+from tolerances import ROUNDING, near
 
 from gradsim.control.goals.image import ImageGoal, silhouette, target_image
 from gradsim.control.task.setup import render_empty_scene
@@ -34,7 +35,7 @@ def seen_by(sees: Silhouettes, frames: int = 4, frame: int = -1):
 
 
 @pytest.mark.parametrize("loss", ["cdf", "mse", "moments", "pyramid", "distance"])
-def test_the_loss_is_least_for_the_episode_that_the_picture_shows(loss):
+def test_the_loss_is_least_for_the_episode_that_the_image_shows(loss):
     goal = ImageGoal(FRONT, seen_by(FRONT), loss=loss)
     losses = goal.loss(goal_cases.episode(MODEL, numbers(-0.1, 0.1, 0.3)))
     assert losses[1] < 1e-20 and (losses[[0, 2]] > 1e-8).all()
@@ -50,14 +51,14 @@ def test_the_gradient_matches_central_differences():
     assert abs(gradient.item()) > 1e-6
 
 
-def test_several_pictures_count_alike():
-    pictures, episode = [mask(FRONT), mask(SIDE)], goal_cases.episode(MODEL, numbers(0.1, -0.2))
-    alone = [ImageGoal(s, p, f, "mse").loss(episode) for s, p, f in zip((FRONT, SIDE), pictures, (1, 3), strict=True)]
-    both = ImageGoal([FRONT, SIDE], pictures, [1, 3], "mse").loss(episode)
+def test_several_images_count_alike():
+    images, episode = [mask(FRONT), mask(SIDE)], goal_cases.episode(MODEL, numbers(0.1, -0.2))
+    alone = [ImageGoal(s, p, f, "mse").loss(episode) for s, p, f in zip((FRONT, SIDE), images, (1, 3), strict=True)]
+    both = ImageGoal([FRONT, SIDE], images, [1, 3], "mse").loss(episode)
     assert error(both, (alone[0] + alone[1]) / 2) < 1e-15
 
 
-def test_only_frames_with_a_picture_are_drawn(monkeypatch):
+def test_only_frames_with_a_image_are_drawn(monkeypatch):
     drawn, union = [], Silhouettes.union
     goal = ImageGoal([FRONT, FRONT], [mask(FRONT)] * 2, [2, -1])
     monkeypatch.setattr(Silhouettes, "union", lambda *args: drawn.append(args[1].vertices.shape[1]) or union(*args))
@@ -65,7 +66,7 @@ def test_only_frames_with_a_picture_are_drawn(monkeypatch):
     assert drawn == [1, 1]
 
 
-def test_a_picture_beyond_a_short_episode_waits():
+def test_a_image_beyond_a_short_episode_waits():
     """A horizon that grows: what is not there yet does not count, but something has to be."""
     goal = ImageGoal(FRONT, [mask(FRONT), mask(FRONT, 0.1)], [3, 1], "mse")
     short = goal_cases.episode(MODEL, numbers(0.1), frames=3)
@@ -82,47 +83,47 @@ def test_the_loss_changes_with_the_iteration():
     assert [goal.stage(k) for k in (0, 2, 9)] == ["cdf", "mse blurred by 6 px", "iou"]
 
 
-def test_colours_are_compared_as_the_renderer_makes_them():
+def test_colors_are_compared_as_the_renderer_makes_them():
     """The paper's loss: the mean over pixels and channels of squared differences, grounds and posts included."""
     renderer = Renderer.of(SCENE)
     seen, _ = goal_cases.at(MODEL, 0.03, 0.02, 0.12)
-    picture = renderer(seen.scene_surface, seen.values)[0, 0].detach().clamp(0, 1)
+    goal_image = renderer(seen.scene_surface, seen.values)[0, 0].detach().clamp(0, 1)
     episode = goal_cases.episode(MODEL, numbers(0.1))
-    goal = ImageGoal(renderer, picture, loss="mse", colours=True)
+    goal = ImageGoal(renderer, goal_image, loss="mse", colors=True)
     image = renderer(episode.trajectory.at([-1]).scene_surface, episode.trajectory.values)[0, 0]
-    assert goal.loss(episode).item() == pytest.approx((image - picture).square().mean().item(), rel=1e-12)
+    assert goal.loss(episode).item() == near((image - goal_image).square().mean().item(), ROUNDING)
     with pytest.raises(
         InputError, match="the loss 'cdf' compares silhouettes; colours are compared by mse, l1, pyramid"
     ):
-        ImageGoal(renderer, picture, loss="cdf", colours=True)
+        ImageGoal(renderer, goal_image, loss="cdf", colors=True)
 
 
 def test_a_silhouette_is_told_from_the_empty_scene(tmp_path):
     """From a png in colours, above a ground: |Δα| ≤ √3 · ½/255 / |F − B| by rounding, and as much by that of F."""
     seen, _ = goal_cases.at(MODEL, -0.12, 0.0, 0.25)
-    picture = Renderer.of(SCENE, law="colour")(seen.scene_surface, seen.values)[0, 0].detach()
+    goal_image = Renderer.of(SCENE, law="colour")(seen.scene_surface, seen.values)[0, 0].detach()
     path = tmp_path / "goal.png"
-    Image.fromarray(np.moveaxis(to_bytes(picture), 0, -1)).save(path)
+    Image.fromarray(np.moveaxis(to_bytes(goal_image), 0, -1)).save(path)
     (behind,) = render_empty_scene(MODEL, ["camera"])
-    found = target_image(path, FRONT, colours=False, background=behind)
+    found = target_image(path, FRONT, colors=False, background=behind)
     contrast = math.dist((0.2, 0.3, 0.7), goal_cases.BACKGROUND)
     expected = Renderer.of(SCENE).alpha(seen.surface, seen.values)[0, 0]
     assert expected.sum() > 20
     assert (found - expected).abs().max() <= 2 * 3**0.5 / 510 / contrast + 1e-9
 
 
-def test_a_grey_picture_is_a_silhouette(tmp_path):
+def test_a_grey_image_is_a_silhouette(tmp_path):
     path = tmp_path / "goal.png"
     Image.fromarray(to_bytes(mask(FRONT).detach())).save(path)
-    assert (target_image(path, FRONT, colours=False) - mask(FRONT)).abs().max() <= 0.5 / 255 + 1e-9
+    assert (target_image(path, FRONT, colors=False) - mask(FRONT)).abs().max() <= 0.5 / 255 + 1e-9
 
 
 def test_a_grey_photograph_and_a_silhouette_turned_round_are_refused(tmp_path):
     path = tmp_path / "goal.png"
-    for picture in (1 - mask(FRONT).detach(), 0.7 - 0.4 * mask(FRONT).detach()):
-        Image.fromarray(to_bytes(picture)).save(path)
+    for goal_image in (1 - mask(FRONT).detach(), 0.7 - 0.4 * mask(FRONT).detach()):
+        Image.fromarray(to_bytes(goal_image)).save(path)
         with pytest.raises(InputError, match="is not a silhouette: most of it is not black, but .* bright on black"):
-            target_image(path, FRONT, colours=False)
+            target_image(path, FRONT, colors=False)
 
 
 def saved(path, mode: str, size=(48, 40)):
@@ -140,13 +141,13 @@ def saved(path, mode: str, size=(48, 40)):
         ("RGB", (48, 40), r"differs from the empty scene in most pixels"),
     ],
 )
-def test_a_picture_file_that_does_not_fit_is_refused(tmp_path, mode, size, words):
+def test_a_image_file_that_does_not_fit_is_refused(tmp_path, mode, size, words):
     with pytest.raises(InputError, match=words):
         ImageGoal(FRONT, saved(tmp_path / "goal.png", mode, size))
 
 
 @pytest.mark.parametrize(
-    ("picture", "words"),
+    ("goal_image", "words"),
     [
         (torch.zeros(2, 40, 48), r"has shape \(2, 40, 48\); expected \(3, height, width\) in colours, or a silhouette"),
         (torch.zeros(4, 40, 48), r"has shape \(4, 40, 48\)"),
@@ -160,21 +161,21 @@ def test_a_picture_file_that_does_not_fit_is_refused(tmp_path, mode, size, words
         (np.zeros((40, 48)), "is ndarray; expected a path, or a tensor"),
     ],
 )
-def test_a_picture_that_is_none_is_refused(picture, words):
+def test_a_image_that_is_none_is_refused(goal_image, words):
     with pytest.raises(InputError, match=words):
-        ImageGoal(FRONT, picture)
+        ImageGoal(FRONT, goal_image)
 
 
-def test_other_numbers_of_pictures_and_cameras_are_refused():
+def test_other_numbers_of_images_and_cameras_are_refused():
     with pytest.raises(InputError, match="the goal has 2 images and 3 frames; give one for each, or one for all"):
         ImageGoal(FRONT, [mask(FRONT)] * 2, [0, 1, 2])
     with pytest.raises(InputError, match="the goal has no image"):
         ImageGoal(FRONT, [])
     with pytest.raises(InputError, match="colours are compared with 3"):
-        ImageGoal(Renderer.of(SCENE), mask(FRONT), colours=True)
+        ImageGoal(Renderer.of(SCENE), mask(FRONT), colors=True)
 
 
-def test_a_silhouette_of_a_float_picture_is_exact_in_flat_colours():
+def test_a_silhouette_of_a_float_image_is_exact_in_flat_colors():
     """α (F − B) is divided by a colour F found inside the body, which is the body's own: rounding alone."""
     alpha = torch.zeros(40, 48, dtype=torch.float64)
     alpha[10:24, 8:30], alpha[9, 8:30] = 1, 0.37

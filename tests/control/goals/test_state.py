@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from plant_cases import hanging, swinging
+from tolerances import SOLVED, near
 
 from gradsim.control.goals.state import ApproachGoal
 from gradsim.control.impulses import RandomImpulses
@@ -93,7 +94,7 @@ def test_a_single_piece_is_ordinary_training():
             found.append(train(plant, policy, goal, search, overrides=given))
     whole, pieces = found
     for quantity in ("loss", "gradient_norm", "rollouts", "steps", "rate"):
-        assert pieces.raw(quantity) == pytest.approx(whole.raw(quantity), rel=1e-9)
+        assert pieces.raw(quantity) == near(whole.raw(quantity), SOLVED)
     assert torch.allclose(*(history.policies["last"]["weight"] for history in found), rtol=1e-9)
     assert not torch.allclose(*(whole.policies[name]["weight"] for name in ("first", "last")), rtol=1e-3)
 
@@ -112,7 +113,7 @@ def test_a_piece_begins_where_the_one_before_ended():
         cuts = list(pairwise(borders(12, 5, k)))
         assert len(cuts) >= 3
         losses = [goal.loss(moved(path[:, a : b + 1], times[a : b + 1])).mean() for a, b in cuts]
-        assert history.raw()[k] == pytest.approx(torch.stack(losses).mean().item(), rel=1e-9)
+        assert history.raw()[k] == near(torch.stack(losses).mean().item(), SOLVED)
 
 
 def test_searches_that_do_not_go_by_pieces_are_refused():

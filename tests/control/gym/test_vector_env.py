@@ -6,6 +6,7 @@ import torch
 from control_scenes import ball, slug
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import SyncVectorEnv
+from tolerances import ROUNDING, assert_near, near
 
 from gradsim.control.goals.base import Reward
 from gradsim.control.goals.state import StateGoal
@@ -32,7 +33,7 @@ def test_soft_worlds_that_step_together_go_as_each_alone():
     for _ in range(7):
         u = together.action_space.sample()
         for one, other in zip(together.step(u)[:4], alone.step(u)[:4], strict=True):
-            np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+            assert_near(one, other, ROUNDING, scale=1.0)
 
 
 @pytest.mark.parametrize("case", [slug, ball])
@@ -55,12 +56,12 @@ def test_an_episode_ends_where_a_rollout_of_the_same_actions_does(case):
     with torch.no_grad():
         episode = plant.rollout(policy)
     for name, y in next(iter(env.batch.states.values())).items():
-        torch.testing.assert_close(y, next(iter(episode.trajectory.states.values()))[name][:, -1], rtol=0, atol=1e-12)
-    assert info["loss"] == pytest.approx(goal.loss(episode).item(), abs=1e-12)
-    assert total == pytest.approx(1 - info["loss"] / start, abs=1e-12)
+        assert_near(y, next(iter(episode.trajectory.states.values()))[name][:, -1], ROUNDING, scale=1.0)
+    assert info["loss"] == near(goal.loss(episode).item(), ROUNDING, scale=1.0)
+    assert total == near(1 - info["loss"] / start, ROUNDING, scale=1.0)
 
 
-def test_a_picture_shows_the_present():
+def test_a_image_shows_the_present():
     env = PlantEnv(*slug(), render_mode="rgb_array")
     env.reset(seed=0)
     before = env.render()
@@ -70,7 +71,7 @@ def test_a_picture_shows_the_present():
     assert before.shape == (32, 48, 3) and before.dtype == np.uint8 and (before != after).any()
     envs = PlantVectorEnv(*slug(), 2, render_mode="rgb_array")
     envs.reset(seed=0)
-    assert [(picture == before).all() for picture in envs.render() or ()] == [True, True]
+    assert [(image == before).all() for image in envs.render() or ()] == [True, True]
     assert PlantEnv(*slug()).render() is None
 
 
@@ -83,7 +84,7 @@ def test_a_reward_of_ones_own_is_given_as_it_grows():
     before = x()
     reward = env.step(np.linspace(-1, 1, 15))[1]
     mass = plant.model.systems[0].mass(plant.model.values()).sum().item()
-    assert reward == pytest.approx(7 * (x() - before).item() / mass, abs=1e-12) and reward != 0
+    assert reward == near(7 * (x() - before).item() / mass, ROUNDING, scale=1.0) and reward != 0
 
 
 def test_a_goal_before_the_end_is_refused():

@@ -77,7 +77,7 @@ def test_a_quick_task_is_what_the_file_says():
     assert Setup.of(task(), 0).plant.frames == 6
 
 
-def test_the_pictures_of_a_placed_goal_are_those_of_the_undeformed_body():
+def test_the_images_of_a_placed_goal_are_those_of_the_undeformed_body():
     ready = Setup.of(task(goal={"place": [0.1, 0, 0.15], "cameras": ["camera", "side"], "frames": [2, -1]}), 0)
     goal, at_goal = ready.goal, ready.at_goal
     assert isinstance(goal, ImageGoal) and at_goal is not None and goal.truth is not None
@@ -88,7 +88,7 @@ def test_the_pictures_of_a_placed_goal_are_those_of_the_undeformed_body():
     assert [tuple(p.shape) for p in ready.images] == [(3, 40, 48), (3, 24, 20)]
 
 
-def test_the_place_is_told_to_a_baseline_and_a_picture_of_ones_own_has_none(tmp_path):
+def test_the_place_is_told_to_a_baseline_and_a_image_of_ones_own_has_none(tmp_path):
     ready = Setup.of(task(), 0)
     truth = ready.goal.truth
     assert truth is not None and torch.equal(ready.state_goal().place, truth.centre)
@@ -196,7 +196,7 @@ def test_names_that_are_not_there_are_refused(tmp_path):
         ({"controls": {}}, "controls: is empty"),
         ({"policy": {"kind": "sinusoid"}}, "got kind 'sinusoid'; did you mean `sinusoids`"),
         ({"policy": {"kind": "spline", "knots": 3}}, "policy.knots: got 3; expected a whole number from 4 to 10000"),
-        ({"goal": {}}, "goal: got none; give exactly one of `place`, `shift`, `pictures`"),
+        ({"goal": {}}, "goal: got none; give exactly one of `place`, `shift`, `images`"),
         ({"goal": {"place": [0, 0, 1], "shift": [1, 0, 0]}}, "got `place` and `shift`"),
         (
             {"goal": {"place": [0, 0, 1], "body": "bean"}},
@@ -207,7 +207,7 @@ def test_names_that_are_not_there_are_refused(tmp_path):
             "goal.cameras.0: the scene has no camera `sied`; did you",
         ),
         ({"goal": {"place": [0, 0, 1], "frames": [6]}}, "goal.frames.0: got 6; the scene has frames 0 to 5"),
-        ({"goal": {"picture": "none.png"}}, f"goal.pictures.0: the file {Path('none.png').resolve()} does not exist"),
+        ({"goal": {"image": "none.png"}}, f"goal.images.0: the file {Path('none.png').resolve()} does not exist"),
         ({"loss": [{"loss": "mze"}]}, "loss.0.loss: got 'mze'; did you mean `mse`"),
         (
             {"loss": [{"loss": "mse"}, {"loss": "cdf"}]},

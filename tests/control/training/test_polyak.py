@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from tolerances import ROUNDING, SINGLE, ULPS, assert_near, near
 from torch import Tensor, nn
 
 from gradsim.control.training.polyak import Polyak
@@ -34,7 +35,7 @@ def test_rate_two_is_the_gauss_newton_step_of_one_residual():
     (slope,) = torch.autograd.grad(r, theta)
     expected = (theta - r * slope / slope.square().sum()).detach()
     descend(theta, lambda x: residual(x).square(), 1, lr=2.0, bound=10.0)
-    assert torch.allclose(theta, expected, rtol=1e-14)
+    assert_near(theta, expected, ULPS)
 
 
 def test_a_norm_is_solved_in_one_step_and_a_linear_residual_by_gauss_newton():
@@ -70,7 +71,7 @@ def test_no_step_is_longer_than_its_bound():
         before = theta.detach().clone()
         descend(theta, lambda x: 1e-3 * x.sum() + 1e3, 1, bound=0.1)
         scale = max(1.0, before.square().mean().sqrt().item())
-        assert (theta - before).square().mean().sqrt().item() == pytest.approx(0.1 * scale, rel=1e-12)
+        assert (theta - before).square().mean().sqrt().item() == near(0.1 * scale, ROUNDING)
 
 
 def valley(x: Tensor) -> Tensor:
@@ -88,8 +89,8 @@ def test_a_deflected_step_is_square_to_the_one_before_where_the_gradient_turns_b
     """Gradients with a cosine of `turn` between them; of one nearly opposite too little is left."""
     theta = start()
     optimiser = Polyak([theta], bound=10.0)
-    first = torch.tensor([0.6, 0.8, 0.0]).double()
-    second = turn * first + math.sqrt(1 - turn**2) * torch.tensor([0.8, -0.6, 0.0]).double()
+    first = torch.tensor([0.6, 0.8, 0.0], dtype=torch.float64)
+    second = turn * first + math.sqrt(1 - turn**2) * torch.tensor([0.8, -0.6, 0.0], dtype=torch.float64)
     places = []
     for slope in (first, 3 * second):
         places.append(theta.detach().clone())
@@ -101,7 +102,7 @@ def test_a_deflected_step_is_square_to_the_one_before_where_the_gradient_turns_b
         optimiser.step(closure)
     step = theta.detach() - places[1]
     expected = 3 * second if anew is not False else 3 * (second - turn * first)
-    assert torch.allclose(step, -0.4 * expected / expected.square().sum(), rtol=1e-12)
+    assert_near(step, -0.4 * expected / expected.square().sum(), SINGLE)  # a loss that is no tensor becomes float32
 
 
 def test_retreat_lets_a_loss_fall_that_cannot_reach_its_floor():

@@ -6,7 +6,7 @@ from gradsim.control.training.settings import Horizon
 from gradsim.errors import InputError
 
 
-def test_it_grows_evenly_to_the_whole_film_and_stays():
+def test_it_grows_evenly_to_the_whole_video_and_stays():
     frames = [Horizon(0.2, 4).frames(k, 101) for k in range(7)]
     assert frames == [21, 41, 61, 81, 101, 101, 101]
     assert [Horizon(0.3, 0).frames(k, 11) for k in (0, 5)] == [11, 11]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import soft_cases
 import torch
+from tolerances import ROUNDING, near
 
 from gradsim.errors import InputError
 from gradsim.identification import Fit, States
@@ -143,7 +144,7 @@ def test_gradients_are_those_of_autograd():
     own = explain_gradients(x_at(model, 9), model, unknowns=["cube.mass"], secants=False)
     x_at(model, 9).backward()
     slope = model.get_parameter("cube.mass").grad
-    assert slope is not None and own["cube.mass"].gradient == pytest.approx(2.0 * slope.item(), rel=1e-12)
+    assert slope is not None and own["cube.mass"].gradient == near(2.0 * slope.item(), ROUNDING)
     given = {"ground.friction": torch.tensor([0.2, 0.4]).double().requires_grad_()}
     loss = x_at(model, 9, given)
     found = explain_gradients(loss, model, given, secants=False, world=1)
@@ -151,7 +152,7 @@ def test_gradients_are_those_of_autograd():
     slope = given["ground.friction"].grad
     assert slope is not None
     expected = (slope * given["ground.friction"]).sum().item()
-    assert found["ground.friction"].gradient == pytest.approx(expected, rel=1e-12)
+    assert found["ground.friction"].gradient == near(expected, ROUNDING)
 
 
 def tracked() -> Problem:
@@ -168,7 +169,7 @@ def test_gradients_of_a_fit_are_columns_of_its_jacobian():
     u = problem.space.inner(torch.tensor([[0.3, 2.0]]).double())
     ((_, J),) = problem.jacobian(u, problem.frames)
     found = explain_gradients(problem, overrides={"ground.friction": 0.3, "cube.mass": 2.0}, secants=False)
-    assert [f.gradient for f in found.findings] == pytest.approx(J[0].norm(dim=0).tolist(), rel=1e-12)
+    assert [f.gradient for f in found.findings] == near(J[0].norm(dim=0).tolist(), ROUNDING)
     estimates = {
         "ground.friction": Estimate(0.3, 0.01, (0.28, 0.32), "", 0.1, 0.9, True),
         "cube.mass": Estimate(2.0, 0.1, (1.8, 2.2), "kg", 0.4, 10, True),

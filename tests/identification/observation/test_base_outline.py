@@ -1,6 +1,6 @@
 import pytest
 import torch
-from fit_cases import filmed, throw, true_inner
+from fit_cases import recorded, throw, true_inner
 
 from gradsim.identification.observation import base
 from gradsim.identification.observation.base import project
@@ -22,7 +22,7 @@ def problem(scene: Scene):
     truth |= {f"cube.position.{a}": v for a, v in place.items()}
     eye = dict(zip("xyz", scene.camera.matrices()[2], strict=True))
     truth |= {f"camera.translation.{a}": v for a, v in eye.items()}
-    return filmed(scene, UNKNOWNS, truth), truth
+    return recorded(scene, UNKNOWNS, truth), truth
 
 
 @pytest.mark.parametrize("scene", [throw(), two_boxes()], ids=["one", "two"])

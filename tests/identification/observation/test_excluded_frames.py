@@ -55,13 +55,13 @@ def test_copies_and_gaps_do_not_count(tmp_path, clean):
     assert seen.notes["frames_used"] == 7
 
 
-def test_a_film_with_copies_and_gaps_fits_as_well_as_a_clean_one(tmp_path, clean):
+def test_a_video_with_copies_and_gaps_fits_as_well_as_a_clean_one(tmp_path, clean):
     frames, times = spoilt(clean)
     videos.write(tmp_path / "clean.webm", clean, FPS)
     videos.write(tmp_path / "spoilt.webm", frames, times=times)
     whole, treated = (from_video(SCENE, tmp_path / f"{name}.webm") for name in ("clean", "spoilt"))
-    pictures = treated.masks[np.rint(times * FPS).astype(int)]  # one after the other, as if each were an instant
-    untreated = Masks(pictures, whole.sigma, whole.silhouettes)
+    images = treated.masks[np.rint(times * FPS).astype(int)]  # one after the other, as if each were an instant
+    untreated = Masks(images, whole.sigma, whole.silhouettes)
     for seen in (whole, treated):
         scores, misfit = fitted(seen)
         assert np.abs(scores).max() < 3.3 and misfit < 1.1  # white cannot get brighter, so half of its noise is cut

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from fit_cases import THROW_TRUTH, swinging, thrown, true_inner
+from tolerances import SOLVED, assert_near, near
 
 from gradsim.identification.solvers import gradient_descent
 from gradsim.identification.solvers.levenberg_marquardt import Population, follow
@@ -22,11 +23,11 @@ def test_normal_equations_are_those_of_the_residuals_that_descent_differentiates
     cost = torch.stack([r.square().sum() for r in blocks]).sum()
     (gradient,) = torch.autograd.grad(cost, u)
     total, A, g = problem.linearize(u.detach(), problem.frames, loss)
-    assert total.item() == pytest.approx(cost.item(), rel=1e-9)
-    assert problem.cost(u.detach(), problem.frames, loss).item() == pytest.approx(cost.item(), rel=1e-9)
+    assert total.item() == near(cost.item(), SOLVED)
+    assert problem.cost(u.detach(), problem.frames, loss).item() == near(cost.item(), SOLVED)
     assert torch.allclose(g, gradient / 2, rtol=1e-7)
     jacobian = torch.cat([J[0] for _, J in problem.jacobian(u.detach(), problem.frames, loss)])
-    assert torch.allclose(A[0], jacobian.mT @ jacobian, rtol=1e-9)
+    assert_near(A[0], jacobian.mT @ jacobian, SOLVED)
 
 
 def test_the_cdf_by_its_name_is_what_coarse_means():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from tolerances import ROUNDING, assert_near
 
 from gradsim.errors import InputError
 from gradsim.geometry import image_io
@@ -54,7 +55,7 @@ def model(scene):
     return Model(scene)
 
 
-def filmed(scene, trajectory, **options):
+def recorded(scene, trajectory, **options):
     """What two cameras see of it, in double precision."""
     parts = {}
     for name in CAMERAS:
@@ -64,9 +65,9 @@ def filmed(scene, trajectory, **options):
     return MultiView(parts)
 
 
-def test_slopes_of_pictures_are_those_of_their_adjoint(scene, model):
+def test_slopes_of_images_are_those_of_their_adjoint(scene, model):
     space = FieldSpace(model, [VELOCITY])
-    problem = FieldProblem(model, filmed(scene, model.rollout(), loss="gaussian"), space)
+    problem = FieldProblem(model, recorded(scene, model.rollout(), loss="gaussian"), space)
     generator = torch.manual_seed(0)
     u = space.start() + 0.2 * torch.randn(len(space), generator=generator, dtype=torch.float64)
     here = problem.at(u, 5)
@@ -82,13 +83,13 @@ def test_the_flow_has_the_cost_and_gradient_of_central_differences_and_nearly_th
     space = FieldSpace(model, [VELOCITY])
     generator = torch.manual_seed(1)
     u = space.start() + 0.02 * torch.randn(len(space), generator=generator, dtype=torch.float64)
-    for views in (filmed(scene, model.rollout(), loss=loss) for loss in ("gaussian", "huber")):
+    for views in (recorded(scene, model.rollout(), loss=loss) for loss in ("gaussian", "huber")):
         seen, problem = views.parts["camera"], FieldProblem(model, views, space)
         s = problem._sensitivity(u[None], 5)
         assert s.unknowns >= FEW
         cost, g, A = normal_equations(seen._linear(s, 5, "pixels"), seen.loss)
         found = seen.normal(s, 5, "pixels")
-        torch.testing.assert_close(found[0], cost, rtol=1e-12, atol=0)
+        assert_near(found[0], cost, ROUNDING)
         assert (found[1] - g).norm() < 1e-2 * g.norm()  # as the slopes above
         ratio = torch.linalg.eigvals(torch.linalg.solve(A[0], found[2][0])).real
         assert 0.5 < ratio.min() and ratio.max() < 2 and abs(ratio.median() - 1) < 0.02
@@ -99,7 +100,7 @@ def test_the_velocity_of_every_vertex_is_found_from_pixels(scene, model):
     noise = torch.randn(len(space), generator=torch.manual_seed(2), dtype=torch.float64)
     truth = {k: v[0].numpy() for k, v in space.values((space.start() + 0.2 * noise)[None]).items()}
     with torch.no_grad():
-        seen = filmed(scene, model.rollout({k: torch.tensor(v)[None] for k, v in truth.items()}))
+        seen = recorded(scene, model.rollout({k: torch.tensor(v)[None] for k, v in truth.items()}))
     fit = identify_fields(scene, [VELOCITY], seen, model=model).against(truth)
     assert fit.rank > 18 and fit.errors.worst < 1e-6  # without noise, beyond that rank too
 
@@ -107,7 +108,7 @@ def test_the_velocity_of_every_vertex_is_found_from_pixels(scene, model):
 def test_a_number_is_found_from_pixels(scene):
     unknowns = ["beam.young:2000:9000", "beam.velocity.x:0:1"]
     with torch.no_grad():
-        seen = filmed(scene, Model(scene).rollout())
+        seen = recorded(scene, Model(scene).rollout())
     fit = least_squares(scene, seen, unknowns, MultistartConfig(starts=2), 1).against(
         {"beam.young": 4000, "beam.velocity.x": 0.1}
     )
@@ -122,6 +123,6 @@ def test_jumps_of_pixels_are_no_slopes():
     torch.testing.assert_close(central_difference(at(x - h), at(x), at(x + h), h), x.cos(), rtol=0, atol=h)
 
 
-def test_pictures_of_another_size_are_refused(scene):
+def test_images_of_another_size_are_refused(scene):
     with pytest.raises(InputError, match=r"needs \(frames, 3, 24, 32\)"):
         Images(torch.zeros(5, 3, 32, 24), 1 / 255, Renderer.of(scene))

@@ -38,13 +38,13 @@ def problem(scene):
 TRUTH = torch.tensor([[np.log(0.5), np.log(0.7), 1.2]], dtype=torch.float64)
 
 
-def test_shares_are_those_of_the_film(scene):
+def test_shares_are_those_of_the_video(scene):
     trajectory, silhouettes = gs.Model(scene).rollout(), Silhouettes.of(scene)
     expected = silhouettes.shares(trajectory.surface)[0].detach()
-    film = synthetic.render_video(scene, trajectory).numpy()
+    video = synthetic.render_video(scene, trajectory).numpy()
     kinds = colors(scene)
     assert list(kinds.values()) == [["arms.first"], ["arms.second"]]
-    found, noise, off = color_shares(film, list(kinds), scene.background)
+    found, noise, off = color_shares(video, list(kinds), scene.background)
     assert error(torch.tensor(found), expected) < 1e-12 and off < 1e-12
     drawn = np.random.default_rng(0).normal(size=(1, 200, 200, 3))
     spread = color_shares(drawn + np.array(scene.background), list(kinds), scene.background)[0].std((0, 2, 3))
@@ -93,10 +93,10 @@ def test_parts_of_a_clip_are_those_frames_alone(problem):
     assert len(none.overlap_frames) == 0 and none.noise_floor(1).informative > 0
 
 
-def test_film_of_two_colours_becomes_pieces(tmp_path, scene):
+def test_video_of_two_colors_becomes_pieces(tmp_path, scene):
     trajectory = gs.Model(scene).rollout()
-    film = (synthetic.render_video(scene, trajectory).numpy() * 255).round().astype(np.uint8)
-    write_video(tmp_path / "v.webm", film, scene.timing.fps)
+    video = (synthetic.render_video(scene, trajectory).numpy() * 255).round().astype(np.uint8)
+    write_video(tmp_path / "v.webm", video, scene.timing.fps)
     seen = from_video(scene, tmp_path / "v.webm")
     assert isinstance(seen, LabelledMasks) and seen.names == [("arms.first",), ("arms.second",)]
     exact = Silhouettes.of(scene).shares(trajectory.surface)[0].detach()
@@ -104,7 +104,7 @@ def test_film_of_two_colours_becomes_pieces(tmp_path, scene):
         seen.shares - exact
     ).abs().max() < 4 * 0.5 / 255 * 5  # half a grey level, through the inverse of the colours
     with pytest.raises(InputError, match="no pixel of a body"):
-        write_video(tmp_path / "w.webm", np.full_like(film, 128), scene.timing.fps)
+        write_video(tmp_path / "w.webm", np.full_like(video, 128), scene.timing.fps)
         from_video(scene, tmp_path / "w.webm")
 
 

@@ -53,7 +53,7 @@ def test_noise_of_a_view_is_its_weight():
     assert error(one, 4 * half) < 1e-12
 
 
-def test_parameters_of_the_second_camera_move_its_picture_and_not_the_first_one():
+def test_parameters_of_the_second_camera_move_its_image_and_not_the_first_one():
     names = ["cameras.side.focal:20:60", "cameras.side.translation.y:-2:2"]
     truth = {"cameras.side.focal": 38.0, "cameras.side.translation.y": 0.9}
     both = problem(two(), names, truth)
@@ -93,9 +93,9 @@ def test_views_of_unlike_length_are_refused():
 
 
 @pytest.fixture(scope="module")
-def films(tmp_path_factory):
+def videos(tmp_path_factory):
     """8-bit films of both cameras."""
-    scene, folder = two(), tmp_path_factory.mktemp("films")
+    scene, folder = two(), tmp_path_factory.mktemp("videos")
     _, trajectory = synthetic.simulate(scene, THROW, THROW_TRUTH)
     paths = {}
     for name in scene.views:
@@ -104,8 +104,8 @@ def films(tmp_path_factory):
     return scene, paths
 
 
-def test_a_fit_to_two_films_finds_the_truth(films):
-    scene, paths = films
+def test_a_fit_to_two_videos_finds_the_truth(videos):
+    scene, paths = videos
     fit = identify(scene, THROW, paths, starts=4)
     assert fit.status == "ok"
     for name, value in THROW_TRUTH.items():
@@ -113,8 +113,8 @@ def test_a_fit_to_two_films_finds_the_truth(films):
     assert fit.unknowns["cube.mass"].std < identify(scene, THROW, paths["camera"], starts=4).unknowns["cube.mass"].std
 
 
-def test_a_camera_that_the_scene_lacks_is_refused(films):
-    scene, paths = films
+def test_a_camera_that_the_scene_lacks_is_refused(videos):
+    scene, paths = videos
     with pytest.raises(InputError, match=r"no camera `sid`; did you mean `side`\?"):
         Clip({"sid": paths["side"]}).observe(scene)
     with pytest.raises(InputError, match=r"side.webm has frames of 20 × 28|28"):

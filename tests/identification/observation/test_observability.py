@@ -28,7 +28,7 @@ def masks(scene, camera="camera"):
     return gs.Masks(seen.union(Model(scene).rollout().surface)[0].detach(), 1 / 255, seen)
 
 
-def pictures(scene, law):
+def images(scene, law):
     seen = Renderer.of(scene, law=law)
     return gs.Images(seen(Model(scene).rollout().scene_surface)[0].detach(), 1 / 255, seen)
 
@@ -52,16 +52,16 @@ def test_a_fit_is_refused_before_any_work(lit):
         gs.identify(lit, ["lights.sun.colour:0.1:0.9"], observation=masks(lit))
 
 
-def test_light_is_refused_where_no_picture_is_lit(lit):
+def test_light_is_refused_where_no_image_is_lit(lit):
     sun = "lights.sun.colour:0.1:0.9"
-    for dark in (masks(lit), states(lit), pictures(lit, "colour")):
+    for dark in (masks(lit), states(lit), images(lit, "colour")):
         with pytest.raises(InputError, match=r"`lights.sun.colour` cannot be found .* lit by nothing"):
             ask(lit, dark, sun)
-    ask(lit, pictures(lit, "lambert"), sun)
-    ask(lit, gs.MultiView({"light": pictures(lit, "lambert"), "dark": masks(lit)}), sun)
+    ask(lit, images(lit, "lambert"), sun)
+    ask(lit, gs.MultiView({"light": images(lit, "lambert"), "dark": masks(lit)}), sun)
 
 
-def test_camera_is_refused_where_it_took_no_picture(lit):
+def test_camera_is_refused_where_it_took_no_image(lit):
     with pytest.raises(InputError, match=r"`camera.focal` cannot be found .* no picture of that camera"):
         ask(lit, states(lit), "camera.focal")
     with pytest.raises(InputError, match=r"`cameras.side.focal` cannot be found"):

@@ -9,17 +9,17 @@ from gradsim.identification.problem import Effort
 from gradsim.identification.solvers.de_mcmc import sample
 
 COVARIANCE = torch.tensor([[1.0, 0.9, 0.0], [0.9, 2.0, -0.4], [0.0, -0.4, 0.5]]).double()
-CENTRE = torch.tensor([1.0, -2.0, 0.5]).double()
+CENTER = torch.tensor([1.0, -2.0, 0.5]).double()
 
 
 def gaussian(low=-100.0, high=100.0):
     precision = torch.linalg.inv(COVARIANCE)
-    cost = lambda u, frames: torch.einsum("wi,ij,wj->w", u - CENTRE, precision, u - CENTRE)
+    cost = lambda u, frames: torch.einsum("wi,ij,wj->w", u - CENTER, precision, u - CENTER)
     bounds = {"low": torch.full((3,), low).double(), "high": torch.full((3,), high).double()}
     return SimpleNamespace(space=SimpleNamespace(**bounds), frames=1, cost=cost, effort=Effort())
 
 
-def draw(problem, start=CENTRE, seed=0, **options):
+def draw(problem, start=CENTER, seed=0, **options):
     scale = 0.3 * torch.eye(3).double()
     return sample(problem, start, scale, np.random.default_rng(seed), **options)
 
@@ -28,7 +28,7 @@ def test_samples_of_a_gaussian_have_its_mean_and_covariance():
     """χ² of a Gaussian, so its density is exp(−χ²/2). Chains are correlated over some 20 steps: 10 % and less."""
     drawn = draw(gaussian(), chains=24, generations=3000).u
     size = COVARIANCE.diagonal().sqrt()
-    assert ((drawn.mean(0) - CENTRE).abs() < 0.1 * size).all()
+    assert ((drawn.mean(0) - CENTER).abs() < 0.1 * size).all()
     assert ((torch.cov(drawn.T) - COVARIANCE).abs() < 0.2 * size[:, None] * size).all()
 
 
@@ -39,7 +39,7 @@ def test_no_sample_leaves_the_bounds():
 
 def test_the_best_point_met_is_kept():
     problem = gaussian()
-    start = CENTRE + torch.tensor([0.5, 0.5, 0.0])
+    start = CENTER + torch.tensor([0.5, 0.5, 0.0])
     found = draw(problem, start, generations=400)
     assert found.best_cost == problem.cost(found.best[None], 1).item()
     assert found.best_cost <= problem.cost(start[None], 1).item()

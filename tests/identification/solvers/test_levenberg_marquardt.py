@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from tolerances import ROUNDING, SOLVED, assert_near
 from torch import Tensor
 
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
@@ -56,7 +57,7 @@ def test_starts_do_not_see_each_other():
     together, _ = solve(Curved(), iterations=7)
     for k in range(4):
         alone, _ = solve(Curved(), STARTS[k : k + 1], 7)
-        assert torch.allclose(alone.u[0], together.u[k], rtol=1e-12)
+        assert_near(alone.u[0], together.u[k], ROUNDING)
 
 
 def test_a_bound_holds_the_answer_on_it():
@@ -90,7 +91,7 @@ def test_a_start_that_diverges_stays_where_it_is():
 def test_the_unit_of_an_unknown_does_not_matter(unit):
     problem = Curved(unit=unit)
     people, _ = solve(problem, STARTS * problem.unit)
-    assert torch.allclose(people.u / problem.unit, solve(Curved())[0].u, rtol=1e-9)
+    assert_near(people.u / problem.unit, solve(Curved())[0].u, SOLVED)
 
 
 def test_a_start_goes_on_after_steps_that_overshoot():

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from fit_cases import THROW, THROW_TRUTH, filmed, throw, thrown
+from fit_cases import THROW, THROW_TRUTH, recorded, throw, thrown
 
 from gradsim.identification.api import parameter_values
 from gradsim.identification.observation.base import Masks, NoiseFloor, States
@@ -70,7 +70,7 @@ def test_states_whose_noise_nothing_tells_are_descended_on_at_every_stage():
     assert outcome.history[0]["stage"] == "curriculum" and outcome.history[0]["cost"] < 1e-12
 
 
-def test_a_coarse_search_of_a_noisy_film_ends_within_its_noise_for_a_third_of_the_rollouts():
+def test_a_coarse_search_of_a_noisy_video_ends_within_its_noise_for_a_third_of_the_rollouts():
     """Neither stirred nor polished, and at rest at a millionth: a fraction of a standard deviation from the long way."""
     long, short = (thrown_in_noise() for _ in range(2))
     best = search(long, PLAN, np.random.default_rng(5))
@@ -90,7 +90,7 @@ def thrown_in_noise() -> Problem:
 
 def test_a_solved_start_goes_in_strides_to_the_end_of_a_clip_without_noise(monkeypatch):
     seen = []
-    problem, descended = filmed(throw(frames=30, size=24), THROW, THROW_TRUTH), multistart.descend
+    problem, descended = recorded(throw(frames=30, size=24), THROW, THROW_TRUTH), multistart.descend
     monkeypatch.setattr(
         multistart,
         "descend",
@@ -105,7 +105,7 @@ def test_a_solved_start_goes_in_strides_to_the_end_of_a_clip_without_noise(monke
 
 def test_a_clip_without_noise_is_strode_through_once_a_later_stage_explains_what_the_first_did_not(monkeypatch):
     """Its first frames find no start: that is not noise, though nothing else explains them until more frames come."""
-    problem, descended = filmed(throw(frames=30, size=24), THROW, THROW_TRUTH), multistart.descend
+    problem, descended = recorded(throw(frames=30, size=24), THROW, THROW_TRUTH), multistart.descend
 
     def blind(p, start, frames, *more, **options):
         if frames > PLAN.first:

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tolerances import ROUNDING, SOLVED, assert_near, near
 
 import gradsim as gs
 from gradsim.errors import Status
@@ -60,15 +61,15 @@ def test_a_method_of_first_order_comes_to_the_closed_form(step):
     factor = fit.discretization.substeps[0] / fit.discretization.searched[0]
     assert factor >= 4
     assert launch(fit)[2] - LAUNCH[2] == pytest.approx(GRAVITY * step / 2 / factor, rel=1e-6)
-    assert launch(fit)[:2] == pytest.approx(LAUNCH[:2], abs=1e-9)
+    assert launch(fit)[:2] == near(LAUNCH[:2], SOLVED, scale=1.0)
     assert fit.history[-1]["stage"] == "finer steps"
-    assert fit.history[-1]["values"] == pytest.approx(fit.values, rel=1e-12)  # the solver's coordinates are scaled
+    assert fit.history[-1]["values"] == near(fit.values, ROUNDING)  # the solver's coordinates are scaled
 
 
 def test_default_integrator_has_no_error_in_free_flight():
     fit = gs.identify(scene("auto"), UNKNOWNS, observation=flight(1e-3), starts=2)
     assert fit.status == Status.OK
-    assert launch(fit) == pytest.approx(LAUNCH, abs=1e-9)
+    assert launch(fit) == near(LAUNCH, SOLVED, scale=1.0)
     assert fit.discretization.converged
 
 
@@ -126,7 +127,7 @@ def test_video_of_the_models_own_steps_keeps_them():
     fit = gs.identify(coarse, ["gravity.z:-15:-5"], observation=own, starts=2)
     assert fit.discretization.video_follows
     assert fit.discretization.substeps == [model.substeps]
-    assert fit.values["gravity.z"] == pytest.approx(-GRAVITY, abs=1e-9)
+    assert fit.values["gravity.z"] == near(-GRAVITY, SOLVED, scale=1.0)
     assert fit.status == Status.OK
 
 
@@ -183,7 +184,7 @@ def test_remainder_adds_its_square_to_the_covariance():
     C, d = root @ root.T, torch.randn(4, generator=generator, dtype=torch.float64)
     draws = torch.randn(400_000, 4, generator=generator, dtype=torch.float64) @ root.T
     information, samples = with_remainder(torch.linalg.inv(C), Samples(draws, draws[0], 0.0, 1.0), d, seed=1)
-    assert torch.allclose(torch.linalg.inv(information), C + torch.outer(d, d), rtol=1e-9)
+    assert_near(torch.linalg.inv(information), C + torch.outer(d, d), SOLVED)
     error = torch.cov(samples.u.T) - C - torch.outer(d, d)
     assert error.abs().max() < 5 * C.diagonal().max() * (2 / len(draws)) ** 0.5 * 3  # sampling error of a covariance
 

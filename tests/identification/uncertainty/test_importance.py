@@ -5,20 +5,20 @@ import math
 import numpy as np
 import pytest
 import torch
-from given_costs import CENTRE, COVARIANCE, gaussian, parabolas, problem
+from given_costs import CENTER, COVARIANCE, gaussian, parabolas, problem
 
 from gradsim.identification.uncertainty.importance import StudentMixture, importance_sample, systematic
 
 
 def test_weighted_draws_of_a_gaussian_have_its_moments_and_count():
     """Student's t of 5 degrees about the truth: three quarters of the draws count, 400 tell σ to some 5 %."""
-    mixture = StudentMixture.single(CENTRE, torch.linalg.cholesky(COVARIANCE))
+    mixture = StudentMixture.single(CENTER, torch.linalg.cholesky(COVARIANCE))
     found = importance_sample(problem(gaussian), mixture, 2, np.random.default_rng(0))
     mean = found.weight @ found.u
     off = found.u - mean
     covariance = (off * found.weight[:, None]).T @ off
     assert found.effective_sample_fraction > 0.5
-    assert ((mean - CENTRE).abs() < 0.25 * COVARIANCE.diagonal().sqrt()).all()
+    assert ((mean - CENTER).abs() < 0.25 * COVARIANCE.diagonal().sqrt()).all()
     assert ((covariance - COVARIANCE).abs() < 0.3 * COVARIANCE.diagonal().max()).all()
 
 
@@ -35,14 +35,14 @@ def test_a_t_fitted_to_draws_does_not_depend_on_where_zero_is():
     axes, offset = torch.linalg.cholesky(COVARIANCE), 3 * COVARIANCE.diagonal().sqrt()
     near, far = (
         importance_sample(
-            moved(where), StudentMixture.single(CENTRE + where + offset, 12 * axes), 2, np.random.default_rng(7)
+            moved(where), StudentMixture.single(CENTER + where + offset, 12 * axes), 2, np.random.default_rng(7)
         )
         for where in (torch.zeros(2).double(), FAR)
     )
     # values of some 100 round to 1e-14, which costs some 100 σ away turn into 1e-12, and a second round multiplies
     assert torch.allclose(far.u - FAR, near.u, atol=1e-9)
     assert torch.allclose(far.weight, near.weight, rtol=1e-9)
-    assert (near.u - CENTRE - offset).abs().mean() < 6 * COVARIANCE.diagonal().sqrt().mean()  # no draws of the first t
+    assert (near.u - CENTER - offset).abs().mean() < 6 * COVARIANCE.diagonal().sqrt().mean()  # no draws of the first t
 
 
 def test_resampling_takes_each_draw_as_often_as_its_weight_says_to_within_one():

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from tolerances import ROUNDING, near
 
 from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.uncertainty.fisher import Uncertainty
@@ -27,7 +28,7 @@ def answer(space: Space) -> torch.Tensor:
 
 
 def test_the_normal_distribution_has_95_percent_within_z95():
-    assert math.erf(Z95 / math.sqrt(2)) == pytest.approx(0.95, abs=1e-12)
+    assert math.erf(Z95 / math.sqrt(2)) == near(0.95, ROUNDING, scale=1.0)
 
 
 def test_the_interval_of_a_positive_number_is_even_in_its_logarithm(space):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
-from fit_cases import THROW, THROW_TRUTH, filmed, throw, tossed, true_inner
+from fit_cases import THROW, THROW_TRUTH, recorded, throw, tossed, true_inner
 
 from gradsim.identification.api import parameter_values
 from gradsim.identification.observation.base import Masks, States
@@ -32,7 +32,7 @@ SIGMA = 0.004
 
 @functools.cache
 def clean(speed: float, size: int) -> Problem:
-    return filmed(throw(size=size), THROW, THROW_TRUTH | {"cube.velocity.x": speed})
+    return recorded(throw(size=size), THROW, THROW_TRUTH | {"cube.velocity.x": speed})
 
 
 def seen(seed: int = 0, noise: float = SIGMA, speed: float = 0.9, size: int = 24) -> tuple[Problem, torch.Tensor]:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from given_costs import CENTRE, COVARIANCE, PRECISION, Costs, gaussian, parabolas, problem
+from given_costs import CENTER as CENTRE
+from given_costs import COVARIANCE, PRECISION, Costs, gaussian, parabolas, problem
 
 from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.uncertainty import smc

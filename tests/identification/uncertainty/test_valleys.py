@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from given_costs import CENTRE, PRECISION, gaussian, parabolas, problem
+from given_costs import CENTER, PRECISION, gaussian, parabolas, problem
 
 from gradsim.identification.uncertainty.valleys import APART, MAX_CHI2_GAP, find_valleys
 
@@ -36,6 +36,6 @@ def test_two_minima_within_three_standard_deviations_are_one_valley(distance, co
 
 def test_the_scale_of_a_valley_is_that_of_its_information():
     """The Gaussian at a tenth of its size: scales are at most a relative 0.3."""
-    found = find_valleys(problem(lambda u: gaussian(CENTRE + 10 * (u - CENTRE))), CENTRE + torch.ones(3, 2).double())
+    found = find_valleys(problem(lambda u: gaussian(CENTER + 10 * (u - CENTER))), CENTER + torch.ones(3, 2).double())
     scale = found.mixture().scale[0]
     assert torch.allclose(scale @ scale.T, torch.linalg.inv(PRECISION) / 100)

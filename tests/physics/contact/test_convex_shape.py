@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
+from tolerances import ROUNDING, SOLVED, ULPS, assert_near, near
 
 from gradsim.errors import InputError
 from gradsim.geometry import mesh as meshes
@@ -14,13 +15,13 @@ def test_the_core_of_a_box_is_a_smaller_box():
     """Half edges less the skin, which is that share of the smallest; 12 edges, 6 faces."""
     core = hull_core(meshes.box([0.2, 0.4, 0.6]).vertices)
     skin = SKIN * 0.1
-    assert core.radius == pytest.approx(skin, rel=1e-14)
-    assert np.allclose(
-        np.sort(np.unique(core.corners.round(12), axis=0)[-1]), np.array([0.1, 0.2, 0.3]) - skin, atol=1e-14
+    assert core.radius == near(skin, ULPS)
+    assert_near(
+        np.sort(np.unique(core.corners.round(12), axis=0)[-1]), np.array([0.1, 0.2, 0.3]) - skin, ULPS, scale=1.0
     )
     assert (len(core.corners), len(core.ends), len(core.normals)) == (8, 12, 6)
     middle = core.corners[core.ends].mean(1)
-    assert np.allclose(np.linalg.norm(core.outward, axis=1), np.sqrt(0.5), atol=1e-14)
+    assert_near(np.linalg.norm(core.outward, axis=1), np.sqrt(0.5), ULPS, scale=1.0)
     assert (np.einsum("ij,ij->i", middle, core.outward) > 0).all()
 
 
@@ -31,9 +32,9 @@ def test_a_core_and_its_skin_end_at_the_faces_of_the_hull(shape):
     assert len(core.corners) - len(core.ends) + len(core.normals) == 2
     hull = ConvexHull(shape.vertices).equations
     depth = -(core.corners @ hull[:, :3].T + hull[:, 3])
-    assert depth.min() == pytest.approx(core.radius, rel=1e-9)
+    assert depth.min() == near(core.radius, SOLVED)
     assert (np.sort(np.abs(depth - core.radius), 1)[:, :3] < 1e-9).all()
-    assert np.allclose((core.corners @ core.normals.T).max(0), core.levels, atol=1e-12)
+    assert_near((core.corners @ core.normals.T).max(0), core.levels, ROUNDING, scale=1.0)
 
 
 def test_a_solid_that_is_not_convex_is_refused_unless_its_hull_is_asked_for():

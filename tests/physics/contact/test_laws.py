@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from tolerances import ROUNDING, assert_near
 
 from gradsim.errors import InputError
 from gradsim.physics import Model
@@ -49,7 +50,7 @@ def scene(law: str) -> Scene:
 def test_a_registered_law_moves_bodies_by_its_formula(spring):
     """Without damping, Hunt–Crossley is a spring; float64 rounding alone is between them."""
     mine, builtin = (Model(scene(law)).rollout()["ball"]["x"] for law in ("spring", "continuous"))
-    torch.testing.assert_close(mine, builtin, rtol=1e-12, atol=1e-12)
+    assert_near(mine, builtin, ROUNDING)
 
 
 @pytest.mark.parametrize("rate", [-2.0, -0.3, 0.3, 2.0])

@@ -4,6 +4,7 @@ import pytest
 import soft_cases
 import torch
 from checks import central_difference, directions, gradients, weights
+from tolerances import ROUNDING, SOLVED, assert_near
 
 from gradsim.errors import InputError
 from gradsim.physics import CustomForce, Force, Model
@@ -42,7 +43,7 @@ def test_wind_adds_its_momentum_to_a_body(load):
     drag = torch.linspace(0.1, 0.4, 12).double()
     still = Model(_free(), substeps=300)
     windy = Model(_free(), substeps=300, forces={"net.air": CustomForce(load(WIND), wind=[3.0, 1.0, -2.0], drag=drag)})
-    system, step = windy.systems[0], torch.full((1, 1), windy.dt).double()
+    system, step = windy.systems[0], torch.full((1, 1), windy.dt, dtype=torch.float64)
     before = system.inputs(windy.values())[1].detach()[0]
     change = []
     for model in (still, windy):
@@ -50,7 +51,7 @@ def test_wind_adds_its_momentum_to_a_body(load):
         v = body.program(2, 1, model.dt).forward([*(x.detach() for x in body.inputs(model.values())), step])[1][0, 1]
         change.append((body.mass(model.values()).detach()[0, :, None] * v).sum(0))
     expected = windy.dt * ((torch.tensor([3.0, 1.0, -2.0]) - before) * drag[:, None]).sum(0)
-    assert torch.allclose(change[1] - change[0], expected, rtol=1e-9)
+    assert_near(change[1] - change[0], expected, SOLVED)
 
 
 def test_own_forces_go_with_a_model_to_another_dtype(load):
@@ -89,7 +90,7 @@ def test_a_number_of_own_forces_may_be_given_for_each_element_and_world(load):
     alike = model.rollout({"net.band.stiffness": torch.full((2, 1), 40.0).double().expand(2, 3)})["net"]["x"]
     assert torch.equal(x[0], alike[0]) and not torch.equal(x[0], x[1])
     # one world may go by elements, where sums over them have another order
-    assert torch.allclose(x[0], model.rollout()["net"]["x"][0], rtol=1e-12, atol=1e-14)
+    assert_near(x[0], model.rollout()["net"]["x"][0], ROUNDING)
     with pytest.raises(InputError, match=r"shape \(1, 5\); expected a tensor \(worlds\) or \(worlds, 3\)"):
         model.rollout({"net.band.stiffness": torch.ones(1, 5)})
 

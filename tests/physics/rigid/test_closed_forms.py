@@ -15,7 +15,7 @@ from scipy.special import ellipk
 from torch import Tensor
 
 UP = [[0.0, 0.0, 1.0]]
-CENTRE = [[0.0, 0.0, 0.0]]
+CENTER = [[0.0, 0.0, 0.0]]
 PLATE = [[a, b, 0.0] for a in (-0.1, 0.1) for b in (-0.1, 0.1)]  # in the plane of the centre: friction does not tip it
 
 
@@ -72,7 +72,7 @@ def fall(
         len(z),
         x=vertical(z),
         v=vertical(-v),
-        points=CENTRE,
+        points=CENTER,
         normal=UP,
         mass=m,
         stiffness=k[:, None],

@@ -9,6 +9,7 @@ import torch
 from checks import central_difference, directions, dot_product_errors, error, gradients, slope, weights
 from rigid_cases import Case, among_obstacles, body, simulate, tumbling, with_clock
 from scipy.spatial.transform import Rotation
+from tolerances import ROUNDING, SOLVED, near
 
 from gradsim.physics.rigid.rollout import INPUTS, RigidRollout
 from gradsim_reproduction.foreign.rigid_trajectory import Body, Ground, trajectory
@@ -114,7 +115,7 @@ def test_a_face_that_lands_with_four_corners_bounces_as_a_ball_of_four_times_the
     flat |= {"x": [0, 0, numbers["z"]], "v": [0, 0, numbers["w"]], "stiffness": numbers["stiffness"] / 4}
     case = body(**flat, mass=MASS, gravity=[0, 0, -G], points=corners, normal=[[0, 0, 1.0]])
     face = simulate(case, FRAMES, 1 / (FPS * steps), steps, **RK4)["x"][0, -1, 2].item()
-    assert face == pytest.approx(after_bounce(numbers, "continuous", steps)[0], abs=1e-12)
+    assert face == near(after_bounce(numbers, "continuous", steps)[0], ROUNDING, scale=1.0)
 
 
 CASES = {
@@ -200,7 +201,7 @@ def test_a_ball_comes_to_rest_at_the_depth_of_its_weight():
     case = ball({**BALL, "z": 0.12, "w": 0.0, "damping": 3.0})
     states = simulate(case, 40, 1 / (FPS * 240), 240, **RK4)
     depth = MASS * G / BALL["stiffness"]
-    assert states["x"][0, -1, 2].item() == pytest.approx(BALL["height"] + RADIUS - depth, abs=1e-9)
+    assert states["x"][0, -1, 2].item() == near(BALL["height"] + RADIUS - depth, SOLVED, scale=1.0)
     assert math.isclose(states["v"][0, -1, 2].item(), 0.0, abs_tol=1e-6)
 
 

@@ -7,6 +7,7 @@ import pytest
 import soft_cases
 import torch
 from checks import central_difference, directions, gradients, weights
+from tolerances import ROUNDING, SOLVED, assert_near, near
 
 from gradsim.engine.lanes import Lane
 from gradsim.engine.mapping import Worlds
@@ -100,12 +101,12 @@ def test_material_given_one_by_one_is_that_of_the_body_and_has_a_gradient_for_ea
     given = {f"beam.{k}": model.get_parameter(f"beam.{k}").detach().expand(1, count).clone() for k in keys}
     given = {name: value.requires_grad_() for name, value in given.items()}
     ours, single = model.rollout(given)["beam"]["x"], model.rollout()["beam"]["x"]
-    assert torch.allclose(ours, single, rtol=1e-12, atol=1e-14)
+    assert_near(ours, single, ROUNDING)
     grads = torch.autograd.grad(ours.square().sum(), list(given.values()))
     whole = torch.autograd.grad(single.square().sum(), [model.get_parameter(name) for name in given])
     for one, all_, name in zip(grads, whole, given, strict=True):
         assert (one.abs() > 0).sum() > 1, name
-        assert one.sum().item() == pytest.approx(all_.item(), rel=1e-9), name
+        assert one.sum().item() == near(all_.item(), SOLVED), name
 
 
 def test_an_array_of_another_size_is_refused_with_the_shapes_that_fit():
@@ -126,7 +127,7 @@ def test_a_region_has_its_own_material_and_the_rest_that_of_the_body():
     tip = {"box": [[0.05, -1, -1], [1, 1, 1]], "density": 600, "young": 2500}
     model = Model(soft_cases.solid(shape=shape, regions={"tip": tip}))
     mass, matter = model.systems[0].mass(model.values()), model.systems[0].matter
-    assert mass.sum().item() == pytest.approx((2 * 900 + 600) / 3 * 0.3 * 0.12 * 0.1, rel=1e-12)
+    assert mass.sum().item() == near((2 * 900 + 600) / 3 * 0.3 * 0.12 * 0.1, ROUNDING)
     inside = matter.rest[matter.tets].mean(1)[:, 0] > 0.05
     mu = matter.moduli(model.values())[0][0].detach()
     assert torch.allclose(mu[inside] / mu[~inside][:1], torch.tensor(2500 / 4000).double())
@@ -136,7 +137,7 @@ def test_a_region_has_its_own_material_and_the_rest_that_of_the_body():
 def test_all_masses_together_are_density_times_volume():
     model = Model(SCENES["solid"])
     mass = model.systems[0].mass(model.values())
-    assert mass.sum().item() == pytest.approx((900 + 600) / 2 * 0.3 * 0.12 * 0.1, rel=1e-12)
+    assert mass.sum().item() == near((900 + 600) / 2 * 0.3 * 0.12 * 0.1, ROUNDING)
     heavier = model.systems[0].mass(model.values({"beam.vertex_mass_factor": torch.full((1, 12), 2.0)}))
     assert torch.equal(heavier, 2 * mass)
 
@@ -273,7 +274,7 @@ def test_masses_of_sheets_and_nets_are_density_times_size():
         kind: Model(SCENES[kind]).systems[0].mass(_values(kind)).sum().item() for kind in ("cloth", "net", "density")
     }
     length = 3 * 0.3 + 4 * 0.2 + 12 * math.hypot(0.1, 0.1)  # rows, columns, diagonals
-    assert total == pytest.approx({"cloth": 0.5 * 0.06, "net": 0.05, "density": 0.02 * length}, rel=1e-12)
+    assert total == near({"cloth": 0.5 * 0.06, "net": 0.05, "density": 0.02 * length}, ROUNDING)
 
 
 def test_an_anchor_holds_its_vertex_at_its_point():
@@ -368,8 +369,8 @@ def test_a_quadratic_body_weighs_and_looks_as_its_linear_one():
         system.mass(_values("solid") | {"beam.vertex_mass_factor": torch.ones(1, n)}).sum()
         for system, n in ((linear, 12), (bent, len(bent.rest)))
     ]
-    assert torch.allclose(masses[0], masses[1], rtol=1e-12)
-    assert bent.matter.mesh.volume == pytest.approx(linear.matter.mesh.volume, rel=1e-12)
+    assert_near(masses[0], masses[1], ROUNDING)
+    assert bent.matter.mesh.volume == near(linear.matter.mesh.volume, ROUNDING)
     assert len(bent.matter.mesh.faces) == 4 * len(linear.matter.mesh.faces)
     assert len(bent.contact.points) == len(bent.matter.outer) - len(bent.pinned)
 
@@ -392,7 +393,7 @@ def test_its_surface_is_closed_and_faces_outwards():
     a, b, c = surface.vertices[0, -1][surface.faces].unbind(1)
     corners = x[model.systems[0].matter.tets]
     volume = torch.linalg.det(corners[:, 1:] - corners[:, :1]).sum() / 6
-    assert ((a * torch.linalg.cross(b, c)).sum() / 6).item() == pytest.approx(volume.item(), rel=1e-12)
+    assert ((a * torch.linalg.cross(b, c)).sum() / 6).item() == near(volume.item(), ROUNDING)
 
 
 def test_cloth_may_be_built_without_autograd():

@@ -3,6 +3,7 @@
 import pytest
 import soft_cases
 import torch
+from tolerances import ROUNDING, assert_near, near
 
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
@@ -27,15 +28,15 @@ def test_scaled_body_is_that_of_the_smaller_mesh(kind):
     regions = {"regions": {}} if kind == "solid" else {}  # their boxes count before the scale
     smaller = SCENES[kind](**SIZES[kind], **regions, **MOVED)
     scaled = SCENES[kind](scale=0.9, **regions, **MOVED)
-    torch.testing.assert_close(path(scaled), path(smaller), rtol=0, atol=1e-12)
+    assert_near(path(scaled), path(smaller), ROUNDING, scale=1.0)
     a, b = Model(scaled), Model(smaller)
-    assert a.groups[0].stable_step(a.values()) == pytest.approx(b.groups[0].stable_step(b.values()), rel=1e-12)
+    assert a.groups[0].stable_step(a.values()) == near(b.groups[0].stable_step(b.values()), ROUNDING)
 
 
 @pytest.mark.parametrize("kind", ["solid", "cloth"])
 def test_body_that_is_given_its_size_is_the_same_as_without(kind):
     given = SCENES[kind](scale=1, rest_length_factor=1, **MOVED)
-    torch.testing.assert_close(path(given), path(SCENES[kind](**MOVED)), rtol=0, atol=1e-12)
+    assert_near(path(given), path(SCENES[kind](**MOVED)), ROUNDING, scale=1.0)
 
 
 @pytest.mark.parametrize("kind", ["solid", "cloth"])

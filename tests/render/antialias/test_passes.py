@@ -40,17 +40,17 @@ def reference(colors, shares, alpha, owner, rows):
     return torch.stack(mixed)
 
 
-def test_mixed_colours_are_those_of_the_definition():
+def test_mixed_colors_are_those_of_the_definition():
     colors, *others = given()
     assert torch.allclose(mix(colors, *others), reference(colors, *others), rtol=1e-13)
 
 
-def test_gradients_of_mixed_colours_are_those_of_the_definition():
+def test_gradients_of_mixed_colors_are_those_of_the_definition():
     colors, shares, alpha, *others = given()
     asked = [x.requires_grad_() for x in (colors, shares, alpha)]
     weight = torch.rand(colors.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     found, wanted = (torch.autograd.grad((f(*asked, *others) * weight).sum(), asked) for f in (mix, reference))
-    for name, a, b in zip(("colours", "shares", "alpha"), found, wanted, strict=True):
+    for name, a, b in zip(("colors", "shares", "alpha"), found, wanted, strict=True):
         assert torch.allclose(a, b, rtol=1e-11, atol=1e-13), name
         assert (b != 0).any()
     assert (wanted[1][:, 4] != 0).sum() > 5  # some, by what the near side keeps

@@ -104,7 +104,7 @@ def test_white_body_before_black_shows_its_exact_coverage():
     assert (image - alone).abs().max() < 1e-14
 
 
-def test_flat_colours_of_a_body_that_hides_itself_stay_as_they_are():
+def test_flat_colors_of_a_body_that_hides_itself_stay_as_they_are():
     ring = mesh.torus(0.3, 0.1)
     points, faces = torch.tensor(ring.vertices @ Rotation.from_euler("x", 1.2).as_matrix().T), torch.tensor(ring.faces)
     wall = BEHIND["wall"]

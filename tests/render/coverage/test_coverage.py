@@ -6,6 +6,7 @@ import torch
 from checks import central_difference, directions, dot_product_errors, error, gradients, weights
 from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
+from tolerances import ROUNDING, SOLVED, assert_near, near
 
 from gradsim.geometry import mesh
 from gradsim.render.coverage.coverage import coverage, coverage_tangent
@@ -298,7 +299,7 @@ def test_two_overlapping_bodies_cover_their_union():
     # closed form: the x ranges are [8.05, 16.55], [13.025, 18.775]; the y ranges [10.975, 17.225], [12.45, 21.95]
     overlap = (16.55 - 13.025) * (17.225 - 12.45)
     image = coverage(screen, faces, SIDE, SIDE, convex=False)
-    assert image.sum().item() == pytest.approx(8.5 * 6.25 + 5.75 * 9.5 - overlap, rel=1e-12)
+    assert image.sum().item() == near(8.5 * 6.25 + 5.75 * 9.5 - overlap, ROUNDING)
     along = torch.cat([torch.zeros(1, 1, 8, 2), torch.tensor([1.0, 0.0]).expand(1, 1, 8, 2)], 2).double()
     slope = coverage_tangent(screen, along[:, None], faces, SIDE, SIDE, convex=False)[1]
     assert slope.sum().item() == pytest.approx(17.225 - 12.45, rel=1e-8)  # the overlap shrinks; 1e-9 px is looked past
@@ -346,4 +347,4 @@ def test_a_body_that_is_there_twice_covers_what_it_covers_once():
     body = mesh.sphere(3.0, 1)
     screen, faces = torch.tensor(body.vertices[:, :2] + 8.3)[None, None], torch.tensor(body.faces)
     twice = coverage(screen.repeat(1, 1, 2, 1), torch.cat([faces, faces + screen.shape[2]]), 16, 16, convex=False)
-    assert torch.allclose(twice, coverage(screen, faces, 16, 16), rtol=0, atol=1e-9)
+    assert_near(twice, coverage(screen, faces, 16, 16), SOLVED, scale=1.0)

@@ -161,7 +161,7 @@ def test_a_point_light_without_falloff_has_its_colour_at_the_middle():
     torch.testing.assert_close(*images, rtol=1e-5, atol=1e-6)
 
 
-def test_a_seed_gives_the_same_picture_and_every_frame_its_own_noise():
+def test_a_seed_gives_the_same_image_and_every_frame_its_own_noise():
     still = surface(BOX)
     still = Surface(still.vertices.expand(2, 2, -1, -1), still.parts)
     one, same, other = (Mitsuba(CAMERA, spp=4, seed=seed)(still) for seed in (1, 1, 2))

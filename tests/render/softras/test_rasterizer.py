@@ -69,7 +69,7 @@ def test_silhouettes_and_their_gradient_are_those_of_the_formulas(dtype, cull):
 
 @pytest.mark.parametrize("textured", [True, False], ids=["texture", "plain"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_colours_and_their_gradients_are_those_of_the_formulas(dtype, textured):
+def test_colors_and_their_gradients_are_those_of_the_formulas(dtype, textured):
     screen, faces = scene(dtype)
     look = paint(screen, faces, textured=textured)
     names = ["screen", *(name for name in look if name != "uv_faces")]
@@ -144,12 +144,12 @@ def test_the_adjoint_is_the_one_that_warp_generates():
     by_hand = gradients((rgb * g_rgb).sum() + (alpha * g_alpha).sum(), inputs)
 
     arrays = [wp.from_torch(x.detach()[0] if x.ndim == 3 else x.detach(), dtype=wp.vec3d) for x in inputs]
-    centres = wp.from_torch(twin.pixels(HEIGHT, WIDTH), dtype=wp.vec2d)
+    centers = wp.from_torch(twin.pixels(HEIGHT, WIDTH), dtype=wp.vec2d)
     level = 3.0  # of depth [m]; any will do, since the weights are divided by their sum
     nearest = wp.full(HEIGHT * WIDTH, level, dtype=wp.float64)
     kernel, reach, fog = pair_kernel()
     table = wp.from_torch(faces.int(), dtype=wp.vec3i)
-    given = [arrays[0], table, arrays[1], arrays[2], centres, nearest, reach, fog]
+    given = [arrays[0], table, arrays[1], arrays[2], centers, nearest, reach, fog]
     shape = len(faces), HEIGHT * WIDTH
     out = [wp.zeros(shape, dtype=kind) for kind in (wp.float64, wp.float64, wp.vec3d)]
     wp.launch(kernel, shape, given, out)

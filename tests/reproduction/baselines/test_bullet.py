@@ -78,10 +78,10 @@ def test_a_pushed_body_turns_as_ours_does_in_the_air():
     assert whole > 0.3 and max(apart) < 0.01 * (1 + whole)
 
 
-def test_pictures_show_the_body_where_our_camera_sees_it():
+def test_images_show_the_body_where_our_camera_sees_it():
     given = scene()
     with bullet(given) as world:
-        seen = (world.film(3.0, 1)[0] < 1).any(-1)
+        seen = (world.video(3.0, 1)[0] < 1).any(-1)
     with torch.no_grad():
         ours = Silhouettes.of(given).union(Model(given).rollout(frames=1).surface)[0, 0].numpy()
     rows, columns = np.mgrid[0.5:48, 0.5:64]
@@ -90,9 +90,9 @@ def test_pictures_show_the_body_where_our_camera_sees_it():
     assert abs(seen.sum() / ours.sum() - 1) < 0.15
 
 
-def test_a_film_is_the_same_whatever_was_simulated_before():
+def test_a_video_is_the_same_whatever_was_simulated_before():
     with bullet(scene(height=0.4, frames=30)) as world:
-        first, other, again = world.film(3.0), world.film(8.0), world.film(3.0)
+        first, other, again = world.video(3.0), world.video(8.0), world.video(3.0)
     assert (first == again).all()
     assert squared_error(other, first).max() > 1e-3  # and the mass shows
 
@@ -110,8 +110,8 @@ def test_the_reward_of_the_landscape_sums_the_distances_of_frames():
     masses, given = [0.5, 1.0, 3.0, 4.0], scene(height=0.4, frames=20)
     found = pybullet_landscape(masses, given, truth=1.0, estimates=(2.0,))
     with bullet(given) as world:
-        target = world.film(1.0)
-        apart = [np.sqrt(np.square(world.film(m) - target).mean((1, 2, 3))).sum() for m in masses]
+        target = world.video(1.0)
+        apart = [np.sqrt(np.square(world.video(m) - target).mean((1, 2, 3))).sum() for m in masses]
     assert np.allclose(found["reward"], normalized(-np.array(apart)))
 
 

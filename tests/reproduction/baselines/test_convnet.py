@@ -23,8 +23,8 @@ ROW = {"number": 4, "object": "cup", "truth": VALUES, "values": VALUES, "cpu_sec
 class Short(Clips):
     """Every fifth frame alone."""
 
-    def films(self, numbers):
-        return super().films(numbers)[:, :: 60 // FRAMES]
+    def videos(self, numbers):
+        return super().videos(numbers)[:, :: 60 // FRAMES]
 
 
 def net() -> ConvNet:
@@ -35,7 +35,7 @@ def net() -> ConvNet:
 @pytest.fixture(scope="module")
 def clips(tmp_path_factory) -> Clips:
     pytest.importorskip("transformers")
-    return Short(tmp_path_factory.mktemp("films"), range(5), seed=0)
+    return Short(tmp_path_factory.mktemp("videos"), range(5), seed=0)
 
 
 def test_labels_are_truths_over_their_ranges_and_back(clips):
@@ -45,19 +45,19 @@ def test_labels_are_truths_over_their_ranges_and_back(clips):
     assert clips.values(labels)[1] == {name: pytest.approx(value, rel=1e-5) for name, value in truth.items()}
 
 
-def test_films_are_made_once(clips):
-    films = clips.films([0, 3])
-    assert films.shape == (2, FRAMES, 64, 64, 3) and films.dtype == torch.uint8
-    assert (films[0] != films[1]).any() and (films[0, 0] != films[0, -1]).any()
+def test_videos_are_made_once(clips):
+    videos = clips.videos([0, 3])
+    assert videos.shape == (2, FRAMES, 64, 64, 3) and videos.dtype == torch.uint8
+    assert (videos[0] != videos[1]).any() and (videos[0, 0] != videos[0, -1]).any()
     when = {path: path.stat().st_mtime_ns for path in clips.folder.iterdir()}
-    assert torch.equal(clips.films([0, 3]), films)
+    assert torch.equal(clips.videos([0, 3]), videos)
     assert {path: path.stat().st_mtime_ns for path in clips.folder.iterdir()} == when
 
 
 @torch.no_grad()
-def test_the_first_weights_let_pictures_through(clips):
+def test_the_first_weights_let_images_through(clips):
     """Those of the library do not: they end in 1e-31."""
-    features = convnet.network(seed=0).features(clips.films([0, 1])[:, :2]).float()
+    features = convnet.network(seed=0).features(clips.videos([0, 1])[:, :2]).float()
     assert features.std(0).mean() > 0.05
 
 
@@ -99,12 +99,12 @@ def test_the_head_alone_leaves_the_backbone_as_it_was(clips, tmp_path):
 
 def test_the_backbone_learns_from_the_frames_that_are_asked_for(clips):
     network = ConvNet(outputs=5, frames=FRAMES, config={**TINY, "batch_norm_momentum": 1.0})
-    films, learnt = clips.films([0, 1]), torch.tensor([7, 2, 3])
-    network.features(films)  # once in training mode, for the statistics: without them nothing comes through
+    videos, learnt = clips.videos([0, 1]), torch.tensor([7, 2, 3])
+    network.features(videos)  # once in training mode, for the statistics: without them nothing comes through
     network.eval()
-    seen = network.features(films, learnt)
+    seen = network.features(videos, learnt)
     # in eval mode, frames do not share their statistics; float32 sums of a batch of another size have another order
-    assert torch.allclose(seen, network.features(films), rtol=1e-5, atol=1e-6)
+    assert torch.allclose(seen, network.features(videos), rtol=1e-5, atol=1e-6)
     others = [k for k in range(FRAMES) if k not in learnt.tolist()]
     for frames, told in ((others, False), ([2], True)):
         network.zero_grad()
@@ -124,8 +124,8 @@ def test_the_network_is_the_one_of_the_paper():
     count = sum(p.numel() for p in network.backbone.parameters())
     assert (count + 1281 * 1000) / 1e6 == pytest.approx(5.3, abs=0.05)
     with torch.no_grad():
-        pictures = torch.randint(0, 256, (1, 60, 64, 64, 3), dtype=torch.uint8)
-        assert network.eval().features(pictures).shape == (1, 60, 1280, 2, 2)
+        images = torch.randint(0, 256, (1, 60, 64, 64, 3), dtype=torch.uint8)
+        assert network.eval().features(images).shape == (1, 60, 1280, 2, 2)
 
 
 def test_weights_come_from_a_file(tmp_path):

@@ -68,7 +68,7 @@ def test_few_intervals_are_not_judged():
 def test_the_quick_form_writes_figures_and_goes_on_where_it_ended(tmp_path):
     result = experiment.clips(tmp_path, quick=True)
     assert {"coverage", "z_rms", "silent_failures", "sharpness", "wrong_models_flagged"} <= set(result["figures"])
-    assert all((tmp_path / picture["file"]).exists() for picture in result["pictures"])
+    assert all((tmp_path / image["file"]).exists() for image in result["images"])
     assert experiment.clips(tmp_path, quick=True)["records"] == result["records"]
 
 

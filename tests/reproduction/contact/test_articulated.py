@@ -36,5 +36,5 @@ def test_the_quick_form_finds_two_arms(tmp_path):
     assert figures["identified_rel_err"] < 1e-6 and figures["solved"] == 1
     if chain.has_newton():
         assert abs(figures["newton_order"] - 1) < 0.1 and figures["newton_difference"] < 1e-3
-    assert all((tmp_path / p["file"]).stat().st_size > 10_000 for p in result["pictures"])
+    assert all((tmp_path / p["file"]).stat().st_size > 10_000 for p in result["images"])
     assert (tmp_path / "side_by_side.webm").is_file()

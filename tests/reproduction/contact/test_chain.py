@@ -15,10 +15,10 @@ from gradsim_reproduction.contact import chain
 @pytest.mark.skipif(find_spec("newton") is None, reason='Newton is not installed: pip install "gradsim[newton]"')
 def test_a_chain_and_newtons_agree_to_the_order_of_the_integrators(tmp_path):
     """Both of first order: their difference halves with the step, and so does either one's to a fine rollout."""
-    exact = chain.centres(Model(chain.scene(tmp_path, 32, "rk4")))
+    exact = chain.centers(Model(chain.scene(tmp_path, 32, "rk4")))
     steps, theirs, apart = (8, 16, 32), [], []
     for n in steps:
-        ours, newton = chain.centres(Model(chain.scene(tmp_path, n))), chain.NewtonChain(tmp_path, n).centres()
+        ours, newton = chain.centers(Model(chain.scene(tmp_path, n))), chain.NewtonChain(tmp_path, n).centers()
         theirs.append(np.abs(newton - exact).max())
         apart.append(np.abs(newton - ours).max())
     h = [1 / n for n in steps]

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from tolerances import ROUNDING, assert_near
 
 from gradsim_reproduction.contact import billiards, collisions
 from gradsim_reproduction.contact.billiards import RADIUS, TIME, hard_ball_velocity
@@ -17,7 +18,7 @@ def test_the_known_shot_brings_the_struck_ball_to_its_goal():
     along = e @ place
     until = (along - torch.sqrt(along**2 - place @ place + 4 * RADIUS**2)) / speed
     n = (place - v * until) / (2 * RADIUS)
-    assert torch.allclose(place + (v @ n) * n * (TIME - until), goal, atol=1e-12)
+    assert_near(place + (v @ n) * n * (TIME - until), goal, ROUNDING, scale=1.0)
 
 
 def test_a_bounce_misses_by_the_time_in_touch(monkeypatch):

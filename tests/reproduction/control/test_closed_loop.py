@@ -15,12 +15,12 @@ from gradsim_reproduction.control.closed_loop import (
 )
 
 
-def test_the_picture_tells_where_the_goal_is():
+def test_the_image_tells_where_the_goal_is():
     """To half a pixel: the silhouette's middle is that of an area, seen from the front, so that of the mass."""
     for way in (3.375, -1.1):
         walk = walker(way)
         camera = from_scene(walk.plant.model.scene.camera)
-        places = torch.stack([walk.truth.centre.double(), goal_position(walk.picture, camera)])
+        places = torch.stack([walk.truth.centre.double(), goal_position(walk.image, camera)])
         true, seen = project(places, camera.K, camera.R, camera.t)[0]
         assert torch.equal(places[1], walk.place) and abs(walk.place[1]) < 1e-12
         assert torch.linalg.vector_norm(true - seen) < 0.5
@@ -57,5 +57,5 @@ def test_feedback_reaches_the_goal_more_often_than_the_open_loop(tmp_path):
     value = {name: figure["value"] for name, figure in found["figures"].items()}
     assert value["closed_loop_miss"] < 0.5 * value["open_loop_miss"]
     assert value["closed_loop_success_10"] > value["open_loop_success_10"]
-    assert all((tmp_path / each["file"]).stat().st_size > 1000 for each in found["pictures"])
+    assert all((tmp_path / each["file"]).stat().st_size > 1000 for each in found["images"])
     assert closed_loop(tmp_path, quick=True)["figures"] == found["figures"]  # from what is kept

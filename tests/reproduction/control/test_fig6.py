@@ -13,7 +13,7 @@ from gradsim.control.task.task import Task
 from gradsim.control.training.history import History, Iteration
 from gradsim.runtime.progress import NullProgress
 from gradsim_reproduction.control import cloth, fig6, gear, methods, plots
-from gradsim_reproduction.control.methods import PICTURE, Runs, mean_after, mean_at
+from gradsim_reproduction.control.methods import IMAGE, Runs, mean_after, mean_at
 from gradsim_reproduction.tables import markdown, write_table
 
 
@@ -24,8 +24,8 @@ def run(method: str, errors: list[float], rollouts: int = 1) -> History:
 
 
 def test_errors_are_raw_means_over_goals_after_so_many_steps():
-    runs = [run(PICTURE, [4.0, 2.0, 3.0]), run(PICTURE, [2.0, 1.0, 0.5]), run("random", [9.0] * 3)]
-    assert [mean_at(runs, PICTURE, k) for k in range(4)] == [3.0, 1.5, 1.75, None]
+    runs = [run(IMAGE, [4.0, 2.0, 3.0]), run(IMAGE, [2.0, 1.0, 0.5]), run("random", [9.0] * 3)]
+    assert [mean_at(runs, IMAGE, k) for k in range(4)] == [3.0, 1.5, 1.75, None]
     assert mean_at(runs, "nobody", 0) is None
 
 
@@ -37,15 +37,15 @@ def test_searches_that_take_many_rollouts_are_read_where_the_steps_are_as_many()
 
 
 def test_figures_of_the_gear_are_held_against_the_goals_of_the_issue_and_the_paper():
-    found = gear.figures([run(PICTURE, [9.0 / (k + 1) ** 2 for k in range(41)])])
+    found = gear.figures([run(IMAGE, [9.0 / (k + 1) ** 2 for k in range(41)])])
     assert found["gear_error_20"] == {"value": pytest.approx(9 / 441), "paper": 0.441, "goal": 0.107, "ok": True}
     assert found["gear_error_40"]["ok"] and found["gear_error_1"]["goal"] is None
-    assert not gear.figures([run(PICTURE, [0.2] * 41)])["gear_error_20"]["ok"]
-    assert set(gear.figures([run(PICTURE, [1.0] * 11)])) == {f"gear_error_{k}" for k in (1, 2, 5, 9)}
+    assert not gear.figures([run(IMAGE, [0.2] * 41)])["gear_error_20"]["ok"]
+    assert set(gear.figures([run(IMAGE, [1.0] * 11)])) == {f"gear_error_{k}" for k in (1, 2, 5, 9)}
 
 
 def test_figures_of_the_cloth_say_what_is_reached_by_fifteen():
-    found = cloth.figures([run(PICTURE, [0.25] * 41), run(cloth.RIM, [0.1] * 41)])
+    found = cloth.figures([run(IMAGE, [0.25] * 41), run(cloth.RIM, [0.1] * 41)])
     assert not found["cloth_error_15"]["ok"] and found["cloth_heavy_rim_error_15"]["value"] == pytest.approx(0.1)
 
 
@@ -76,21 +76,21 @@ def test_searches_are_kept_and_their_policies_with_them(tmp_path, monkeypatch):
         return methods.from_image(setup, seed, progress)
 
     first = [
-        Runs(tmp_path, "cloth", {"seed": 0}, NullProgress()).run(PICTURE, method, setup, 2, 2, triangles=9)
+        Runs(tmp_path, "cloth", {"seed": 0}, NullProgress()).run(IMAGE, method, setup, 2, 2, triangles=9)
         for _ in range(2)
     ]
     assert calls == [2] and first[0].json() == first[1].json() and len(first[0]) == 3
-    assert first[0].names == {"method": PICTURE, "goal": 2, "triangles": 9}
+    assert first[0].names == {"method": IMAGE, "goal": 2, "triangles": 9}
     assert set(methods.load_policies(tmp_path, "cloth", 2)) == {"first", "middle", "best", "last"}
 
 
-def test_the_cost_of_a_picture_is_measured_beside_the_physics():
+def test_the_cost_of_a_image_is_measured_beside_the_physics():
     spent = methods.iteration_seconds(Setup.of(Task.load("cloth"), 0, quick=True), repeats=1)
     assert 0 < spent["physics"] < spent["whole"] * 3
 
 
 def test_the_table_has_the_papers_errors_beside_ours(tmp_path):
-    runs = [run(method, [0.2205] * 41) for method in (PICTURE, gear.ADAM, gear.SHARED, "random")]
+    runs = [run(method, [0.2205] * 41) for method in (IMAGE, gear.ADAM, gear.SHARED, "random")]
     found = gear.figures(runs) | {
         "gear_floor": {"value": 0.0085, "paper": None},
         "cloth_heavy_rim_diffphysics_error_15": {"value": 0.3, "paper": None},
@@ -106,8 +106,8 @@ def test_the_table_has_the_papers_errors_beside_ours(tmp_path):
     assert len(lines) == 4 + len(found) - 1, "the floor is no error of a method"
 
 
-def test_the_picture_has_curves_of_all_methods(tmp_path):
-    report = plots.draw(tmp_path, "gear", [run(PICTURE, [3.0, 1.0]), run("cma", [3.0, 2.0], 16)], 0.0085)
+def test_the_image_has_curves_of_all_methods(tmp_path):
+    report = plots.draw(tmp_path, "gear", [run(IMAGE, [3.0, 1.0]), run("cma", [3.0, 2.0], 16)], 0.0085)
     assert (tmp_path / report["file"]).stat().st_size > 10_000
 
 
@@ -117,7 +117,7 @@ def test_the_quick_form_meets_its_goals_and_goes_on(tmp_path):
     from gradsim.app.experiments import reproduce
 
     result = reproduce("fig6", tmp_path, quick=True)
-    assert result["figures"]["cloth_error_15"]["ok"] and result["figures"]["gear_picture_over_physics"]["ok"]
+    assert result["figures"]["cloth_error_15"]["ok"] and result["figures"]["gear_image_over_physics"]["ok"]
     assert "| gear: from a picture, 9 iterations | 0.769 |" in (tmp_path / "table.md").read_text()
     again = reproduce("fig6", tmp_path, quick=True)
     assert json.dumps(again["figures"]) == json.dumps(result["figures"])

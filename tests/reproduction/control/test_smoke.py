@@ -20,26 +20,26 @@ from gradsim_reproduction.control.smoke import (
 )
 
 
-def test_the_disc_has_the_mass_of_the_picture_and_is_none_of_them():
-    for name, picture in targets(32).items():
-        start = disc(32, picture.sum())
-        assert start.sum() == pytest.approx(picture.sum().item())
+def test_the_disc_has_the_mass_of_the_image_and_is_none_of_them():
+    for name, image in targets(32).items():
+        start = disc(32, image.sum())
+        assert start.sum() == pytest.approx(image.sum().item())
         assert start.min() >= 0 and start.max() < 1.02
-        assert (start - picture).square().mean() > 0.1, name
+        assert (start - image).square().mean() > 0.1, name
 
 
-def test_pictures_are_the_same_on_all_grids():
+def test_images_are_the_same_on_all_grids():
     small, large = targets(64), targets(256)
-    for name, picture in small.items():
+    for name, image in small.items():
         averaged = torch.nn.functional.avg_pool2d(large[name][None], 4)[0]
-        assert (averaged - picture).abs().max() < 0.15, name  # in a corner; edges are 1.3 cells of 64 wide
+        assert (averaged - image).abs().max() < 0.15, name  # in a corner; edges are 1.3 cells of 64 wide
 
 
 def test_a_ring_has_a_hole_and_a_letter_an_opening():
-    pictures = targets(64)
-    assert pictures["ring"][32, 32] < 0.01 and pictures["ring"][32, 48] > 0.95
-    assert pictures["letter"][32, 16] > 0.95 and pictures["letter"][27, 48] < 0.05
-    row = pictures["blobs"].amax(0) > 0.5  # two intervals of columns, side by side
+    images = targets(64)
+    assert images["ring"][32, 32] < 0.01 and images["ring"][32, 48] > 0.95
+    assert images["letter"][32, 16] > 0.95 and images["letter"][27, 48] < 0.05
+    row = images["blobs"].amax(0) > 0.5  # two intervals of columns, side by side
     assert (row[1:] != row[:-1]).sum() == 4
 
 
@@ -79,7 +79,7 @@ def test_the_first_step_changes_the_velocity_as_far_as_it_may():
     assert waves.speed(seen[1]) == pytest.approx(FIRST)
 
 
-def test_a_record_counts_from_its_disc_and_the_worst_picture_decides():
+def test_a_record_counts_from_its_disc_and_the_worst_image_decides():
     one = {"target": "ring", "cells": 128, "first": 0.2, "curve": [0.2, 0.1, *[0.004] * 30], "divergence": 1e-13}
     two = {**one, "target": "blobs", "curve": [0.2, 0.02, 0.1, *[0.03] * 29], "divergence": 1e-12}
     assert ratio(two, 2) == pytest.approx(0.1) and ratio(two, 30) == pytest.approx(0.1)
@@ -90,21 +90,21 @@ def test_a_record_counts_from_its_disc_and_the_worst_picture_decides():
     assert figures["divergence_max"]["value"] == 1e-12 and "mse_ratio_49" not in figures
 
 
-def test_a_search_brings_the_smoke_nearer_to_its_picture():
+def test_a_search_brings_the_smoke_nearer_to_its_image():
     record, kept = form(targets(16)["blobs"], 8, seed=0)
     assert len(record["curve"]) == 8 and record["divergence"] < 1e-10
     assert min(record["curve"]) < 0.5 * record["first"]
-    assert kept["film"].shape == (100, 16, 16) and kept["after_1"].shape == (16, 16)
+    assert kept["video"].shape == (100, 16, 16) and kept["after_1"].shape == (16, 16)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_the_quick_form_writes_figures_pictures_and_films(tmp_path):
+def test_the_quick_form_writes_figures_images_and_videos(tmp_path):
     result = smoke(tmp_path, quick=True)
     assert result["figures"]["mse_ratio_30"]["value"] < 0.1  # 32² cells blur more than the original's 110²
     assert result["figures"]["divergence_max"]["ok"]
     written = json.loads((tmp_path / "result.json").read_text())
-    files = [p["file"] for p in written["pictures"]] + [f["file"] for f in written["films"]]
+    files = [p["file"] for p in written["images"]] + [f["file"] for f in written["videos"]]
     assert files and all((tmp_path / name).stat().st_size > 1000 for name in files)
     again = smoke(tmp_path, quick=True)  # from the ledger
     assert again["figures"] == result["figures"]

@@ -62,6 +62,6 @@ def test_descent_falls_towards_the_truth():
 def test_the_quick_form_finds_mass_friction_and_elasticity(tmp_path):
     result = reproduce("fig3", tmp_path, quick=True)
     assert all(entry["ok"] for entry in result["figures"].values())
-    listed = [entry["file"] for entry in [*result["films"], *result["pictures"]]]
+    listed = [entry["file"] for entry in [*result["videos"], *result["images"]]]
     assert len(listed) == 7 and all((tmp_path / name).stat().st_size > 0 for name in listed)
     assert json.loads((tmp_path / "result.json").read_text())["figures"]["mass_found"]["value"] == 1

@@ -13,7 +13,7 @@ from gradsim_reproduction.differentiability.cells import COLUMNS, ROWS
 from gradsim_reproduction.differentiability.check import slopes
 
 CELLS = [(row, column) for row in ROWS for column in COLUMNS if table.parameters_of(row, column)]
-FILMED = (
+RECORDED = (
     "rigid",
     "cloth",
     "springs",
@@ -21,7 +21,7 @@ FILMED = (
 
 
 def _cell(row: str, column: str):
-    seconds = column in ("camera", "light", "texture") and row not in FILMED
+    seconds = column in ("camera", "light", "texture") and row not in RECORDED
     return pytest.param(row, column, marks=[pytest.mark.slow] * seconds, id=f"{row}-{column}")
 
 

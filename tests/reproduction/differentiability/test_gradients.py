@@ -39,4 +39,4 @@ def test_bodies_start_just_above_the_ground():
 def test_quick_run_meets_its_goals(tmp_path):
     result = audit.gradients(tmp_path, quick=True)
     assert result["figures"]["adjoint_vs_forward_worst"]["ok"]
-    assert all((tmp_path / p["file"]).is_file() for p in result["pictures"])
+    assert all((tmp_path / p["file"]).is_file() for p in result["images"])

@@ -90,6 +90,6 @@ def test_other_engines_count_by_themselves():
 def test_the_quick_form_writes_figures_and_goes_on_where_it_ended(tmp_path):
     result = experiment.foreign(tmp_path, quick=True)
     assert {"silent_failures", "ok_share", "rel_err_median", "coverage", "cpu_ratio"} <= set(result["figures"])
-    assert all((tmp_path / picture["file"]).exists() for picture in result["pictures"])
+    assert all((tmp_path / image["file"]).exists() for image in result["images"])
     again = experiment.foreign(tmp_path, quick=True)
     assert again["records"] == result["records"]

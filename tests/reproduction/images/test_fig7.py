@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from tolerances import ROUNDING, assert_near
 
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
@@ -41,14 +42,14 @@ def test_truths_and_starts_cover_the_same_range_and_do_not_know_one_another():
     assert abs(torch.corrcoef(torch.stack([truths, starts]))[0, 1].item()) < 4 / 20
 
 
-def test_a_texture_has_all_colours_and_goes_on_at_its_edges():
+def test_a_texture_has_all_colors_and_goes_on_at_its_edges():
     painting = fig7.texture(np.random.default_rng(0))
     assert painting.min() > 0 and painting.max() < 1 and (painting.std((1, 2)) > 0.2).all()
     steps = np.abs(np.diff(painting, axis=2)).mean()
     assert np.abs(painting[:, :, 0] - painting[:, :, -1]).mean() < 1.5 * steps
 
 
-def test_only_opacity_shows_the_mass_in_the_paper_s_pictures_of_one_colour(tmp_path):
+def test_only_opacity_shows_the_mass_in_the_paper_s_images_of_one_colour(tmp_path):
     scene = fig7.thrown(0, 0, tmp_path)
     render = Renderer.of(scene, "softras", shading=Shading.paper("colour"))
     mass = torch.tensor([4.0, 5.0]).double().requires_grad_()
@@ -68,14 +69,14 @@ def test_a_descent_comes_nearer_to_the_mass_and_keeps_its_course(tmp_path):
     assert errors.shape == losses.shape == (13, 2)
     assert (losses[-1] < 0.5 * losses[0]).all()
     start = fig7.drawn_mass(1, 0, "start", 2).numpy()
-    np.testing.assert_allclose(errors[0], np.abs(start / record["truth"] - 1), rtol=1e-12)
+    assert_near(errors[0], np.abs(start / record["truth"] - 1), ROUNDING)
 
 
 @pytest.mark.slow
 def test_the_quick_form_draws_three_curves_and_goes_on_after_an_interruption(tmp_path):
     result = fig7.fig7(tmp_path, quick=True)
     assert {f"mass_error_{v} (aa, adam)" for v in fig7.VARIANTS} <= result["figures"].keys()
-    assert all((tmp_path / p["file"]).is_file() for p in result["pictures"])
+    assert all((tmp_path / p["file"]).is_file() for p in result["images"])
     assert "exact coverage, Adam: texture" in (tmp_path / "table.md").read_text()
     lines = (tmp_path / "descents.jsonl").read_text()
     assert fig7.fig7(tmp_path, quick=True)["figures"] == result["figures"]

@@ -51,7 +51,7 @@ def test_the_quick_form_finds_the_truth_on_both_sides(tmp_path):
     assert (figures["lowest_mu"]["value"], figures["lowest_lam"]["value"]) == (1000, 1000)
     for kind in fig11.KINDS:
         assert figures[f"reward_maximum_{kind}"]["value"] == pytest.approx(1)
-    assert all((tmp_path / p["file"]).is_file() for p in result["pictures"])
+    assert all((tmp_path / p["file"]).is_file() for p in result["images"])
     lines = (tmp_path / "landscapes.jsonl").read_text()
     assert fig11.fig11(tmp_path, quick=True)["figures"] == figures
     assert (tmp_path / "landscapes.jsonl").read_text() == lines

@@ -6,7 +6,7 @@ import pytest
 from gradsim_reproduction.landscapes import fig12
 
 
-def test_every_film_has_the_frames_of_its_rate_and_length():
+def test_every_video_has_the_frames_of_its_rate_and_length():
     found = {fig12.video_key(span, rate): frames for span, rate, frames in fig12.choices()}
     assert len(found) == len(fig12.SPANS) * (len(fig12.RATES) + 1)
     for span in fig12.SPANS:
@@ -18,7 +18,7 @@ def test_every_film_has_the_frames_of_its_rate_and_length():
 
 @pytest.fixture(scope="module")
 def drift() -> dict:
-    return fig12.curves("drift", 0.1)["films"]
+    return fig12.curves("drift", 0.1)["videos"]
 
 
 def test_the_last_frame_of_a_drift_steepens_with_the_square_of_the_time(drift):
@@ -50,7 +50,7 @@ def test_the_quick_form_counts_minima_and_goes_on_after_an_interruption(tmp_path
     figures = result["figures"]
     assert all(figures[f"minima_drift_{fig12.video_key(span, 30)}"]["value"] == 1 for span in fig12.SPANS)
     assert figures["minima_tumble_2000ms_30hz"]["value"] > 5
-    assert all((tmp_path / p["file"]).is_file() for p in result["pictures"])
+    assert all((tmp_path / p["file"]).is_file() for p in result["images"])
     lines = (tmp_path / "landscapes.jsonl").read_text()
     assert fig12.fig12(tmp_path, quick=True)["figures"] == figures
     assert (tmp_path / "landscapes.jsonl").read_text() == lines

@@ -11,7 +11,7 @@ from gradsim_reproduction.landscapes.rigid import TRUTH, UNKNOWNS
 from gradsim_reproduction.landscapes.scenes import TRUE_LAME, cube
 
 
-def test_descents_come_home_from_near_and_not_from_where_the_body_has_left_the_picture():
+def test_descents_come_home_from_near_and_not_from_where_the_body_has_left_the_image():
     one = problem(cube("slide"), UNKNOWNS, TRUTH, ends=True)
     found = run_descents(one, TRUTH, torch.tensor([[0.2], [1.0], [1.4]]).double(), 4)
     (lost,), (curve_record,), (nearer,) = found["ends"]
@@ -57,7 +57,7 @@ def test_the_quick_form_finds_the_truth_lowest_and_goes_on_after_an_interruption
             assert figure["value"] == pytest.approx(TRUE_LAME if name.startswith(("lowest_mu", "lowest_lam")) else 1)
     assert figures["minima_drift_coverage_all"]["value"] == 1
     assert figures["minima_tumble_coverage_all"]["value"] > 5
-    assert all((tmp_path / p["file"]).is_file() for p in result["pictures"])
+    assert all((tmp_path / p["file"]).is_file() for p in result["images"])
     lines = (tmp_path / "landscapes.jsonl").read_text()
     assert fig4.fig4(tmp_path, quick=True)["figures"] == figures
     assert (tmp_path / "landscapes.jsonl").read_text() == lines

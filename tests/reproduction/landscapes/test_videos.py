@@ -54,7 +54,7 @@ def test_the_adjoint_is_the_slope_of_the_curve_where_nothing_touches():
 
 
 @pytest.mark.parametrize("kind", RIGID)
-def test_the_true_cube_stays_in_the_picture(kind):
+def test_the_true_cube_stays_in_the_image(kind):
     scene = cube(kind)
     with torch.no_grad():
         covered = VIEWS["coverage"](scene)(over(scene, {NAME: torch.tensor([0.1])}).rollout().surface)[0]

@@ -70,13 +70,13 @@ def test_noise_of_shares_is_the_stated_one(short):
     np.testing.assert_allclose(off.std(1), noisy.sigmas, rtol=0.05)
 
 
-def test_a_film_gives_its_truth_back():
+def test_a_video_gives_its_truth_back():
     record = float_fit(TASKS["ball"], 1, 0, starts=4, lone=1)
     assert max(record["errors"].values()) < 1e-6
     assert json.loads(json.dumps(record))["alone"] in ([True], [False])
 
 
-def test_figures_are_the_worst_unknown_of_the_median_film():
+def test_figures_are_the_worst_unknown_of_the_median_video():
     names = TASKS["ball"].space().names
     errors = np.array([[1e-9, 2e-9, 3e-9, 1e-8], [1e-7, 1e-9, 1e-9, 1e-9], [1e-9, 1e-3, 1e-9, 1e-7]])
     truth = [1.0, 1.0, -9.8, 0.1]
@@ -93,7 +93,7 @@ def test_figures_are_the_worst_unknown_of_the_median_film():
     found = summary(TASKS, records, {"rank": 2, "null": [{}]})
     value = {name: f["value"] for name, f in found.items()}
     assert value["ball_rel_err"] == 1e-8 and found["ball_rel_err"]["ok"]
-    assert value["ball_worst"] == 1e-3 and value["ball_films_solved"] == pytest.approx(2 / 3)
+    assert value["ball_worst"] == 1e-3 and value["ball_videos_solved"] == pytest.approx(2 / 3)
     assert value["ball_lone_starts_solved"] == 0.5 and value["mass_scale_flagged"] == 1
     assert 1e-9 < value["ball_restitution_err"] < 1e-7
     assert summary(TASKS, records, {"rank": 3, "null": []})["mass_scale_flagged"]["ok"] is False
@@ -119,6 +119,6 @@ def test_quick_form_solves_every_task_and_flags_the_scale_of_mass(tmp_path):
         assert result["figures"][f"{name}_rel_err"]["ok"], name
     assert result["figures"]["mass_scale_flagged"]["ok"]
     assert "one common factor" in result["mass_scale"]["null"][0]["explanation"]
-    assert all((tmp_path / picture["file"]).stat().st_size > 5000 for picture in result["pictures"])
+    assert all((tmp_path / image["file"]).stat().st_size > 5000 for image in result["images"])
     again = reproduce("pendula", tmp_path, quick=True)  # from the ledger
     assert again["figures"] == result["figures"]

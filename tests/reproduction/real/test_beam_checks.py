@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from tolerances import SOLVED, assert_near
 
 from gradsim_reproduction.real.beam_checks import Clusters
 
@@ -37,7 +38,7 @@ def test_one_step_jackknife_is_the_jackknife_of_a_linear_model():
         ]
     )
     moves = left_out - left_out.mean(0)
-    torch.testing.assert_close(clusters.jackknife(), 15 / 16 * moves.T @ moves, rtol=1e-9, atol=0)
+    assert_near(clusters.jackknife(), 15 / 16 * moves.T @ moves, SOLVED)
 
 
 @pytest.mark.parametrize("shared", [0.0, 1.0])

@@ -51,7 +51,7 @@ def test_fitted_and_predicted_tosses_are_others(result, tosses):
 def test_folder_holds_what_the_result_lists(result):
     content, out = result
     assert json.loads((out / "result.json").read_text())["figures"] == content["figures"]
-    assert all((out / picture["file"]).is_file() for picture in content["pictures"])
+    assert all((out / image["file"]).is_file() for image in content["images"])
     history = json.loads((out / "history.json").read_text())
     assert len(history["starts"]["initial"]) == content["starts"]["count"]
     assert (out / "scene.yaml").is_file()

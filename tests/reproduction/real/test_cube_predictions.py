@@ -2,12 +2,13 @@ import math
 
 import pytest
 import torch
+from tolerances import SOLVED, assert_near
 
 from gradsim.identification.fit import Estimate
 from gradsim.identification.unknowns import Space
 from gradsim.numerics import rotation
 from gradsim_reproduction.real import cube
-from gradsim_reproduction.real.cube_predictions import SEEN, pictures, predict, start_of
+from gradsim_reproduction.real.cube_predictions import SEEN, images, predict, start_of
 from gradsim_reproduction.real.cube_recordings import FPS, Toss
 
 G = 9.5
@@ -43,7 +44,7 @@ def test_start_of_a_flight_is_its_start():
     q = rotation.multiply(rotation.exponential(times * START["cube.angular_velocity"]), q)
     found = start_of(Toss("flight", x, q), G)
     for key, value in START.items():
-        assert torch.allclose(found[key], value, atol=1e-9)
+        assert_near(found[key], value, SOLVED, scale=1.0)
 
 
 def test_start_knows_nothing_of_later_frames(tosses, model):
@@ -70,13 +71,13 @@ def test_baselines_are_a_straight_line_and_a_parabola(tosses, model):
     assert p.ballistic[-1].item() == pytest.approx(torch.linalg.vector_norm(straight).item())
 
 
-def test_every_picture_is_listed_and_there(tosses, model, tmp_path):
+def test_every_image_is_listed_and_there(tosses, model, tmp_path):
     estimates = {
         name: Estimate(value, 0.01, (value - 0.02, value + 0.02), "", -math.inf, math.inf, True)
         for name, value in (("ground.friction", 0.25), ("gravity.z", -G))
     }
     left_out = {"a": {"ground.friction": 0.24, "gravity.z": -9.4}, "b": {"ground.friction": 0.26, "gravity.z": -9.6}}
-    listed = pictures(tmp_path, predict(model, SPACE, TRUTH, tosses), estimates, left_out)
+    listed = images(tmp_path, predict(model, SPACE, TRUTH, tosses), estimates, left_out)
     assert {p["file"] for p in listed} == {p.name for p in tmp_path.iterdir()}
     assert all(p["title"] and p["caption"] for p in listed)
     assert all((tmp_path / p["file"]).read_bytes().startswith(b"\x89PNG") for p in listed)

@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from tolerances import ROUNDING, near
 
 from gradsim.errors import InputError
 from gradsim.numerics import rotation
@@ -28,7 +29,7 @@ def toss(frames=60, seed=0, jitter=0.0, tilt=0.0, sunk=0.0, rest=0):
 
 def test_flight_ends_where_the_lowest_corner_comes_to_the_table():
     assert toss().flight == 20
-    assert toss().corners[-1].tolist() == pytest.approx([0.0] * 4 + [SIDE] * 4, abs=1e-12)
+    assert toss().corners[-1].tolist() == near([0.0] * 4 + [SIDE] * 4, ROUNDING, scale=1.0)
 
 
 def test_noise_in_flight_is_what_was_added():
@@ -41,7 +42,7 @@ def test_noise_in_contact_is_how_a_cube_at_rest_misses_the_table():
     assert noise([toss(sunk=1.5e-3)]).height == pytest.approx(1.5e-3)
     tilted = noise([toss(tilt=0.01)])
     assert tilted.tilt == pytest.approx(0.01 / math.sqrt(2), rel=1e-6)  # about one of two axes
-    assert noise([toss()]).height == pytest.approx(0, abs=1e-12)
+    assert noise([toss()]).height == near(0, ROUNDING, scale=1.0)
 
 
 def test_what_follows_rest_is_cut_off():

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from tolerances import SOLVED, near
 
 from gradsim.errors import InputError
 from gradsim.physics.model import Model
@@ -15,7 +16,7 @@ from gradsim.scene import Scene
 from gradsim.video.circle_outline import LINEAR
 from gradsim_reproduction.real.camera_attitude import AttitudeSpace, TurnedModel
 from gradsim_reproduction.real.cube_recordings import recordings
-from gradsim_reproduction.real.pendulum import COLOUR, real_pendulum
+from gradsim_reproduction.real.pendulum import COLOR, real_pendulum
 from gradsim_reproduction.real.pendulum_measurement import LENGTH, measure
 from gradsim_reproduction.real.pendulum_problem import LENS, PendulumVideo
 
@@ -57,11 +58,11 @@ def measurement():
             .numpy()
         )
     masks = np.concatenate([masks[:1].repeat(HELD - 1, 0), masks])
-    ball, wall = (LINEAR[np.rint(np.array(c) * 255).astype(int)] for c in (COLOUR, (0.42, 0.42, 0.42)))
+    ball, wall = (LINEAR[np.rint(np.array(c) * 255).astype(int)] for c in (COLOR, (0.42, 0.42, 0.42)))
     light = masks[..., None] * ball + (1 - masks[..., None]) * wall
     bytewise = 255 * (1.055 * light ** (1 / 2.4) - 0.055) + np.random.default_rng(5).standard_normal(light.shape)
-    film = PendulumVideo.of(bytewise.round().clip(0, 255).astype(np.uint8), FPS, COLOUR)
-    return measure(film, quick=True, seed=1)
+    video = PendulumVideo.of(bytewise.round().clip(0, 255).astype(np.uint8), FPS, COLOR)
+    return measure(video, quick=True, seed=1)
 
 
 def test_made_up_string_is_recovered(measurement):
@@ -79,8 +80,8 @@ def test_other_unknowns_are_recovered_too(measurement):
 
 
 def test_frames_count_from_the_release(measurement):
-    assert measurement.film.swings.first == measurement.film.swings.released
-    assert abs(measurement.film.swings.released - HELD) <= 1
+    assert measurement.video.swings.first == measurement.video.swings.released
+    assert abs(measurement.video.swings.released - HELD) <= 1
 
 
 def test_without_gravity_all_lengths_share_an_open_scale(measurement):
@@ -100,7 +101,7 @@ def test_without_gravity_all_lengths_share_an_open_scale(measurement):
 
 def test_error_bar_adds_up_from_its_causes(measurement):
     parts = measurement.budget.values()
-    assert math.hypot(*parts) == pytest.approx(measurement.fit.unknowns[LENGTH].std, rel=1e-9)
+    assert math.hypot(*parts) == near(measurement.fit.unknowns[LENGTH].std, SOLVED)
     assert measurement.checks["std_if_pixels_were_independent_m"] < measurement.fit.unknowns[LENGTH].std
     assert measurement.checks["std_by_bootstrap_m"] == pytest.approx(measurement.budget["scatter of the frames"], rel=1)
 
@@ -120,7 +121,7 @@ def test_real_string_is_half_a_metre(tmp_path):
     assert result["status"] == "ok"
     assert json.loads((tmp_path / "result.json").read_text())["figures"] == result["figures"]
     written = {path.name for path in tmp_path.iterdir()}
-    assert written >= {"side_by_side.webm", "overlay.webm", "scene.yaml", *(p["file"] for p in result["pictures"])}
+    assert written >= {"side_by_side.webm", "overlay.webm", "scene.yaml", *(p["file"] for p in result["images"])}
 
 
 def test_missing_recordings_are_an_input_error(tmp_path, monkeypatch):

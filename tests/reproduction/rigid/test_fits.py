@@ -17,7 +17,7 @@ COARSE = MultistartConfig(starts=2, grow=6)
         ("mismatch", (9.0, 12.0), 9.0, [COARSE, MultistartConfig()]),
     ],
 )
-def test_a_film_that_is_not_explained_is_searched_once_more_and_the_better_answer_kept(
+def test_a_video_that_is_not_explained_is_searched_once_more_and_the_better_answer_kept(
     monkeypatch, status, chi2, kept, plans
 ):
     monkeypatch.setattr(experiment, "replace", lambda fit, **spent: SimpleNamespace(**{**vars(fit), **spent}))

@@ -106,7 +106,7 @@ def test_the_quick_form_beats_the_paper_and_goes_on_after_an_interruption(tmp_pa
     result = table1.table1(tmp_path, quick=True)
     assert result["figures"]["mass_rel_err_median"]["value"] < 1e-8
     assert result["figures"]["mass_share_below_1e6"]["value"] == 1
-    assert all((tmp_path / p["file"]).is_file() for p in result["pictures"])
+    assert all((tmp_path / p["file"]).is_file() for p in result["images"])
     assert "| paper | ours |" in (tmp_path / "table.md").read_text()
     kept = (tmp_path / "fits.jsonl").read_text()
     assert (

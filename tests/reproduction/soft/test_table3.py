@@ -41,7 +41,7 @@ def test_the_plan_asks_every_instance_for_everything():
         kind = KINDS[number % 3]
         own = {(quantity, sight) for k, quantity, sight in plan if k == number}
         assert {(q, s) for q in few.QUANTITIES[kind] for s in ("float", "states")} <= own
-        assert ((many.ASKED[kind], "film") in own) == (number < 6)
+        assert ((many.ASKED[kind], "video") in own) == (number < 6)
         assert any(sight == "8bit" for _, sight in own) == (number == 2)
 
 

@@ -43,7 +43,7 @@ def test_coverage_counts_intervals_and_its_error_counts_fits():
     assert told["z_rms"] == pytest.approx(math.sqrt((0.25 + 1 + 16 + 12.25) / 4)) and told["beyond_3"] == 0.5
 
 
-def test_a_fit_that_does_not_explain_its_film_counts_for_coverage_but_claims_no_error_bar():
+def test_a_fit_that_does_not_explain_its_video_counts_for_coverage_but_claims_no_error_bar():
     records = [
         record("mass", [1.0], [True]),
         record("mass", [-1.0], [True]),

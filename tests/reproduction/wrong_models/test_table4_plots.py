@@ -12,7 +12,7 @@ RECORD = {"row": "rigid_as_cloth", "object": "cup", "fits": FITS, "chosen": "oth
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_picture_that_is_interrupted_leaves_the_last_ones_as_they_were(number, tmp_path, monkeypatch):
+def test_a_image_that_is_interrupted_leaves_the_last_ones_as_they_were(number, tmp_path, monkeypatch):
     names, drawn, save = ("left.png", "table4.png"), [], Figure.savefig
     for name in names:
         (tmp_path / name).write_text("the last one")

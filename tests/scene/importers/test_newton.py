@@ -8,6 +8,7 @@ import pytest
 import torch
 import warp as wp
 from scipy.spatial.transform import Rotation
+from tolerances import SINGLE, near
 
 from gradsim import InputError, Model
 from gradsim.physics.rigid.joints import joints_of
@@ -61,10 +62,10 @@ def test_a_box_on_a_tilted_floor_comes_over_from_mjcf(tmp_path):
     box, floor = scene.bodies["box"], scene.grounds["floor"]
     assert box.shape.box.size == (0.2, 0.4, 0.6) and box.mass == 2.0 and box.colour == (1.0, 0.0, 0.0)
     turn = Rotation.from_euler("y", 30, degrees=True)
-    assert box.position == pytest.approx(turn.apply([0.05, 0, 0]) + (0, 0, 1), abs=1e-6)  # the middle of the shape
-    assert box.quat_xyzw == pytest.approx(turn.as_quat(), abs=1e-6)
+    assert box.position == near(turn.apply([0.05, 0, 0]) + (0, 0, 1), SINGLE, scale=1.0)  # the middle of the shape
+    assert box.quat_xyzw == near(turn.as_quat(), SINGLE, scale=1.0)
     normal = np.array([np.sin(np.radians(10)), 0, np.cos(np.radians(10))])
-    assert floor.normal == pytest.approx(normal, abs=1e-6) and floor.height == pytest.approx(0.1 * normal[2], abs=1e-6)
+    assert floor.normal == near(normal, SINGLE, scale=1.0) and floor.height == near(0.1 * normal[2], SINGLE, scale=1.0)
     assert floor.friction == 0.7  # MuJoCo takes the larger of the two
     assert imported.notes == (
         (
@@ -99,9 +100,9 @@ def test_round_shapes_keep_their_sizes(tmp_path, geom, kind, sizes):
     shape = getattr(body.shape, kind)
     assert {key: getattr(shape, key) for key in sizes} == sizes and body.position == (0.0, 0.0, 2.0)
     if kind == "sphere":
-        assert body.mass == pytest.approx(500 * 4 / 3 * np.pi * 1e-3, rel=1e-6)
+        assert body.mass == near(500 * 4 / 3 * np.pi * 1e-3, SINGLE)
     if kind == "capsule":  # its axis is the world's x
-        assert abs(Rotation.from_quat(body.quat_xyzw).apply([0, 0, 1])[0]) == pytest.approx(1, abs=1e-6)
+        assert abs(Rotation.from_quat(body.quat_xyzw).apply([0, 0, 1])[0]) == near(1, SINGLE, scale=1.0)
     assert not [n for n in imported.notes if "inertia" in n]  # faceted and round agree to a percent
 
 
@@ -111,8 +112,8 @@ def test_a_mesh_is_written_beside_the_scene_and_saved_with_it(tmp_path):
     with pytest.raises(InputError, match=r"has meshes \(tet\); give a `mesh_folder`"):
         load(path)
     scene = load(path, tmp_path / "meshes").scene
-    assert scene.bodies["tet"].position == pytest.approx((4.075, 0.075, 1.075), abs=1e-6)  # a quarter of each edge
-    assert scene.bodies["tet"].shape.mesh().volume == pytest.approx(0.3**3 / 6, rel=1e-6)
+    assert scene.bodies["tet"].position == near((4.075, 0.075, 1.075), SINGLE, scale=1.0)  # a quarter of each edge
+    assert scene.bodies["tet"].shape.mesh().volume == near(0.3**3 / 6, SINGLE)
     scene.save(tmp_path / "scene.yaml")
     assert "file: meshes/tet.obj" in (tmp_path / "scene.yaml").read_text()
     assert type(scene).load(tmp_path / "scene.yaml").bodies == scene.bodies
@@ -155,13 +156,13 @@ def test_a_body_of_other_inertia_than_its_shape_keeps_that_of_the_file(tmp_path)
     inertial = '<inertial pos="0 0 0.1" mass="3" diaginertia="0.1 0.12 0.15"/><geom type="cylinder" size="0.1 0.2"/>'
     imported = load(mjcf(tmp_path, f'<body name="top" pos="0 0 2"><freejoint/>{inertial}</body>'))
     top = imported.scene.bodies["top"]
-    assert top.mass == 3.0 and top.position == pytest.approx((0, 0, 2.1), abs=1e-6)
+    assert top.mass == 3.0 and top.position == near((0, 0, 2.1), SINGLE, scale=1.0)
     assert top.inertia == pytest.approx((0.1, 0.12, 0.15)) and top.centre_of_mass == pytest.approx((0, 0, 0.1))
     model = Model(imported.scene)
     system = next(s for s in model.systems if s.name == "top")
     assert np.abs(inertia(system, model) - np.diag([0.1, 0.12, 0.15])).max() < 1e-8
     vertices = model.rollout(frames=1).surface.vertices[0, 0, system.part.vertices]
-    assert vertices[:, 2].min().item() == pytest.approx(1.8, abs=1e-6)  # the cylinder itself is about 2
+    assert vertices[:, 2].min().item() == near(1.8, SINGLE, scale=1.0)  # the cylinder itself is about 2
 
 
 def inertia(system: Any, model: Model) -> np.ndarray:
@@ -172,7 +173,7 @@ def test_several_shapes_become_one_mesh_with_the_inertia_of_the_file(tmp_path):
     geoms = '<geom type="sphere" size="0.1" mass="1"/><geom type="sphere" size="0.2" pos="0 0 1" mass="1"/>'
     imported = load(mjcf(tmp_path, f'<body name="pair" pos="7 0 1"><freejoint/>{geoms}</body>'), tmp_path / "meshes")
     pair = imported.scene.bodies["pair"]
-    assert pair.position == pytest.approx((7, 0, 1.5), abs=1e-6)  # weighed by mass, not by volume
+    assert pair.position == near((7, 0, 1.5), SINGLE, scale=1.0)  # weighed by mass, not by volume
     across = 2 * 0.25 + 0.4 * (0.01 + 0.04)
     assert sorted(pair.inertia) == pytest.approx([0.4 * 0.05, across, across], rel=1e-5)
 
@@ -247,7 +248,7 @@ def test_links_of_an_arm_stand_where_newton_has_them(tmp_path, newton):
         number = [label.rsplit("/")[-1] for label in builder.body_label].index(name)
         turn = Rotation.from_quat(poses[name][3:])
         com = turn.apply(np.array(builder.body_com[number])) + poses[name][:3]
-        assert start[system.name][0][0].tolist() == pytest.approx(com, abs=1e-6), name
+        assert start[system.name][0][0].tolist() == near(com, SINGLE, scale=1.0), name
         own = Rotation.from_quat(start[system.name][1][0].tolist()).as_matrix()
         file = turn.as_matrix() @ np.array(builder.body_inertia[number]).reshape(3, 3) @ turn.as_matrix().T
         assert np.abs(own @ inertia(system, model) @ own.T - file).max() < 1e-2 * np.abs(file).max(), name
@@ -327,10 +328,10 @@ def test_a_y_up_usd_stage_is_turned_to_z_up(tmp_path):
     cone, floor, camera = scene.bodies["cone"], scene.grounds["floor"], from_scene(scene.camera)
     assert scene.gravity == pytest.approx((0, 0, -3.7), abs=1e-5)
     assert cone.shape.cone.radius == 0.1 and cone.shape.cone.height == 0.4 and cone.mass == 1.5
-    assert cone.position == pytest.approx((0.5, 0, 1 - 0.1), abs=1e-6)  # of its mass, a quarter up from the base
-    assert Rotation.from_quat(cone.quat_xyzw).apply([0, 0, 1]) == pytest.approx([0, 0, 1], abs=1e-6)
-    assert cone.velocity == pytest.approx((0, 0, 2), abs=1e-6)
-    assert floor.normal == pytest.approx((0, 0, 1), abs=1e-6) and floor.friction == pytest.approx(0.6)
+    assert cone.position == near((0.5, 0, 1 - 0.1), SINGLE, scale=1.0)  # of its mass, a quarter up from the base
+    assert Rotation.from_quat(cone.quat_xyzw).apply([0, 0, 1]) == near([0, 0, 1], SINGLE, scale=1.0)
+    assert cone.velocity == near((0, 0, 2), SINGLE, scale=1.0)
+    assert floor.normal == near((0, 0, 1), SINGLE, scale=1.0) and floor.friction == pytest.approx(0.6)
     assert camera.centre.tolist() == pytest.approx([0, -4, 1]) and camera.K[0, 0].item() == pytest.approx(640 * 24 / 36)
     (u, v), depth = (a.squeeze(0).tolist() for a in camera.project(torch.tensor([[0.0, 0.0, 2.0]]).double()))
     assert depth == pytest.approx(4) and u == pytest.approx(320) and v < camera.height / 2  # what is high is on top

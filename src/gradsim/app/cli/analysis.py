@@ -74,7 +74,7 @@ class Landscape(Command):
             result = write_landscape(
                 self.target, unknowns, self.out, self.video, self.mask, self.noise, self.points, progress=progress
             )
-        out.print(result["pictures"][0]["caption"], highlight=False)
+        out.print(result["images"][0]["caption"], highlight=False)
         show(result, self.out, out)
         return DONE
 

@@ -66,7 +66,7 @@ def control(arguments: ControlArguments, out: Path, resume: bool = False, progre
     with directory.open(arguments, task, resume) as run_checkpoint:
         setup.task.save(folder / "task.yaml")
         setup.task.scene.save(folder / "scene.yaml")
-        goal, began = {"pictures": write_goal(folder, setup)}, time.monotonic()
+        goal, began = {"images": write_goal(folder, setup)}, time.monotonic()
         checkpoint = CheckpointFile(run_checkpoint.folder / "search.pt", run_checkpoint.job)
         try:
             result = _search_and_render(arguments, setup, checkpoint, folder, progress)

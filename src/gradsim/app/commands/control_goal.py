@@ -69,7 +69,7 @@ class Reach:
 
 def silhouettes(goal: ImageGoal) -> list[Tensor]:
     """Masks of the bodies in the goal images (height, width) in [0, 1]; in color images, all but the background."""
-    if not goal.colours:
+    if not goal.colors:
         return [target.detach() for target in goal.targets]
     empty = [torch.as_tensor(sees.background, dtype=torch.float64)[:, None, None] for sees in goal.renderers]
     return [((t - e).abs().amax(0) > 0.1).double() for t, e in zip(goal.targets, empty, strict=True)]

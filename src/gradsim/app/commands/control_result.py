@@ -112,7 +112,7 @@ def iteration_cost(
         repeats: Number of repeats.
 
     Returns:
-        `physics_seconds`: a rollout and the gradient of the final center of mass by the policy; `picture_seconds`: the
+        `physics_seconds`: a rollout and the gradient of the final center of mass by the policy; `image_seconds`: the
         loss of a finished episode and its gradient by the states.
     """
 
@@ -132,7 +132,7 @@ def iteration_cost(
         if loss.requires_grad:
             loss.backward()
 
-    seconds = {"physics_seconds": _min_seconds(physics, repeats), "picture_seconds": _min_seconds(images, repeats)}
+    seconds = {"physics_seconds": _min_seconds(physics, repeats), "image_seconds": _min_seconds(images, repeats)}
     policy.zero_grad()
     return seconds
 
@@ -172,7 +172,7 @@ def control_result(
         "verdict": _verdict(is_reached, policies, first, arguments.quick),
         "figures": figures | {name: _figure(value) for name, value in numbers.items()},
         "policies": rows,
-        "films": policies.videos,
+        "videos": policies.videos,
         "reach": _reach(policies),
         "best": history.best,
         "iterations": len(history),
@@ -198,7 +198,7 @@ def interrupted_result(arguments: ControlArguments, title: str, history: History
         "resume": resume,
         "policies": rows,
         "reach": {"position_error": None, "words": ""},
-        "films": [],
+        "videos": [],
         "iterations": count,
         "rollouts": history.total("rollouts")[-1] if count else 0,
         "steps": history.total("steps")[-1] if count else 0,

@@ -66,7 +66,7 @@ def explain(
     scene.save(out / "scene.yaml")
     result = {"schema": SCHEMA, "command": "explain", "status": Status.OK, "title": f"Gradients of {scene.name}"}
     result |= {"video": None if video is None else str(video), **explanation.result(), "versions": versions()}
-    result["pictures"] = _plots(out, result)
+    result["images"] = _plots(out, result)
     write_json(out / "result.json", result)
     write_report(out)
     progress.done()

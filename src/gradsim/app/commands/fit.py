@@ -111,19 +111,19 @@ class ClipFit(FitJob):
         observed, mask = write_clip_videos(folder, self.scene, fitted, arguments.video, arguments.frames)
         write_residuals(folder, self.observation, mask, self.scene.timing.fps)
         write_player(folder / "player.html", self.scene, fitted.scene_surface, observed)
-        return {"video": RunDirectory(folder).recorded_argument("video")} | self._mask_picture()
+        return {"video": RunDirectory(folder).recorded_argument("video")} | self._mask_image()
 
     @property
     def faults(self) -> MaskFaults:
         """Masks that cannot be right; none where each color has its own mask."""
         return getattr(self.observation, "mask_faults", None) or MaskFaults({}, {})
 
-    def _mask_picture(self) -> dict:
+    def _mask_image(self) -> dict:
         """Entry of result.json for the picture of masks that cannot be right."""
         if not self.faults.words:
             return {}
         caption = f"{'; '.join(self.faults.words)}. Pink: the outline of the mask. Make another mask, or leave frames out (--frames)."
-        return {"pictures": [{"file": FILE, "title": "Masks that cannot be right", "caption": caption}]}
+        return {"images": [{"file": FILE, "title": "Masks that cannot be right", "caption": caption}]}
 
     def write_interrupted(self, folder: Path, checkpoint: CheckpointStore) -> dict:
         """Write result.json (status "interrupted"), history.json and report.html from the last checkpoint.

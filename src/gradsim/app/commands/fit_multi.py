@@ -154,7 +154,7 @@ class MultiClipFit(FitJob):
             values = clip_values(part.model.scene, fit.values, k)
             captions += _write_clip(folder, clip, part, values, k if is_shared else None)
         clips = [{"scene": str(c.scene), "videos": {n: str(v) for n, v in c.videos.items()}} for c in self.clips]
-        return {"clips": clips, "films": captions}
+        return {"clips": clips, "videos": captions}
 
 
 def _write_clip(

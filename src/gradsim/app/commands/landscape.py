@@ -220,7 +220,7 @@ def _write(out: Path, case: Case, grid: Landscape, problem: Problem) -> dict:
         "title": f"Landscape of {' and '.join(names)}: {case.title}",
         "status": Status.OK,
         "landscape": summary,
-        "pictures": [
+        "images": [
             {
                 "file": "landscape.png",
                 "title": "Cost",

@@ -25,11 +25,11 @@ def write_control_report(folder: Path) -> Path:
     history = History.parse(json.loads((folder / "history.json").read_text(encoding="utf-8")))
     draw = partial(control_plots.convergence, history, result["reach"]["position_error"])
     player = folder / "player.html"
-    goals = result["goal"]["pictures"]
+    goals = result["goal"]["images"]
     page = template("control.html.j2").render(
         result=result,
         stages=data_uri(folder / STAGES) if (folder / STAGES).is_file() else "",
-        videos=[(data_uri(folder / video["file"]), video["text"]) for video in result["films"]],
+        videos=[(data_uri(folder / video["file"]), video["text"]) for video in result["videos"]],
         goals=[(data_uri(folder / goal["file"]), goal["text"]) for goal in goals] if len(goals) > 1 else [],
         convergence=plot(folder / "convergence.png", draw, "", control_plots.CAPTION) if len(history) else None,
         player=player.read_text(encoding="utf-8") if player.is_file() else "",
@@ -50,7 +50,7 @@ FACTS = (
     ("CPU time [s]", "cpu_seconds"),
     ("CPU time of an iteration [s]", "cpu_seconds_per_iteration"),
     ("physics of an iteration [s]", "physics_seconds"),
-    ("images of an iteration [s]", "picture_seconds"),
+    ("images of an iteration [s]", "image_seconds"),
     ("policy parameters", "parameters"),
     ("outputs of the policy", "outputs"),
 )

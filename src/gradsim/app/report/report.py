@@ -1,7 +1,7 @@
 """Report page of a run folder: one self-contained HTML file.
 
 It is made from result.json and, where they exist, history.json (the search), side_by_side.webm, overlay.webm and
-residuals.webm (videos), player.html (the trajectory in 3-D), and the images that `result["pictures"]` lists as {"file",
+residuals.webm (videos), player.html (the trajectory in 3-D), and the images that `result["images"]` lists as {"file",
 "title", "caption"}.
 """
 
@@ -42,7 +42,7 @@ def write_report(folder: str | Path) -> Path:
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     fits = sections(result)
     history = _history(folder)
-    videos = {video["file"]: video["text"] for video in result.get("films", ())} or VIDEO_CAPTIONS
+    videos = {video["file"]: video["text"] for video in result.get("videos", ())} or VIDEO_CAPTIONS
     page = template("report.html.j2").render(
         result=result,
         video_notes=video_notes(result),
@@ -133,5 +133,5 @@ def _tables(result: Mapping) -> list[dict]:
 
 def _listed_images(folder: Path, result: Mapping) -> list[Image]:
     """Images that the run lists."""
-    listed = result.get("pictures", ())
+    listed = result.get("images", ())
     return [Image(data_uri(folder / p["file"]), p.get("title", ""), p.get("caption", "")) for p in listed]

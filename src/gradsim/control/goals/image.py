@@ -38,14 +38,14 @@ def listed(images: ImageLike | Sequence[ImageLike]) -> list[ImageLike]:
     return [images] if isinstance(images, str | Path | Tensor) or not isinstance(images, Sequence) else list(images)
 
 
-def target_image(source: ImageLike, renderer: ImageRenderer, colours: bool, background: Tensor | None = None) -> Tensor:
+def target_image(source: ImageLike, renderer: ImageRenderer, colors: bool, background: Tensor | None = None) -> Tensor:
     """Goal image to compare with the camera's.
 
     Args:
         source: Path of a png or jpg, or a tensor in [0, 1]: (3, height, width) in colours, or a silhouette
             (height, width) or (1, height, width), which is 1 where the body is. A grey file is a silhouette too.
         renderer: Renderer of the camera.
-        colours: Compare colours, else silhouettes.
+        colors: Compare colours, else silhouettes.
         background: Image of the empty scene (3, height, width); None: the background of the renderer.
 
     Returns:
@@ -62,9 +62,9 @@ def target_image(source: ImageLike, renderer: ImageRenderer, colours: bool, back
             f"{name} is {image.shape[2]} × {image.shape[1]} px; the camera `{renderer.lens}` makes {width} × {height}. "
             f"Scale one of them: the image, or `{renderer.lens}.size` of the scene."
         )
-    if colours and len(image) != 3:
+    if colors and len(image) != 3:
         raise InputError(f"{name} has {len(image)} channel; colours are compared with 3: red, green and blue.")
-    if colours:
+    if colors:
         return image
     mask = image[0] if len(image) == 1 else silhouette(image, _background(renderer, background), name)
     if not mask.sum() >= 1:
@@ -178,7 +178,7 @@ class ImageGoal(Goal):
         frames: Frame of each image, or one for all; -1 is the last of an episode.
         loss: Image loss or its name, or a `Schedule` by iteration; by default the CDF for 30 iterations, which has a
             gradient wherever the body is, then the squared difference of pixels.
-        colours: Compare colours, as the paper does (loss "mse"); else silhouettes.
+        colors: Compare colours, as the paper does (loss "mse"); else silhouettes.
         background: Image of the empty scene (3, height, width) for each image, or None: that of the renderer.
         truth: See `Goal`.
 
@@ -193,7 +193,7 @@ class ImageGoal(Goal):
         images: ImageLike | Sequence[ImageLike],
         frames: int | Sequence[int] = -1,
         loss: Schedule | ImageLoss | str | None = None,
-        colours: bool = False,
+        colors: bool = False,
         background: Sequence[Tensor | None] | None = None,
         truth: Truth | None = None,
     ):
@@ -208,9 +208,9 @@ class ImageGoal(Goal):
             if background is None
             else _one_per_image(background, len(goal_images), "backgrounds")
         )
-        self.colours, self.schedule = colours, _schedule(loss, colours)
+        self.colors, self.schedule = colors, _schedule(loss, colors)
         self.targets = [
-            target_image(image, renderer, colours, B)
+            target_image(image, renderer, colors, B)
             for image, renderer, B in zip(goal_images, self.renderers, empty, strict=True)
         ]
 
@@ -234,7 +234,7 @@ class ImageGoal(Goal):
         return self._image(self.renderers[index], episode.trajectory.at([self.frames[index]]))[:, 0]
 
     def _image(self, renderer: ImageRenderer, trajectory) -> Tensor:
-        if self.colours:
+        if self.colors:
             return renderer(trajectory.scene_surface, trajectory.values)
         mask = renderer.union if isinstance(renderer, Silhouettes) else renderer.alpha
         return mask(trajectory.surface, trajectory.values)
@@ -249,11 +249,11 @@ def _one_per_image(value, count: int, label: str) -> list:
     return values
 
 
-def _schedule(loss: Schedule | ImageLoss | str | None, colours: bool) -> Schedule:
+def _schedule(loss: Schedule | ImageLoss | str | None, colors: bool) -> Schedule:
     if loss is None:
-        loss = Schedule(stage("mse", 1)) if colours else coarse_to_fine()
+        loss = Schedule(stage("mse", 1)) if colors else coarse_to_fine()
     schedule = loss if isinstance(loss, Schedule) else Schedule(stage(loss, 1))
-    for entry in schedule.stages if colours else ():
+    for entry in schedule.stages if colors else ():
         inner = entry.loss.loss if isinstance(entry.loss, Blurred) else entry.loss
         if not isinstance(inner, DIFFERENCES):
             known = ", ".join(kind.name for kind in DIFFERENCES)

@@ -90,12 +90,12 @@ class LossNode(Node):
 
 
 class GoalNode(Node):
-    """Goal; exactly one of `place`, `shift` and `pictures`.
+    """Goal; exactly one of `place`, `shift` and `images`.
 
     Attributes:
         place: Position of the centre of the undeformed body in the goal image [m].
         shift: The same, relative to the start [m].
-        pictures: Image files of the user: one for each camera, or one for each camera and frame. `picture` gives a
+        images: Image files of the user: one for each camera, or one for each camera and frame. `image` gives a
             single one.
         rotation_vector: Orientation of the body in the goal image, axis times angle [rad]; by default that of the
             start.
@@ -107,39 +107,39 @@ class GoalNode(Node):
 
     place: Annotated[Vector3 | None, vector("m")] = None
     shift: Annotated[Vector3 | None, vector("m")] = None
-    pictures: tuple[Annotated[Path, FilePath("an image", FORMATS)], ...] = ()
+    images: tuple[Annotated[Path, FilePath("an image", FORMATS)], ...] = ()
     rotation_vector: Annotated[Vector3 | None, vector("rad", lower=-TURN, upper=TURN)] = None
     body: str | None = None
     cameras: tuple[str, ...] = ("camera",)
     frames: tuple[Annotated[int, FRAME], ...] = (-1,)
-    compare: Literal["silhouettes", "colours"] = "silhouettes"
+    compare: Literal["silhouettes", "colors"] = "silhouettes"
 
     @classmethod
     def known_keys(cls) -> list[str]:
-        return [*super().known_keys(), "picture"]
+        return [*super().known_keys(), "image"]
 
     @classmethod
     def prepare(cls, given: dict[str, Any]) -> dict[str, Any]:
-        content = {key: value for key, value in given.items() if key != "pictures" or value not in ((), [])}
-        if "picture" in content and "pictures" not in content:
-            content["pictures"] = [content.pop("picture")]
+        content = {key: value for key, value in given.items() if key != "images" or value not in ((), [])}
+        if "image" in content and "images" not in content:
+            content["images"] = [content.pop("image")]
         return content
 
     @classmethod
     def faults(cls, given: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
-        yield from exactly_one(given, ("place", "shift", "pictures"))
+        yield from exactly_one(given, ("place", "shift", "images"))
         for key in ("body", "rotation_vector"):
-            if "pictures" in given and key in given:
-                yield (key,), "has no effect with `pictures`; remove it."
+            if "images" in given and key in given:
+                yield (key,), "has no effect with `images`; remove it."
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         for key in ("cameras", "frames"):
             if not getattr(self, key):
                 yield (key,), "is empty; give at least one."
         cameras = len(self.cameras)
-        if self.pictures and len(self.pictures) not in (cameras, cameras * len(self.frames)):
+        if self.images and len(self.images) not in (cameras, cameras * len(self.frames)):
             both = f", or {cameras * len(self.frames)}, one for each frame too" if len(self.frames) > 1 else ""
-            yield ("pictures",), f"has {len(self.pictures)} entries; give {cameras}, one for each camera{both}."
+            yield ("images",), f"has {len(self.images)} entries; give {cameras}, one for each camera{both}."
 
 
 def schedule(stages: tuple[LossNode, ...]) -> Schedule | None:

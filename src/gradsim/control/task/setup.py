@@ -180,13 +180,13 @@ def _goal(
     if isinstance(other, Goal):
         return other, None, ()
     node, scene = task.goal, task.scene
-    colours = node.compare == "colours"
+    colors = node.compare == "colors"
     renderers: list[ImageRenderer] = [
-        Renderer.of(scene, camera=c) if colours else Silhouettes.of(scene, c) for c in node.cameras
+        Renderer.of(scene, camera=c) if colors else Silhouettes.of(scene, c) for c in node.cameras
     ]
-    if other is None and not node.pictures:
+    if other is None and not node.images:
         return _placed_goal(task, model, renderers)
-    goal_images = listed(other) if other is not None else list(node.pictures)
+    goal_images = listed(other) if other is not None else list(node.images)
     per_camera = len(node.frames) if len(goal_images) == len(renderers) * len(node.frames) else 1
     if len(goal_images) != len(renderers) * per_camera:
         raise InputError(
@@ -200,7 +200,7 @@ def _goal(
             used.append(renderer)
             frames.append(frame)
             backgrounds.append(behind[k])
-    return ImageGoal(used, images, frames, schedule(task.loss), colours, backgrounds), None, tuple(goal_images)
+    return ImageGoal(used, images, frames, schedule(task.loss), colors, backgrounds), None, tuple(goal_images)
 
 
 def _placed_goal(
@@ -218,7 +218,7 @@ def _placed_goal(
             images.append(image)
             used.append(renderer)
             frames.append(frame)
-    goal = ImageGoal(used, images, frames, schedule(task.loss), node.compare == "colours", truth=truth)
+    goal = ImageGoal(used, images, frames, schedule(task.loss), node.compare == "colors", truth=truth)
     return goal, at_goal, ()
 
 

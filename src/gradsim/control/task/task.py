@@ -90,7 +90,7 @@ class Task(Node):
     precision: Literal["float64", "float32"] = "float64"
     share: dict[str, Literal["x", "y", "z"]] = Field(default_factory=dict)
     policy: Annotated[Policy, ByKind(POLICIES, "sinusoids")] = SinusoidsNode()
-    goal: GoalNode = Field(description="the goal, such as {place: [5, 0, 2]} or {picture: goal.png}")
+    goal: GoalNode = Field(description="the goal, such as {place: [5, 0, 2]} or {image: goal.png}")
     loss: tuple[LossNode, ...] = ()
     search: SearchNode = SearchNode()
     draws: dict[str, RandomDraw] = Field(default_factory=dict)

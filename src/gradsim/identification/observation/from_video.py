@@ -100,7 +100,7 @@ def from_video(
         masks, weight = subtraction.masks, weight * subtraction.weight
         if not outline_noise:
             sigma = subtraction.sigma * (sigma / subtraction.noise if stated else 1.0)
-        notes |= {"background": str(background), "film_noise": subtraction.noise}
+        notes |= {"background": str(background), "video_noise": subtraction.noise}
     elif len(kinds := colors(scene)) > 1:
         if outline_noise:
             raise InputError(

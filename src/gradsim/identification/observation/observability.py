@@ -10,7 +10,7 @@ from gradsim.identification.observation.base import Masks, Observation, States
 from gradsim.identification.observation.images import Images
 from gradsim.identification.observation.multi_view import MultiView
 from gradsim.identification.observation.vertices import Vertices
-from gradsim.physics.dependencies import read_by_pictures, require_dependency
+from gradsim.physics.dependencies import read_by_images, require_dependency
 from gradsim.physics.model import Model
 
 
@@ -19,7 +19,7 @@ def require_observable(model: Model, observation: Observation, names: Iterable[s
     names, visible = list(names), _visible_parameters(observation)
     require_dependency(model, names)
     for name in names:
-        if visible is not None and name in read_by_pictures(model.scene) and not name.startswith(visible):
+        if visible is not None and name in read_by_images(model.scene) and not name.startswith(visible):
             what = (
                 "its pictures are lit by nothing" if name.startswith("lights.") else "it has no picture of that camera"
             )

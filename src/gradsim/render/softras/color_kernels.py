@@ -104,7 +104,7 @@ def weight(share: Real, bary: Barycentrics, nearest: Real, face: Face, depth_wei
 def cover_in_depth(
     screen: wp.array2d[Point],  # (images, vertices): u [px], v [px], depth [m]
     faces: wp.array2d[wp.vec3i],  # (images or 1, faces); a negative one is none
-    centres: wp.array[Real],  # x and y of a tile's pixels from its first one [px]
+    centers: wp.array[Real],  # x and y of a tile's pixels from its first one [px]
     reach: Reach,
     # out
     opaque: wp.array3d[Real],  # -log(1 - A), (images, tiles down, tiles across), zero before
@@ -115,9 +115,9 @@ def cover_in_depth(
     face = face_of(screen, image, corners, reach.cull, reach.radius, reach.height, reach.width)
     for row in range(face.top, face.bottom):
         first, last = tiles_in_row(face, row, reach.radius)
-        y = centres[1] + Scalar((row - face.top) * ROWS)
+        y = centers[1] + Scalar((row - face.top) * ROWS)
         for column in range(first, last):
-            x = centres[0] + Scalar((column - face.left) * COLUMNS)
+            x = centers[0] + Scalar((column - face.left) * COLUMNS)
             a = distance(face.a, x, y)
             b = distance(face.b, x, y)
             c = distance(face.c, x, y)
@@ -131,7 +131,7 @@ def cover_in_depth(
 def mix_colors(
     screen: wp.array2d[Point],
     faces: wp.array2d[wp.vec3i],
-    centres: wp.array[Real],
+    centers: wp.array[Real],
     reach: Reach,
     depth_weights: DepthWeights,
     tables: SurfaceColor,
@@ -150,9 +150,9 @@ def mix_colors(
     attr_c = attributes_of(tables, image, k, 2)
     for row in range(face.top, face.bottom):
         first, last = tiles_in_row(face, row, reach.radius)
-        y = centres[1] + Scalar((row - face.top) * ROWS)
+        y = centers[1] + Scalar((row - face.top) * ROWS)
         for column in range(first, last):
-            x = centres[0] + Scalar((column - face.left) * COLUMNS)
+            x = centers[0] + Scalar((column - face.left) * COLUMNS)
             a = distance(face.a, x, y)
             b = distance(face.b, x, y)
             c = distance(face.c, x, y)
@@ -216,7 +216,7 @@ def accumulate(sums: CornerGradients, border: Pixel, tables: SurfaceColor, image
 def mix_colors_adjoint(
     screen: wp.array2d[Point],
     faces: wp.array2d[wp.vec3i],
-    centres: wp.array[Real],
+    centers: wp.array[Real],
     reach: Reach,
     depth_weights: DepthWeights,
     tables: SurfaceColor,
@@ -255,9 +255,9 @@ def mix_colors_adjoint(
     gradient_c = CornerGradients()
     for row in range(face.top, face.bottom):
         first, last = tiles_in_row(face, row, reach.radius)
-        y = centres[1] + Scalar((row - face.top) * ROWS)
+        y = centers[1] + Scalar((row - face.top) * ROWS)
         for column in range(first, last):
-            x = centres[0] + Scalar((column - face.left) * COLUMNS)
+            x = centers[0] + Scalar((column - face.left) * COLUMNS)
             a = distance(face.a, x, y)
             b = distance(face.b, x, y)
             c = distance(face.c, x, y)

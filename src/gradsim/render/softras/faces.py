@@ -83,9 +83,9 @@ class Tiles:
         """Array of single pixels for kernels: (count, down, across, lanes); shares memory."""
         return wp.from_torch(tiles.view(len(tiles), self.down, self.across, self.lane.width), requires_grad=False)
 
-    def centres(self) -> wp.array:
+    def centers(self) -> wp.array:
         """Offsets x and y of the pixels of a tile from its first one [px]."""
-        return _centres(self.lane, str(self.device))
+        return _centers(self.lane, str(self.device))
 
 
 @cache
@@ -95,7 +95,7 @@ def _lane(dtype: torch.dtype, device: str) -> Lane:
 
 
 @cache
-def _centres(lane: Lane, device: str) -> wp.array:
+def _centers(lane: Lane, device: str) -> wp.array:
     wp.init()
     rows, columns = SHAPES[lane.width]
     k = torch.arange(rows * columns)
@@ -178,7 +178,7 @@ def face_arguments(code_of: Callable[[Lane], ModuleType], inputs: Sequence[Tenso
     screen, faces, canvas, settings, *_ = inputs
     tiles = Tiles(*canvas.shape[1:], like=screen)
     code = code_of(tiles.lane)
-    place = [array(code.Point, screen), array(wp.vec3i, faces), tiles.centres()]
+    place = [array(code.Point, screen), array(wp.vec3i, faces), tiles.centers()]
     return code, tiles, [*place, reach(code, tiles, *settings.tolist()[:3])]
 
 

@@ -112,7 +112,7 @@ def on_screen(p: Pixel):
 def cover_faces(
     screen: wp.array2d[Point],  # (images, vertices): u [px], v [px], depth [m]
     faces: wp.array2d[wp.vec3i],  # (images or 1, faces); a negative one is none
-    centres: wp.array[Real],  # x and y of a tile's pixels from its first one [px]
+    centers: wp.array[Real],  # x and y of a tile's pixels from its first one [px]
     reach: Reach,
     # out
     opaque: wp.array3d[Real],  # Σ softplus(x) = -log(1 - A), (images, tiles down, tiles across), zero before
@@ -122,9 +122,9 @@ def cover_faces(
     face = face_of(screen, image, corners, reach.cull, reach.radius, reach.height, reach.width)
     for row in range(face.top, face.bottom):
         first, last = tiles_in_row(face, row, reach.radius)
-        y = centres[1] + Scalar((row - face.top) * ROWS)
+        y = centers[1] + Scalar((row - face.top) * ROWS)
         for column in range(first, last):
-            x = centres[0] + Scalar((column - face.left) * COLUMNS)
+            x = centers[0] + Scalar((column - face.left) * COLUMNS)
             square = signed_square(distance(face.a, x, y), distance(face.b, x, y), distance(face.c, x, y))
             add_to(opaque, image, row, column, cover(square * reach.sharpness, reach.cut).softplus)
 
@@ -133,7 +133,7 @@ def cover_faces(
 def cover_faces_adjoint(
     screen: wp.array2d[Point],
     faces: wp.array2d[wp.vec3i],
-    centres: wp.array[Real],
+    centers: wp.array[Real],
     reach: Reach,
     opaque_adjoint: wp.array3d[Real],
     # out
@@ -150,9 +150,9 @@ def cover_faces_adjoint(
     edge_c = EdgeGradient()
     for row in range(face.top, face.bottom):
         first, last = tiles_in_row(face, row, reach.radius)
-        y = centres[1] + Scalar((row - face.top) * ROWS)
+        y = centers[1] + Scalar((row - face.top) * ROWS)
         for column in range(first, last):
-            x = centres[0] + Scalar((column - face.left) * COLUMNS)
+            x = centers[0] + Scalar((column - face.left) * COLUMNS)
             a = distance(face.a, x, y)
             b = distance(face.b, x, y)
             c = distance(face.c, x, y)

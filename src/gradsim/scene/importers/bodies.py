@@ -299,13 +299,13 @@ def _depth(body: int, holds: dict[int, int], builder) -> int:
 def _weigh(builder, whole: int, part: int, place: Frame) -> None:
     """Mass, centre and inertia of two links together, in the frame of the first."""
     masses = [float(builder.body_mass[body]) for body in (whole, part)]
-    centres = [np.array([float(v) for v in builder.body_com[body]]) for body in (whole, part)]
+    centers = [np.array([float(v) for v in builder.body_com[body]]) for body in (whole, part)]
     inertias = [matrix(builder.body_inertia[body]) for body in (whole, part)]
-    centres[1], inertias[1] = place.R @ centres[1] + place.p, place.R @ inertias[1] @ place.R.T
+    centers[1], inertias[1] = place.R @ centers[1] + place.p, place.R @ inertias[1] @ place.R.T
     if not sum(masses):
         return
-    centre = np.average(centres, axis=0, weights=masses)
-    arms = [c - centre for c in centres]
+    centre = np.average(centers, axis=0, weights=masses)
+    arms = [c - centre for c in centers]
     steiner = [m * (r @ r * np.eye(3) - np.outer(r, r)) for m, r in zip(masses, arms, strict=True)]
     builder.body_mass[whole], builder.body_com[whole] = sum(masses), centre
     builder.body_inertia[whole] = sum(inertias) + sum(steiner)

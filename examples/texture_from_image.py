@@ -3,7 +3,7 @@
 The pictures were taken with sixteen samples a pixel, of a painting with other texels than the one that is sought, which
 starts grey. Light is known; what it leaves dark and the poles, which few pixels show, stay less sure.
 
-    python examples/texture_from_picture.py
+    python examples/texture_from_image.py
 """
 
 import math

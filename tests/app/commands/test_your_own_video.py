@@ -1,4 +1,4 @@
-"""The example of docs/your_own_film.md: a ball and its shadow as h264, through `gradsim new` and the command that it prints."""
+"""The example of docs/your_own_video.md: a ball and its shadow as h264, through `gradsim new` and the command that it prints."""
 
 import json
 import shlex
@@ -28,7 +28,7 @@ def clip(tmp_path_factory):
     rng = np.random.default_rng(4)
     clutter = ndimage.gaussian_filter(rng.standard_normal((HEIGHT, WIDTH, 3)), (3, 3, 0))
     floor = np.clip([0.6, 0.58, 0.55] + 0.05 * clutter / clutter.std(), 0, 1)
-    path = tmp_path_factory.mktemp("film") / "clip.mp4"
+    path = tmp_path_factory.mktemp("video") / "clip.mp4"
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=FPS, options={"crf": "20"})
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"

@@ -1,6 +1,6 @@
 """A soft body as a layer of PyTorch: which muscles of an arm, its tetrahedra, make its last frame a goal picture.
 
-Run it as `python examples/muscles_to_a_picture.py`.
+Run it as `python examples/muscles_to_an_image.py`.
 """
 
 import torch
@@ -47,9 +47,9 @@ def main(iterations: int = 80, folder: str = "runs/examples") -> tuple[float, fl
         search.zero_grad()
         schedule.at(iteration)(mask[None], goal[None]).sum().backward()
         search.step()
-    pictures = before, goal, mask.detach()
-    image_io.write(f"{folder}/muscles.png", *(1 - x.expand(3, -1, -1) for x in pictures))
-    overlap = [(torch.minimum(x, goal).sum() / torch.maximum(x, goal).sum()).item() for x in pictures[::2]]
+    images = before, goal, mask.detach()
+    image_io.write(f"{folder}/muscles.png", *(1 - x.expand(3, -1, -1) for x in images))
+    overlap = [(torch.minimum(x, goal).sum() / torch.maximum(x, goal).sum()).item() for x in images[::2]]
     print(f"intersection over union: {overlap[0]:.3f} before, {overlap[1]:.4f} after")
     return overlap[0], overlap[1]
 

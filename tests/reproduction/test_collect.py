@@ -11,7 +11,7 @@ from gradsim.app.figures import figure, write_result
 from gradsim.errors import InputError
 from gradsim_reproduction.tables import write_table
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 collect = importlib.import_module("collect")
 
 

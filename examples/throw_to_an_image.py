@@ -3,7 +3,7 @@
 The start velocity is a tensor like any other: its gradient comes back from the pixels, through the renderer, a bounce
 and the flight. Bounces make local minima, so a dozen throws descend side by side, one in each world.
 
-    python examples/throw_to_a_picture.py
+    python examples/throw_to_an_image.py
 """
 
 import torch
@@ -42,8 +42,8 @@ def main(iterations: int = 100, throws: int = 12) -> float:
     search = torch.optim.Adam([velocity], lr=0.1)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(search, iterations)
     for iteration in range(iterations + 1):
-        picture, at = throw(velocity)
-        loss = transport(picture, goal)  # sees the ball anywhere in the picture, unlike a difference of pixels
+        image, at = throw(velocity)
+        loss = transport(image, goal)  # sees the ball anywhere in the picture, unlike a difference of pixels
         best, distance = int(loss.argmin()), (at - place).norm(dim=1)
         if iteration % 10 == 0:
             print(f"{iteration:3}   loss {loss[best]:.1e}   {distance[best]:.6f} m from the goal")
