@@ -122,7 +122,7 @@ def test_a_cloud_that_moves_cannot_renew_keeps_to_the_frames_before():
     for seed in range(5):
         rng = np.random.default_rng(seed)
         cloud = anneal(clip, torch.tensor(rng.uniform(-1.5, 1.5, (64, 2))), torch.eye(2).double(), 0, rng)
-        assert 0.2 < cloud.followed < 1 and cloud.holds(torch.tensor([0.4, -0.7]).double())
+        assert 0.2 < cloud.followed < 1 and not cloud.frozen and cloud.holds(torch.tensor([0.4, -0.7]).double())
 
 
 def test_a_cloud_holds_what_999_of_1000_normal_clouds_hold():
@@ -235,7 +235,7 @@ def test_explorations_that_disagree_make_error_bars_that_hold_the_truth():
         ends = torch.tensor(rng.standard_normal((4, 1)))
         scatter = lambda end: end + 0.01 * torch.tensor(rng.standard_normal((1000, 1)))
         clouds = [Samples(scatter(end), end, 0.0, 0.5) for end in ends[1:]]
-        found = smc.pool(clouds, ends[0], rng)
+        found = smc.pool(clouds, ends[:1], rng)
         low, high = torch.quantile(found.u[:, 0], torch.tensor([0.025, 0.975]).double()).tolist()
         hits.append(low < 0 < high)
     # 400 tell a share to 1.1 %; Student's prediction is of a further end, the truth is their mean: it holds more often
@@ -308,6 +308,44 @@ def test_a_cloud_that_ends_early_is_believed_if_it_holds_what_another_exploratio
     )
     samples, followed = smc.posterior(problem(gaussian), FIRST, torch.eye(2).double(), np.random.default_rng(0))
     assert samples.agreed and followed == 0.5
+
+
+@pytest.mark.parametrize("followed, count", [(1.0, 1), (0.5, 3)])
+def test_a_valley_that_a_cloud_lists_is_explored_where_its_samples_are_of_the_whole_clip(monkeypatch, followed, count):
+    """The search ended in the valley FIRST, about as deep; the cloud is about SECOND, and least squares from it come to both."""
+    made: list[GivenCloud] = []
+
+    def explore(*_):
+        made.append(GivenCloud(SECOND, 0.0, np.random.default_rng(0), followed))
+        return made[-1]
+
+    both = Valleys(torch.stack([SECOND, FIRST]), torch.tensor([0.0, 1.0]), PRECISION.expand(2, 2, 2), torch.ones(2))
+    monkeypatch.setattr(smc, "_explore", explore)
+    monkeypatch.setattr(smc, "find_valleys", lambda *_: both)
+    samples, _ = smc.posterior(problem(gaussian), FIRST, torch.eye(2).double(), np.random.default_rng(0))
+    assert len(made) == count and samples.agreed is (count == 1)
+
+
+@pytest.mark.parametrize("narrow, count", [(1e3, 2), (1.0, 3)])
+def test_no_cloud_has_to_know_a_valley_without_mass(monkeypatch, narrow, count):
+    """The search was stuck. The first cloud also lists FIRST, as deep as SECOND, where the second cloud is and which it alone lists."""
+    made: list[GivenCloud] = []
+
+    def explore(*_):
+        made.append(GivenCloud(SECOND, -50.0, np.random.default_rng(0)))
+        return made[-1]
+
+    def find(clip, starts):
+        rows = 2 if len(made) == 1 or len(starts) < 100 else 1
+        information = torch.stack([PRECISION, narrow**2 * PRECISION])
+        return Valleys(
+            torch.stack([SECOND, FIRST])[:rows], torch.full((rows,), -50.0), information[:rows], torch.ones(rows)
+        )
+
+    monkeypatch.setattr(smc, "_explore", explore)
+    monkeypatch.setattr(smc, "find_valleys", find)
+    samples, _ = smc.posterior(problem(gaussian), CENTRE, torch.eye(2).double(), np.random.default_rng(0))
+    assert len(made) == count and samples.agreed is (count == 2)
 
 
 @pytest.mark.parametrize("doubtful, count", [((True, False), 2), ((True, True), 2), ((False, False), 1)])

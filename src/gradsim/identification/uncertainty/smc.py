@@ -23,10 +23,10 @@ A cloud of a hundred loses valleys on the way, one resampling after the other. S
 samples are cheap, and all valleys that it came by are listed by least squares from its samples (`valleys`). Where draws from
 normal distributions about them resemble the posterior, the samples begin anew from these, by weights; if not, they jump to them.
 
-Cloud and search are independent. A minimum of the search that explains the clip about as well has to be within the cloud:
-costs alike are not enough, since valleys alike may be fifty error bars apart. Where it is not, or explains the clip worse, so that
-nothing confirms the cloud, further clouds are drawn until one holds all minima of the others that are as good. Where none does,
-what lies between them all counts as an error (`pool`), and the fit is not `ok`.
+Cloud and search are independent. A minimum of the search that explains the clip about as well has to be within the cloud, or in one
+of the valleys that it lists: costs alike are not enough, since valleys alike may be fifty error bars apart. Where it is not, or
+explains the clip worse, so that nothing confirms the cloud, further clouds are drawn until one has all valleys of the others that
+are as good and have mass. Where none does, what lies between them all counts as an error (`pool`), and the fit is not `ok`.
 """
 
 import math
@@ -73,6 +73,7 @@ RIVAL = 10.0  # difference of χ² up to which the minimum of another exploratio
 EXTRA_CLOUDS = 2  # clouds more where they do not agree
 ALL = slice(None)  # rows of a cloud
 MIN_ACCEPTANCE = 0.25  # share of moves below which a cloud that is not renewed no longer follows; it is 0.45 if smooth
+MIN_SHARE = 0.01  # of the mass of all valleys, of one that another exploration has to know
 HELD_MASS = 0.999  # share of a normal distribution that counts as within it
 
 
@@ -121,17 +122,23 @@ def _explored(
 ) -> "tuple[_Mapped | Cloud | Samples, Tensor]":
     """A cloud that holds the minima of another exploration, or samples of all; and all minima (valleys, unknowns)."""
     minima, costs, tried = u[None], problem.cost(u[None], problem.frames), []
+    searched = costs.item()
     for extra in range(1 + EXTRA_CLOUDS):
         cloud = _explore(problem, axes, rng)
         met = find_valleys(problem, torch.cat([cloud.best[None], cloud.passed()]))
         valleys = find_valleys(problem, torch.cat([minima, met.u]))
         cloud.meet(valleys.u, valleys.cost)
-        tried.append(_Mapped(cloud, valleys.mixture()) if cloud.followed == 1 else cloud)
+        mixture, whole = valleys.mixture(), cloud.followed == 1
+        tried.append(_Mapped(cloud, mixture) if whole else cloud)
         rivals = minima[costs < valleys.cost.min() + RIVAL]
-        if (extra or not cloud.doubtful) and len(rivals) and all(cloud.holds(rival) for rival in rivals):
+        explored = [cloud.holds(rival) or (whole and met.of(rival) >= 0) for rival in rivals]
+        if explored and all(explored) and (extra or not cloud.doubtful):
             return tried[-1], valleys.u
-        minima, costs = valleys.u, valleys.cost
-    return pool([_samples(one, rng)[0] for one in tried], u, rng), minima
+        counts = mixture.share > MIN_SHARE
+        counts[0] = True  # the deepest
+        minima, costs = valleys.u[counts], valleys.cost[counts]
+    ends = u[None] if searched < valleys.cost.min() + RIVAL else u[None][:0]
+    return pool([_samples(one, rng)[0] for one in tried], ends, rng), minima
 
 
 class _Mapped(NamedTuple):
@@ -167,8 +174,8 @@ def cloud_size(problem: Problem, frames: int) -> int:
     return round(last * min(EARLY_FACTOR, problem.frames / frames))
 
 
-def pool(clouds: Sequence[Samples], u: Tensor, rng: np.random.Generator) -> Samples:
-    """Samples of several clouds and the answer u (unknowns,) of the search, which did not find the same valley.
+def pool(clouds: Sequence[Samples], ends: Tensor, rng: np.random.Generator) -> Samples:
+    """Samples of several clouds, and ends (n, unknowns) of other explorations that are as good, which did not find the same valley.
 
     Each is one draw of where an exploration ends, so their mean is known to the standard error of m draws, and a cloud
     scatters about its own centre besides:
@@ -178,7 +185,7 @@ def pool(clouds: Sequence[Samples], u: Tensor, rng: np.random.Generator) -> Samp
     with the centres u_k and normal z_k: Student's predictive distribution (Gelman et al., Bayesian Data Analysis, 2013).
     """
     best = min(clouds, key=lambda cloud: cloud.best_cost)
-    centres = torch.stack([u, *(cloud.u.mean(0) for cloud in clouds)])
+    centres = torch.stack([*ends, *(cloud.u.mean(0) for cloud in clouds)])
     within = torch.cat([cloud.u - cloud.u.mean(0) for cloud in clouds])
     m, n = len(centres), len(within)
     normal = torch.tensor(rng.standard_normal((n, m)))
