@@ -167,4 +167,5 @@ def video_notes(result: Mapping) -> list[str]:
     if notes:
         notes.append(f"They are not used; {result['frames_used']} frames are.")
     warnings = [*(result.get("frames_suspected") or ()), *(result.get("mask_faults") or ())]
-    return [*notes, *(f"Warning: {text}." for text in warnings)]
+    advice = [f"For the masks, try {result['mask_advice']}."] if result.get("mask_advice") else []
+    return [*notes, *(f"Warning: {text}." for text in warnings), *advice]
