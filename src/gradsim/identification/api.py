@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from gradsim.identification.sensitivity.lyapunov import growth
 from gradsim.identification.solvers.de_mcmc import sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import EXACT, MultistartConfig, Outcome
-from gradsim.identification.uncertainty.causes import describe, likely_causes
+from gradsim.identification.uncertainty.causes import describe, likely_causes, misfit_of
 from gradsim.identification.uncertainty.discretization import Discretization, refine, with_steps
 from gradsim.identification.uncertainty.fisher import analyze, secant_fisher
 from gradsim.identification.uncertainty.intervals import estimates_with_intervals
@@ -287,6 +287,7 @@ def make_fit(
 def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretization | None, seed: int) -> Fit:
     """Fit of masks whose outlines are off: error bars and verdict from the outlines (`uncertainty.outline`)."""
     space = problem.space
+    observed = problem
     problem, best, outline = fit_outline(problem, outcome.best)
     wide = torch.linalg.inv(outline.covariance + 1e-18 * torch.eye(len(space)))
     wide, _, discretization = with_steps(space, wide, None, discretization, seed)
@@ -295,8 +296,9 @@ def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretizat
     _, _, chi2, informative = _evidence(problem, best)
     scale = max(chi2 / max(1.0, informative), 1e-300)
     left = residual_diagnostics(problem, best, outcome.history)
-    causes = [] if outline.explained else likely_causes(problem, best, outline.size)
-    sentences = outline.words + describe(causes, problem.model.scene, outline.size)
+    misfit = misfit_of(outline)
+    causes = [] if outline.explained else likely_causes(observed, best, misfit)
+    sentences = outline.words + describe(causes, problem, misfit)
     if left is not None:
         by_frame = [x / scale for x in left.chi2_per_n]
         left = replace(left, chi2_per_n=by_frame, white=outline.explained, words=sentences)
@@ -316,7 +318,7 @@ def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretizat
         seed=seed,
         residual_diagnostics=left,
         discretization=discretization,
-        outline=outline.result() | {"words": sentences, "causes": [asdict(cause) for cause in causes]},
+        outline=outline.result() | {"words": sentences, "causes": [cause.result() for cause in causes]},
         notes=_notes(problem, best),
         evidence=dict(problem.observation.notes) | _contact_law(problem),
     )

@@ -61,9 +61,14 @@ class MaskFaults:
         kind = max(self.frames, key=lambda kind: len(self.frames[kind]), default="")
         if not kind or not self.frames[kind]:
             return ""
-        if len(self.frames[kind]) >= MANY * self.count:
+        if self.of_method:
             return ADVICE[kind]
         return "another mask, or these frames left out (--frames '!7,!12')"
+
+    @property
+    def of_method(self) -> bool:
+        """True if one fault is in a large part of the frames, and leaving them out does not help."""
+        return any(frames and len(frames) >= MANY * self.count for frames in self.frames.values())
 
     def of_frame(self, frame: int) -> str:
         """Kinds of fault of a frame."""
