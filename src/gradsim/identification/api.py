@@ -30,6 +30,7 @@ from gradsim.identification.solvers.de_mcmc import sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import EXACT, MultistartConfig, Outcome
 from gradsim.identification.uncertainty.causes import describe, likely_causes, misfit_of
+from gradsim.identification.uncertainty.contact_causes import contact_cause
 from gradsim.identification.uncertainty.discretization import Discretization, refine, with_steps
 from gradsim.identification.uncertainty.fisher import analyze, secant_fisher
 from gradsim.identification.uncertainty.intervals import estimates_with_intervals
@@ -297,8 +298,13 @@ def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretizat
     scale = max(chi2 / max(1.0, informative), 1e-300)
     left = residual_diagnostics(problem, best, outcome.history)
     misfit = misfit_of(outline)
-    causes = [] if outline.explained else likely_causes(observed, best, misfit)
-    sentences = outline.words + describe(causes, problem, misfit)
+    causes, sentences, contact = [], outline.words, None
+    if not outline.explained:
+        masks = observed.observation.mask_faults  # pyright: ignore[reportAttributeAccessIssue] -- Masks
+        if not (masks and masks.of_method):
+            contact = contact_cause(observed, best, outcome.history, misfit, model_for)
+        causes = contact.causes if contact else likely_causes(observed, best, misfit)
+        sentences += contact.words(misfit) if contact else describe(causes, problem, misfit)
     if left is not None:
         by_frame = [x / scale for x in left.chi2_per_n]
         left = replace(left, chi2_per_n=by_frame, white=outline.explained, words=sentences)
@@ -318,7 +324,9 @@ def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretizat
         seed=seed,
         residual_diagnostics=left,
         discretization=discretization,
-        outline=outline.result() | {"words": sentences, "causes": [cause.result() for cause in causes]},
+        outline=outline.result()
+        | {"words": sentences, "causes": [cause.result() for cause in causes]}
+        | ({"contact": contact.result()} if contact else {}),
         notes=_notes(problem, best),
         evidence=dict(problem.observation.notes) | _contact_law(problem),
     )

@@ -67,6 +67,7 @@ class Cause:
         size: What it leaves when fitted: RMS displacement of outlines [px], or χ²/N where the noise is stated; None of masks.
         explained: True if nothing is left that the verdict would call a mismatch.
         shift: By how much it moves each unknown, in solver coordinates (unknowns,).
+        words: What is changed; by default from name and change.
     """
 
     name: str
@@ -75,10 +76,11 @@ class Cause:
     size: float | None
     explained: bool = False
     shift: tuple[float, ...] = ()
+    words: str = ""
 
     def result(self) -> dict:
         """For `result.json`."""
-        keys = ("name", "change", "unit", "size", "explained")
+        keys = ("name", "change", "unit", "size", "explained", "words")
         return {key: getattr(self, key) for key in keys}
 
 
