@@ -6,8 +6,8 @@ filmed with texture, shading, shadows, noise and h264 (`filming.py`). Each is fi
 video is refused, the background is a video of the empty scene, as the message says. Masks are the product's; only an oracle
 (`oracle.py`), with which error bars are compared, knows true outlines.
 
-    silent failure   status "ok", and an unknown off by more than 5 standard deviations
-    flagged          a wrong model whose status is "mismatch"
+    silent failure   status "ok" or "approximate", and an unknown off by more than 5 standard deviations
+    flagged          a wrong model whose status is "mismatch" or "approximate"
     named            one of eight planted faults that is the first cause of a mismatch (`planted.py`)
 """
 

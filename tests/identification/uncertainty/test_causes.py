@@ -1,6 +1,7 @@
 """Causes of a mismatch, planted in scenes of a ball that other code moves and draws."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -75,7 +76,15 @@ def test_a_planted_fault_is_the_first_cause_with_its_size(edit, observed, name, 
     """The number is fitted together with the unknowns: it is off by the errors of outlines, and by the approximation of effects."""
     fit = fitted(edit, observed())
     first = fit.outline["causes"][0]
-    assert fit.status == Status.MISMATCH and first["name"] == name and first["explained"]
+    assert first["name"] == name and first["explained"]
+    if fit.status == Status.APPROXIMATE:
+        share = float(re.search(r"the same within ([\d.]+) %", fit.outline["words"])[1]) / 100
+        for unknown, truth in zip((name.split(":")[0] for name in SPEEDS), TRUTH, strict=False):
+            low, high = fit.unknowns[unknown].interval95
+            assert low < truth < high and high - low <= 2.05 * share * truth * 1.05
+            assert fit.result()["unknowns"][unknown]["identifiable"]
+    else:
+        assert fit.status == Status.MISMATCH
     assert first["change"] == pytest.approx(change, rel=0.12)
     assert first["size"] < 0.7 * math.hypot(fit.outline["size"], fit.outline["offset"])
     assert fit.residual_diagnostics.words == fit.outline["words"] and "there would be left" in fit.outline["words"]
@@ -93,10 +102,10 @@ def test_masks_of_which_many_cannot_be_right_are_the_only_cause():
 
 def test_of_causes_that_leave_the_same_the_least_unusual_is_first():
     """A clock that is 3 % off, and a gravity that is 6 % off, are one to a flight from a known place."""
-    near, far = Cause("gravity.z", 0.6, "m/s^2", 0.20), Cause("timing.rate", 0.03, "", 0.21)
-    worse = Cause("ball.scale", 0.01, "", 0.5)
-    ranked = _ranked([(near, 20.0), (worse, 0.1), (far, 1.0)])
-    assert [cause.name for cause, _ in ranked] == ["timing.rate", "gravity.z", "ball.scale"]
+    strong = Cause("gravity.z", 0.6, "m/s^2", 0.20, unusual=20.0)
+    clock = Cause("timing.rate", 0.03, "", 0.21, unusual=1.0)
+    worse = Cause("ball.scale", 0.01, "", 0.5, unusual=0.1)
+    assert [cause.name for cause in _ranked([strong, worse, clock])] == ["timing.rate", "gravity.z", "ball.scale"]
 
 
 @pytest.mark.slow  # `test_outline.py` asserts it of a right scene with three unknowns

@@ -6,7 +6,7 @@ Each moves the vertices x(t) on the screen by one number p:
     exposure           mean of the images at x(t + p s), 0 < s < 1  open for p from the stamp on [s]
     late stamps        x(t + p)                                     [s]
     lens distortion    c + (x − c)(1 + p |x − c|²/f²)               k₁ of OpenCV, of the vertices alone
-    air drag           y with  y'' = x'' − p y',  y(0) = x(0)       linear drag [1/s], at constant depth and without contacts
+    air drag           y with  y'' = x'' − p y',  y(0) = x(0)       of the middle; linear drag [1/s], at constant depth and without contacts
 
 x between frames is their parabola, whose curvature is the smaller one of two frames: where a contact bends the path, that
 of the flight. So nothing of this is exact; it tells which effect a scene should have.
@@ -78,8 +78,8 @@ def _later(screen: Tensor, delay: Tensor) -> Tensor:
 
 
 def _dragged(screen: Tensor, drag: float, view: View) -> Tensor:
-    """y(t) = x(t) − p ∫ exp(−p (t − s)) (x(s) − x(0)) ds, by the trapezoidal rule."""
-    away = screen - screen[:, :1]
+    """y(t) = x(t) − p ∫ exp(−p (t − s)) (c(s) − c(0)) ds of the mean c of all vertices, by the trapezoidal rule: drag does not turn."""
+    away = (screen - screen[:, :1]).mean(2, keepdim=True)
     fading = torch.exp(torch.tensor(-drag * view.interval)).item()
     total, parts = torch.zeros_like(away[:, 0]), [screen[:, 0]]
     for k in range(1, screen.shape[1]):

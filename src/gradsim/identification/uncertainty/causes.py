@@ -68,6 +68,8 @@ class Cause:
         explained: True if nothing is left that the verdict would call a mismatch.
         shift: By how much it moves each unknown, in solver coordinates (unknowns,).
         words: What is changed; by default from name and change.
+        std: Standard deviations of the unknowns with it, in solver coordinates (unknowns,).
+        unusual: Change over the typical one.
     """
 
     name: str
@@ -77,6 +79,8 @@ class Cause:
     explained: bool = False
     shift: tuple[float, ...] = ()
     words: str = ""
+    std: tuple[float, ...] = ()
+    unusual: float = 0.0
 
     def result(self) -> dict:
         """For `result.json`."""
@@ -132,7 +136,7 @@ def likely_causes(problem: Problem, u: Tensor, misfit: float) -> list[Cause]:
     if data.mask_faults and data.mask_faults.of_method:
         return [Cause(MASKS, None, "", None)]
     coarse = _with_wide_pixels(problem, misfit)
-    for candidate in _candidates(coarse, u, all_effects=coarse is not problem):
+    for candidate in _candidates(coarse, u, coarse is problem):
         best, errors = torch.cat([u, torch.tensor([candidate.start]).double()]), None
         try:
             for stage in [candidate.problem] + [_observing(candidate.problem, data)] * (coarse is not problem):
@@ -147,9 +151,10 @@ def likely_causes(problem: Problem, u: Tensor, misfit: float) -> list[Cause]:
         if size > (1 - WORTH) * misfit or abs(change) > UNUSUAL * candidate.typical:
             continue
         shift = tuple((best[:-1] - u).tolist())
-        cause = Cause(candidate.name, change, candidate.unit, size, errors.explained, shift)
-        causes.append((cause, abs(change) / candidate.typical))
-    return [cause for cause, _ in _ranked(causes)][:MOST]
+        std = tuple(errors.covariance.diagonal()[:-1].clamp(min=0).sqrt().tolist())
+        unusual = abs(change) / candidate.typical
+        causes.append(Cause(candidate.name, change, candidate.unit, size, errors.explained, shift, "", std, unusual))
+    return _ranked(causes)
 
 
 def _with_wide_pixels(problem: Problem, misfit: float) -> Problem:
@@ -168,21 +173,19 @@ def _observing(problem: Problem, data: Masks) -> Problem:
     return other
 
 
-def _ranked(causes: Sequence[tuple[Cause, float]]) -> list[tuple[Cause, float]]:
+def _ranked(causes: Sequence[Cause]) -> list[Cause]:
     """Causes by what they leave; of those that leave the same, the least unusual first."""
-    rest = sorted(causes, key=lambda pair: pair[0].size or 0.0)
-    if not rest:
-        return []
+    left = lambda cause: cause.size or 0.0
     factor, more = ALIKE
-    limit = factor * (rest[0][0].size or 0.0) + more
-    alike = sorted([pair for pair in rest if (pair[0].size or 0.0) <= limit], key=lambda pair: pair[1])
-    return alike + [pair for pair in rest if (pair[0].size or 0.0) > limit]
+    limit = factor * min(map(left, causes), default=0.0) + more
+    alike = sorted((cause for cause in causes if left(cause) <= limit), key=lambda cause: cause.unusual)
+    return alike + sorted((cause for cause in causes if left(cause) > limit), key=left)
 
 
-def _candidates(problem: Problem, u: Tensor, all_effects: bool) -> list[_Candidate]:
+def _candidates(problem: Problem, u: Tensor, near: bool) -> list[_Candidate]:
     """The most promising numbers and effects; of numbers that the unknowns and another make up for, the least unusual.
 
-    Far from the answer steps promise little: then all effects are candidates.
+    Where outlines are off by pixels (not `near`), steps promise little: the best count whatever they promise, and all effects.
     """
     n, scene = len(u), problem.model.scene
     base, rows = list(problem.space.unknowns), []
@@ -197,7 +200,7 @@ def _candidates(problem: Problem, u: Tensor, all_effects: bool) -> list[_Candida
         changed = wider.space.numbers(stepped)
         for k, (name, value, unit) in enumerate(tried):
             share, typical = promised[k][0], typical_change(scene, name, value)
-            if share > WORTH:
+            if share > (WORTH if near else 0.0):
                 alone = _with(problem, [*base, Unknown(name, *_around(value))])
                 unusual = abs(changed[n + k].item() - value) / typical
                 rows.append(_Candidate(name, unit, alone, at[n + k].item(), typical, share, unusual))
@@ -205,7 +208,7 @@ def _candidates(problem: Problem, u: Tensor, all_effects: bool) -> list[_Candida
     for effect in EFFECTS:
         alone = WithEffect(problem, effect)
         ((share, step),) = _promised(alone, torch.cat([u, torch.zeros(1).double()]), n)
-        if share > WORTH or all_effects:
+        if share > WORTH or not near:
             unusual = abs(step) / effect.typical
             rows.append(_Candidate(effect.name, effect.unit, alone, 0.0, effect.typical, share, unusual))
     return rows
@@ -265,7 +268,7 @@ def describe(causes: list[Cause], problem: Problem, misfit: float) -> str:
     if any(cause.name == MASKS for cause in causes):
         return f" First make other masks: {'; '.join(notes['mask_faults'])}. Try {notes['mask_advice']}."
     values = {name: value for name, value, _ in _numbers(scene, set())}
-    parts = [f"{c.size:.2g} px with {_change(c, values.get(c.name))}" for c in causes if c.size is not None]
+    parts = [f"{c.size:.2g} px with {_change(c, values.get(c.name))}" for c in causes[:MOST] if c.size is not None]
     if not parts:
         return ""
     return f" In place of {misfit:.2g} px there would be left {', or '.join(parts)}."
