@@ -297,12 +297,12 @@ class Masks(Observation):
         self, views: Sequence[tuple[Tensor, Tensor]], frames: slice, faces: Tensor, convex: bool
     ) -> tuple[Tensor, Tensor]:
         """Mean over `views` of the coverage (worlds, frames, height, width) in these frames, and its derivatives."""
-        size = self.masks.shape[1:]
-        parts = [coverage_tangent(s[:, frames], d[:, :, frames], faces, *size, convex) for s, d in views]
+        height, width = self.masks.shape[1:]
+        parts = [coverage_tangent(s[:, frames], d[:, :, frames], faces, height, width, convex) for s, d in views]
         if len(parts) == 1:
             return parts[0]
         images, slopes = zip(*parts, strict=True)
-        return sum(images) / len(parts), sum(slopes) / len(parts)
+        return torch.stack(images).mean(0), torch.stack(slopes).mean(0)
 
     def replaced(self, masks: Tensor | None = None, sigma: float | None = None) -> "Masks":
         """The same observation of other masks, or with another σ."""

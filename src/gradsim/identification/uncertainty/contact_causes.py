@@ -28,6 +28,7 @@ from gradsim.identification.uncertainty.residual_diagnostics import first_contac
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.numerics.formatting import with_error
 from gradsim.physics.model import Model
+from gradsim.physics.rigid.body import RigidBody
 from gradsim.scene import Scene
 from gradsim.scene.body import Rigid
 from gradsim.scene.restitution import damping, of_damping
@@ -200,8 +201,7 @@ def _laws(problem: Problem) -> list[tuple[list[Unknown], dict, str, str]]:
     """Unknowns besides those of the problem, content of the ground, words and name of each law that is tried."""
     scene = problem.model.scene
     ((name, surface),) = scene.surfaces.items()
-    (body,) = scene.bodies.values()
-    mass = body.mass or 1.0
+    mass = _mass(problem.model)
     friction = Unknown(f"{name}.friction", *FRICTION)
     stiffness = mass * (math.pi / TOUCH) ** 2
     ends = sorted(damping(e, stiffness, mass, "constant-restitution") for e in RESTITUTION)
@@ -214,8 +214,17 @@ def _laws(problem: Problem) -> list[tuple[list[Unknown], dict, str, str]]:
             f"{name}.dissipation",
         )
     ]
-    free += [([Unknown(f"{name}.damping", *ends), friction], constant, "constant-restitution", f"{name}.law")]
+    free += [
+        ([Unknown(f"{name}.damping", ends[0], ends[1]), friction], constant, "constant-restitution", f"{name}.law")
+    ]
     return [row for row in free if row[2] == surface.law] + [row for row in free if row[2] != surface.law]
+
+
+def _mass(model: Model) -> float:
+    """Mass of the one body [kg], as the scene has it."""
+    (body,) = model.systems
+    assert isinstance(body, RigidBody)
+    return body.mass(model.values()).item()
 
 
 def _fitted(
@@ -260,8 +269,7 @@ def _fitted(
     friction = f"friction {numbers[f'{ground}.friction']:.2g}"
     if law == "constant-restitution":
         node = scene.surfaces[ground]
-        (body,) = scene.bodies.values()
-        e = of_damping(numbers[f"{ground}.damping"], node.stiffness, body.mass or 1.0, law)
+        e = of_damping(numbers[f"{ground}.damping"], node.stiffness, _mass(problem.model), law)
         words = f"`law: constant-restitution` of `{ground}` (restitution {e:.2g}, {friction})"
     else:
         words = f"other numbers of `{ground}` (dissipation {numbers[f'{ground}.dissipation']:.2g} s/m, {friction})"
