@@ -41,6 +41,11 @@ class Status(StrEnum):
         3,
         "Independent searches ended in different minima, so values outside of the intervals may explain the data better.",
     )
+    APPROXIMATE = (
+        "approximate",
+        3,
+        "The model misses something, and a cause that was tested explains it: the intervals hold the numbers with it and without it.",
+    )
     PARTIAL = "partial", 3, "Some directions of a field are bounded no better than to 1 %."
     MISMATCH = (
         "mismatch",

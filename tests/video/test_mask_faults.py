@@ -57,6 +57,21 @@ def test_two_bodies_are_two_pieces(exact):
     assert mask_faults(masks, bodies=1).frames["pieces"] == [2, 3, 4, 5]
 
 
+def test_a_second_piece_in_all_frames_is_a_fault_where_the_number_of_bodies_is_known(exact):
+    masks = np.maximum(exact, exact[:, ::-1, ::-1])
+    apart = [k for k in range(COUNT) if mask_faults(masks[k : k + 1]).frames["pieces"]]
+    faults = mask_faults(masks, bodies=1)
+    assert len(apart) > 0.8 * COUNT and faults.frames["pieces"] == apart
+    assert "--background mog2" in faults.advice and "--mask grabcut:" in faults.advice
+    assert mask_faults(masks, bodies=2).advice == mask_faults(masks, bodies=None).advice == ""
+
+
+def test_a_fault_of_few_frames_is_cured_by_leaving_them_out(exact):
+    masks = exact.copy()
+    masks[4] = 0
+    assert mask_faults(masks).advice == "another mask, or these frames left out (--frames '!7,!12')"
+
+
 def test_frames_that_do_not_count_have_no_fault(exact):
     masks = exact.copy()
     masks[4] = 0

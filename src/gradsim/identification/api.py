@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -29,14 +29,16 @@ from gradsim.identification.sensitivity.lyapunov import growth
 from gradsim.identification.solvers.de_mcmc import sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import EXACT, MultistartConfig, Outcome
-from gradsim.identification.uncertainty.causes import describe, likely_causes
+from gradsim.identification.uncertainty.causes import MOST, describe, likely_causes, misfit_of
+from gradsim.identification.uncertainty.contact_causes import contact_cause
 from gradsim.identification.uncertainty.discretization import Discretization, refine, with_steps
 from gradsim.identification.uncertainty.fisher import analyze, secant_fisher
-from gradsim.identification.uncertainty.intervals import estimates_with_intervals
+from gradsim.identification.uncertainty.intervals import Z95, estimates_with_intervals
 from gradsim.identification.uncertainty.outline import fit_outline
 from gradsim.identification.uncertainty.profile_likelihood import with_profiles
 from gradsim.identification.uncertainty.residual_diagnostics import chi2_limit, outlier_threshold, residual_diagnostics
 from gradsim.identification.uncertainty.smc import central, posterior
+from gradsim.identification.uncertainty.tolerance import relative, tolerances
 from gradsim.identification.uncertainty.valleys import principal_axes
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.physics.energy import energy_increases
@@ -287,6 +289,7 @@ def make_fit(
 def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretization | None, seed: int) -> Fit:
     """Fit of masks whose outlines are off: error bars and verdict from the outlines (`uncertainty.outline`)."""
     space = problem.space
+    observed = problem
     problem, best, outline = fit_outline(problem, outcome.best)
     wide = torch.linalg.inv(outline.covariance + 1e-18 * torch.eye(len(space)))
     wide, _, discretization = with_steps(space, wide, None, discretization, seed)
@@ -295,13 +298,26 @@ def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretizat
     _, _, chi2, informative = _evidence(problem, best)
     scale = max(chi2 / max(1.0, informative), 1e-300)
     left = residual_diagnostics(problem, best, outcome.history)
-    causes = [] if outline.explained else likely_causes(problem, best, outline.size)
-    sentences = outline.words + describe(causes, problem.model.scene, outline.size)
+    misfit = misfit_of(outline)
+    causes, sentences, contact = [], outline.words, None
+    if not outline.explained:
+        masks = observed.observation.mask_faults  # pyright: ignore[reportAttributeAccessIssue] -- Masks
+        if not (masks and masks.of_method):
+            contact = contact_cause(observed, best, outcome.history, misfit, model_for)
+        causes = contact.causes if contact else likely_causes(observed, best, misfit)
+        sentences += contact.words(misfit) if contact else describe(causes, problem, misfit)
+    known = all(e.identifiable for e in estimates.values())
+    half = None if outline.explained else tolerances(space, best, causes)
+    if half is not None:
+        missed = replace(uncertainty, std_inner=half / Z95, relative=half / Z95 / space.unit)
+        estimates = estimates_with_intervals(space, best, missed)
+        share = f"{100 * relative(space, best, half).max().item():.2g} %"
+        sentences += f" With the cause and without it, the numbers are the same within {share}, to which they are good."
+    status = Status.OK if outline.explained else Status.MISMATCH if half is None else Status.APPROXIMATE
+    status = Status.UNIDENTIFIABLE if status == Status.OK and not known else status
     if left is not None:
         by_frame = [x / scale for x in left.chi2_per_n]
         left = replace(left, chi2_per_n=by_frame, white=outline.explained, words=sentences)
-    known = all(e.identifiable for e in estimates.values())
-    status = Status.MISMATCH if not outline.explained else Status.OK if known else Status.UNIDENTIFIABLE
     for entry in outcome.history:
         entry.pop("u", None)
     return Fit.of(
@@ -316,7 +332,9 @@ def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretizat
         seed=seed,
         residual_diagnostics=left,
         discretization=discretization,
-        outline=outline.result() | {"words": sentences, "causes": [asdict(cause) for cause in causes]},
+        outline=outline.result()
+        | {"words": sentences, "causes": [cause.result() for cause in causes[:MOST]]}
+        | ({"contact": contact.result()} if contact else {}),
         notes=_notes(problem, best),
         evidence=dict(problem.observation.notes) | _contact_law(problem),
     )

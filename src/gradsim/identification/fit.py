@@ -62,7 +62,7 @@ class Fit:
     """Result of `gradsim.identify`.
 
     Args:
-        status: OK, UNIDENTIFIABLE, UNCONVERGED, MISMATCH or FAILED.
+        status: OK, APPROXIMATE, UNIDENTIFIABLE, UNCONVERGED, MISMATCH or FAILED.
         unknowns: Estimates by name.
         sigma_reference: Noise that errors and verdict refer to (images: of one pixel in [0, 1]).
         chi2_per_n: Mean square of the whitened residuals that carry information.

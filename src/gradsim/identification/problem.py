@@ -83,6 +83,10 @@ class Problem:
     def frames(self) -> int:
         return self.observation.frames
 
+    def observation_at(self, u: Tensor) -> Observation:
+        """The observation at u (unknowns,)."""
+        return self.observation
+
     @property
     def problems(self) -> list["Problem"]:
         """Problems by clip: itself."""

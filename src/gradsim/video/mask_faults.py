@@ -15,6 +15,14 @@ FULL = 0.95  # share of the image
 PART = 0.15  # of the largest region, from which another one is a piece of a body
 JUMP = 1.4  # ratio of areas from frame to frame: the radius of a round body then changes by a sixth
 USUAL = 4.0  # and in its logarithm over the median of the video's: bodies seen edge on change fast
+MANY = 0.25  # share of the frames from which on a fault is the method's, and leaving frames out does not help
+ADVICE = {  # what to do about a fault of many frames
+    "empty": "the method loses the body: another one, or a rectangle around it (--mask grabcut:X,Y,W,H or color:X,Y,W,H)",
+    "full": "the method takes all for body: an empty scene (--background empty.png), or a rectangle around the body (--mask grabcut:X,Y,W,H)",
+    "pieces": "a shadow, a reflection or something else that moves is in the mask, also where it touches the body and makes one piece with "
+    "it: --background mog2 leaves shadows out, a rectangle around the body (--mask grabcut:X,Y,W,H or color:X,Y,W,H) takes that body alone",
+    "jump": "the method takes now more, now less: another one, or a rectangle around the body (--mask grabcut:X,Y,W,H or color:X,Y,W,H)",
+}
 WORDS = {
     "empty": "the mask is empty",
     "full": "the mask covers the whole image",
@@ -30,10 +38,12 @@ class MaskFaults:
     Attributes:
         frames: Frames by kind, as in `WORDS`.
         masks: The masks (height, width) bool of these frames.
+        count: Number of frames that were looked at.
     """
 
     frames: Mapping[str, list[int]]
     masks: Mapping[int, np.ndarray]
+    count: int = 0
 
     @property
     def every_frame(self) -> list[int]:
@@ -45,12 +55,27 @@ class MaskFaults:
         """One sentence for each kind, with its frames."""
         return [f"{WORDS[kind]} in {_listed(frames)}" for kind, frames in self.frames.items() if frames]
 
+    @property
+    def advice(self) -> str:
+        """Cure of the fault with the most frames; empty without faults."""
+        kind = max(self.frames, key=lambda kind: len(self.frames[kind]), default="")
+        if not kind or not self.frames[kind]:
+            return ""
+        if self.of_method:
+            return ADVICE[kind]
+        return "another mask, or these frames left out (--frames '!7,!12')"
+
+    @property
+    def of_method(self) -> bool:
+        """True if one fault is in a large part of the frames, and leaving them out does not help."""
+        return any(frames and len(frames) >= MANY * self.count for frames in self.frames.values())
+
     def of_frame(self, frame: int) -> str:
         """Kinds of fault of a frame."""
         return ", ".join(kind for kind, frames in self.frames.items() if frame in frames)
 
 
-def mask_faults(masks: np.ndarray, bodies: int = 1, used: Iterable[int] | None = None) -> MaskFaults:
+def mask_faults(masks: np.ndarray, bodies: int | None = 1, used: Iterable[int] | None = None) -> MaskFaults:
     """Frames of masks (T, height, width) that cannot be right.
 
     Where a mask touches the border its area may jump: a body comes in or leaves. Empty masks before the first one with a body, and
@@ -58,7 +83,7 @@ def mask_faults(masks: np.ndarray, bodies: int = 1, used: Iterable[int] | None =
 
     Args:
         masks: Coverage.
-        bodies: Number of bodies that the mask is of.
+        bodies: Most pieces that a mask can be in: the number of bodies; None: as many as it usually is in.
         used: Frames that count; None: all.
     """
     inside = masks > OPAQUE
@@ -70,12 +95,12 @@ def mask_faults(masks: np.ndarray, bodies: int = 1, used: Iterable[int] | None =
     empty = [k for k in range(first, last + 1) if not area[k]]
     full = np.flatnonzero(area > FULL * inside[0].size).tolist()
     counts = np.array([_pieces(mask) for mask in inside])
-    usual = max(bodies, int(np.median(counts[visible])) if len(visible) else 0)
-    pieces = np.flatnonzero(counts > usual).tolist()
+    most = bodies or (int(np.median(counts[visible])) if len(visible) else 1)
+    pieces = np.flatnonzero(counts > most).tolist()
     kinds = {"empty": empty, "full": full, "pieces": pieces, "jump": _jumps(area, cut)}
     counted = set(range(len(masks)) if used is None else used)
     frames = {kind: [k for k in faulty if k in counted] for kind, faulty in kinds.items()}
-    return MaskFaults(frames, {k: inside[k] for faulty in frames.values() for k in faulty})
+    return MaskFaults(frames, {k: inside[k] for faulty in frames.values() for k in faulty}, len(counted))
 
 
 def _at_border(mask: np.ndarray) -> bool:

@@ -6,8 +6,9 @@ filmed with texture, shading, shadows, noise and h264 (`videos.py`). Each is fit
 video is refused, the background is a video of the empty scene, as the message says. Masks are the product's; only an oracle
 (`oracle.py`), with which error bars are compared, knows true outlines.
 
-    silent failure   status "ok", and an unknown off by more than 5 standard deviations
-    flagged          a wrong model whose status is "mismatch"
+    silent failure   status "ok" or "approximate", and an unknown off by more than 5 standard deviations
+    flagged          a wrong model whose status is "mismatch" or "approximate"
+    named            one of eight planted faults that is the first cause of a mismatch (`planted.py`)
 """
 
 import time
@@ -21,6 +22,7 @@ from gradsim_reproduction.clips import plots, videos
 from gradsim_reproduction.clips.figures import summary
 from gradsim_reproduction.clips.headline import BALL, BALL_BY_DEFAULT, INCLINE, fit_headline, headline_figures
 from gradsim_reproduction.clips.oracle import oracle
+from gradsim_reproduction.clips.planted import NAMES, fit_planted, planted_figures
 from gradsim_reproduction.clips.scenes import KINDS, STARTS, Recording, recording, stream, wrong_model
 from gradsim_reproduction.clips.watching import EMPTY, fit_record, observe
 from gradsim_reproduction.runner import Outcome, Run, experiment
@@ -47,10 +49,13 @@ def clips(run: Run) -> Outcome:
     named = (INCLINE,) if run.quick else (BALL, BALL_BY_DEFAULT, INCLINE)
     jobs = {f"{name} seed {run.seed}": (name, run.seed, str(run.out)) for name in named}
     headline = run.records(run.ledger("headline.jsonl", experiment="clips"), jobs, fit_headline)
-    figures = headline_figures(headline) | summary(records)
+    jobs = {f"{fault} seed {run.seed}": (fault, run.seed, str(run.out / "planted")) for fault in NAMES}
+    planted = run.records(run.ledger("planted.jsonl", experiment="clips"), jobs, fit_planted)
+    figures = headline_figures(headline) | planted_figures(planted) | summary(records)
     result: dict = {
         "records": records,
         "headline": headline,
+        "planted": planted,
         "cpu_seconds": sum(r["cpu_seconds"] + r["made_in"] for r in records),
     }
     result["images"] = plots.draw(run.out, records, run.seed)

@@ -10,6 +10,7 @@ from gradsim_reproduction.clips.scenes import DRAG, FORCE, KINDS, RATE, SIZE, fr
 
 FAR = 5.0  # standard deviations of a silent failure
 JUDGED = 100  # fewest intervals for a meaningful coverage: of 20, one more or less is 5 %
+FLAGGED = (Status.MISMATCH, Status.APPROXIMATE)
 SHARP = 1.5  # error bars over those of the oracle, at most
 
 
@@ -25,7 +26,7 @@ def summary(records: Sequence[Mapping]) -> dict[str, dict]:
             figures |= {f"{key} ({encoder})": value for key, value in _figures(part, judged=False).items()}
     for fault in (RATE, SIZE, DRAG, FORCE):
         if part := [r for r in records if r["fault"] == fault]:
-            figures[f"wrong_models_flagged ({fault})"] = figure(share(r["status"] == Status.MISMATCH for r in part))
+            figures[f"wrong_models_flagged ({fault})"] = figure(share(r["status"] in FLAGGED for r in part))
     return figures
 
 
@@ -35,7 +36,8 @@ def _figures(records: Sequence[Mapping], judged: bool) -> dict[str, dict]:
     claimed = [r for r in right if r["status"] == Status.OK]
     unknowns = [u for r in claimed for u in r["unknowns"].values()]
     inside, error = coverage(claimed)
-    flagged = share(r["status"] == Status.MISMATCH for r in wrong)
+    flagged = share(r["status"] in FLAGGED for r in wrong)
+    near = [r for r in records if r["status"] == Status.APPROXIMATE]
     sharpness = [ratio for r in claimed for ratio in r["sharpness"].values()]
     sharp, okay = median(sharpness), share(r["status"] == Status.OK for r in right)
     enough = judged and len(unknowns) >= JUDGED
@@ -48,6 +50,8 @@ def _figures(records: Sequence[Mapping], judged: bool) -> dict[str, dict]:
         "silent_failures": figure(sum(r["silent"] for r in right), goal=goal(0)),
         "ok_share": figure(okay),
         "sharpness": figure(sharp, goal=goal(SHARP), ok=not sharp > SHARP if judged else None),
+        "approximate": figure(len(near)),
+        "approximate_coverage": figure(coverage(near)[0]),
         "median_refused": figure(share(r["background"] == "empty" for r in records if "background" in r)),
         "cpu_seconds_median": figure(median([r["cpu_seconds"] for r in records if r["cpu_seconds"]])),
     }

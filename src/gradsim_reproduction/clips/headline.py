@@ -14,6 +14,7 @@ from gradsim.identification.api import identify
 from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
 from gradsim_reproduction.clips import videos
+from gradsim_reproduction.clips.figures import FLAGGED
 from gradsim_reproduction.clips.scenes import (
     GRAVITY,
     KINDS,
@@ -76,7 +77,7 @@ def headline_figures(records: Sequence[Mapping]) -> dict[str, dict]:
     for r in records:
         name, yes = r["name"], lambda answer: figure(float(answer), goal=1.0, ok=bool(answer))
         if name == BALL_BY_DEFAULT:
-            figures["ball_clip_default_ground_flagged"] = yes(r["status"] == Status.MISMATCH)
+            figures["ball_clip_default_ground_flagged"] = yes(r["status"] in FLAGGED)
             named = any(cause["name"].startswith("ground.") for cause in r["causes"])
             figures["ball_clip_default_ground_named"] = yes(named)
             continue

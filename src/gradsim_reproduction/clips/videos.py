@@ -46,7 +46,7 @@ def write_clip(one: Recording, seed: int, folder: Path, fault: str = "") -> tupl
     if not path.exists():
         encode(path, frames(one, seed, AIR if fault == DRAG else 0.0), fps, crf, from_camera(one.number))
     if not plate.exists():
-        encode(plate, _empty(one, seed), fps, crf, from_camera(one.number))
+        encode(plate, empty(one, seed), fps, crf, from_camera(one.number))
     return path, plate
 
 
@@ -55,16 +55,28 @@ def quality(one: Recording, seed: int) -> int:
     return int(stream(one.kind, one.number, seed, LOOK).integers(*CRF))
 
 
-def frames(one: Recording, seed: int, drag: float = 0.0) -> np.ndarray:
-    """8-bit frames (frames, height, width, 3) before the encoder."""
+def frames(
+    one: Recording, seed: int, drag: float = 0.0, alpha: np.ndarray | None = None, dark: np.ndarray | None = None
+) -> np.ndarray:
+    """8-bit frames (frames, height, width, 3) before the encoder.
+
+    Args:
+        one: The recording.
+        seed: Of the run.
+        drag: Linear drag [1/s].
+        alpha: Coverage (frames, height, width) in place of that of the motion.
+        dark: Share of the background's light that a shadow takes (frames, height, width), besides that on a ground.
+    """
     look = stream(one.kind, one.number, seed, LOOK)
     _, sigma, background = look.integers(*CRF), look.uniform(*SIGMA), texture(one.scene.camera.size, look)
     motion = surface(one, one.truth, drag)
-    alpha = _covered(one, motion)
+    alpha = _covered(one, motion) if alpha is None else alpha
     color, lit = np.array(COLORS[look.integers(len(COLORS))]), _shading(alpha, look)
     image = np.broadcast_to(background, (*alpha.shape, 3))
     if one.scene.grounds and look.uniform() < SHADOWED:
         image = image * (1 - look.uniform(0.15, 0.35) * _shadow(one, motion))[..., None]
+    if dark is not None:
+        image = image * (1 - dark)[..., None]
     image = image + alpha[..., None] * (color * lit[..., None] - image)
     return _exposed(image, sigma, stream(one.kind, one.number, seed, NOISE))
 
@@ -109,7 +121,8 @@ def planes(image: np.ndarray) -> np.ndarray:
     return np.rint(flat).clip(0, 255).astype(np.uint8).reshape(-1, image.shape[1])
 
 
-def _empty(one: Recording, seed: int) -> np.ndarray:
+def empty(one: Recording, seed: int) -> np.ndarray:
+    """8-bit frames (frames, height, width, 3) of the empty scene before the encoder."""
     look = stream(one.kind, one.number, seed, LOOK)
     _, sigma, background = look.integers(*CRF), look.uniform(*SIGMA), texture(one.scene.camera.size, look)
     noise = np.random.default_rng(stream(one.kind, one.number, seed, NOISE).integers(2**32))
@@ -122,11 +135,12 @@ def _exposed(image: np.ndarray, sigma: float, rng: np.random.Generator) -> np.nd
 
 def _covered(one: Recording, motion: Motion) -> np.ndarray:
     vertices, faces = motion
-    points = _on_image(one, vertices)
+    points = on_image(one, vertices)
     return np.stack([coverage(frame, faces, one.scene.camera.size) for frame in points])
 
 
-def _on_image(one: Recording, vertices: np.ndarray) -> np.ndarray:
+def on_image(one: Recording, vertices: np.ndarray) -> np.ndarray:
+    """Column and row (..., 2) [px] of points (..., 3) [m]."""
     look = one.scene.camera.look_at
     return project(vertices, look.eye, look.target, look.fov, one.scene.camera.size)
 
@@ -157,5 +171,5 @@ def _shadow(one: Recording, motion: Motion) -> np.ndarray:
     flat = vertices + ((height - vertices @ up) / (SUN @ up))[..., None] * SUN
     size = one.scene.camera.size
     both = np.concatenate([faces, faces[:, ::-1]])  # either side of what is flat may be in front
-    shadows = np.stack([coverage(frame, both, size) for frame in _on_image(one, flat)])
+    shadows = np.stack([coverage(frame, both, size) for frame in on_image(one, flat)])
     return gaussian_filter(shadows, (0, size[1] / 60, size[1] / 60))

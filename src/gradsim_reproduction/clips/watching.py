@@ -35,7 +35,9 @@ def fit_record(fit: Fit, one: Recording) -> dict:
     return {
         "status": fit.status,
         "unknowns": rows,
-        "silent": bool(fit.status == Status.OK and any(not abs(u["z"]) <= FAR for u in rows.values())),
+        "silent": bool(
+            fit.status in (Status.OK, Status.APPROXIMATE) and any(not abs(u["z"]) <= FAR for u in rows.values())
+        ),
         "outline": outline,
         "notes": fit.notes,
         "converged": fit.starts["converged"] / fit.starts["count"],

@@ -122,6 +122,7 @@ WORDS = {
     Status.OK: "identifiable",
     Status.UNIDENTIFIABLE: "open",
     Status.UNCONVERGED: "unconverged",
+    Status.APPROXIMATE: "approximate",
     Status.MISMATCH: "mismatch",
     Status.FAILED: "failed",
 }

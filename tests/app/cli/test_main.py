@@ -59,7 +59,8 @@ print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
 
 
 @pytest.mark.parametrize(
-    ("status", "code"), [("ok", 0), ("failed", 1), ("unidentifiable", 3), ("mismatch", 3), ("interrupted", 130)]
+    ("status", "code"),
+    [("ok", 0), ("failed", 1), ("unidentifiable", 3), ("mismatch", 3), ("approximate", 3), ("interrupted", 130)],
 )
 def test_exit_code_of_a_fit_follows_its_verdict(fitting, answered, status, code, capsys):
     fitting(answered | {"status": status})

@@ -185,3 +185,4 @@ def test_masks_that_cannot_be_right_are_named_and_shown(inputs, tmp_path):
     assert [p["file"] for p in result["images"]] == ["masks.png"] and (tmp_path / "run" / "masks.png").is_file()
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "Warning: the mask is empty in frames 2, 5." in page and "Masks that cannot be right" in page
+    assert f"For the masks, try {result['mask_advice']}." in page

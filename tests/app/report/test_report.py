@@ -73,6 +73,11 @@ def test_a_mismatch_states_values_to_three_digits_without_errors(undrawn, run_fo
     assert words.count(" 0.00 ") == len(answered["unknowns"])  # those of the float frames
 
 
+def test_an_approximate_answer_states_its_intervals(undrawn, run_folder, answered):
+    words = text_of(write_report(run_folder(answered | {"status_8bit": "approximate"})).read_text())
+    assert "5.30996 ± 0.00011 kg" in words and "Approximate: the numbers are good to their intervals" in words
+
+
 def test_open_directions_are_told_in_words(undrawn, run_folder, unanswered):
     words = text_of(write_report(run_folder(unanswered)).read_text())
     assert "Not all unknowns are identifiable" in words
@@ -80,7 +85,7 @@ def test_open_directions_are_told_in_words(undrawn, run_folder, unanswered):
     assert "5.310 ± ∞ kg" in words and "−∞ … ∞" in words
 
 
-@pytest.mark.parametrize("status", ["unidentifiable", "mismatch", "failed"])
+@pytest.mark.parametrize("status", ["unidentifiable", "approximate", "mismatch", "failed"])
 def test_a_verdict_says_what_it_means_and_what_to_do(undrawn, run_folder, unanswered, status):
     words = text_of(write_report(run_folder(unanswered | {"status": status})).read_text())
     verdict = VERDICTS[status]

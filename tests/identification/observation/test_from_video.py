@@ -12,7 +12,7 @@ from PIL import Image
 from gradsim import video as videos
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
-from gradsim.identification.observation.from_video import from_video
+from gradsim.identification.observation.from_video import from_video, most_pieces
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 
@@ -109,7 +109,28 @@ def test_masks_that_cannot_be_right_are_noted_by_frame(tmp_path, frames):
     evidence = from_video(SCENE, video, mask)
     assert evidence.notes["mask_faults"] == ["the mask is empty in frame 3"]
     assert evidence.mask_faults.every_frame == [3]
+    assert "--frames" in evidence.notes["mask_advice"]
     assert "mask_faults" not in from_video(SCENE, video, mask, frames="!3").notes
+
+
+def test_a_second_piece_in_every_frame_is_noted_where_the_scene_has_one_body(tmp_path, frames):
+    """As a shadow: it does not come and go, so most frames have two pieces."""
+    exact = synthetic.float_masks(SCENE, Model(SCENE).rollout()).masks
+    grey = (exact * 255).round().to(torch.uint8)[..., None].expand(-1, -1, -1, 3).numpy().copy()
+    grey[:, -9:, -9:] = 255
+    video, mask = written(tmp_path / "v.webm", frames), written(tmp_path / "m.webm", grey)
+    notes = from_video(SCENE, video, mask).notes
+    assert notes["mask_faults"] == ["the mask is in more pieces than there are bodies in frames 1 to 5, 7"]
+    assert "--background mog2" in notes["mask_advice"]
+
+
+def test_pieces_are_those_of_the_meshes_of_a_scene():
+    content = SCENE.model_dump(exclude_unset=True)
+    (body,) = content["bodies"].values()
+    assert most_pieces(SCENE) == 1
+    assert most_pieces(Scene.parse(content | {"bodies": {"a": body, "b": body}})) == 2
+    rope = {"kind": "springs", "shape": {"rope": {"length": 1.0}}, "mass": 1.0, "stiffness": 100.0, "radius": 0.01}
+    assert most_pieces(Scene.parse(content | {"bodies": {"rope": rope}})) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"this is no video", None])

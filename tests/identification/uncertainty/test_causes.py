@@ -1,55 +1,114 @@
 """Causes of a mismatch, planted in scenes of a ball that other code moves and draws."""
 
+import math
+import re
+
 import numpy as np
 import pytest
-from wavy_ball import NAMES, centres, masks, scene, waves
+import torch
+from wavy_ball import DISTANCE, FOCAL, HEIGHT, NAMES, RADIUS, centres, masks, scene, waves
 
 import gradsim as gs
 from gradsim.errors import Status
 from gradsim.identification.observation.base import Masks
+from gradsim.identification.uncertainty.causes import Cause, _ranked
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
+from gradsim.video.mask_faults import mask_faults
 
 TRUTH = (1.0, 4.0, -9.81)
 FRAMES = 24
 SPEEDS = NAMES[:2]
+BANDS = 12  # of rows that are read together
 
 
-def fitted(edit, names=SPEEDS, drag=0.0) -> gs.Fit:
-    """Fit of the right video by a scene with an edit."""
-    displacement = 0.3 + 0.2 * waves(FRAMES, 5.0, 0.5, np.random.default_rng([17, 3]))
-    seen = masks(centres(FRAMES, TRUTH, drag), displacement)
+def displacement() -> np.ndarray:
+    return 0.3 + 0.2 * waves(FRAMES, 5.0, 0.5, np.random.default_rng([17, 3]))
+
+
+def fitted(edit=lambda content: None, observed: Masks | None = None) -> gs.Fit:
+    """Fit of the right video, or other masks, by a scene with an edit."""
+    observed = observed or masks(centres(FRAMES, TRUTH), displacement())
     content = scene(FRAMES).model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
     edit(content)
     wrong = Scene.parse(content)
-    observed = Masks(seen.masks, seen.sigma, Silhouettes.of(wrong))
-    observed.outline_noise = True
-    return gs.identify(wrong, names, observation=observed, starts=2, seed=0)
+    observed.silhouettes = Silhouettes.of(wrong)
+    return gs.identify(wrong, SPEEDS, observation=observed, starts=2, seed=0)
+
+
+def at_instants(delays: list[float]) -> list[Masks]:
+    return [masks(centres(FRAMES, TRUTH, late=delay), displacement()) for delay in delays]
+
+
+def rolled(readout: float) -> Masks:
+    parts = at_instants([readout * (k + 0.5) / BANDS for k in range(BANDS)])
+    rows = HEIGHT // BANDS
+    images = torch.cat([part.masks[:, k * rows : (k + 1) * rows] for k, part in enumerate(parts)], 1)
+    return parts[0].replaced(images)
+
+
+def exposed(duration: float) -> Masks:
+    parts = at_instants([duration * (k + 0.5) / BANDS for k in range(BANDS)])
+    return parts[0].replaced(torch.stack([part.masks for part in parts]).mean(0))
+
+
+def enlarged(content: dict) -> None:
+    content["bodies"]["ball"]["shape"]["sphere"]["radius"] *= 1.12
 
 
 @pytest.mark.parametrize(
-    ("edit", "drag", "name", "change"),
+    ("edit", "observed", "name", "change"),
     [
+        # frames are taken to be closer than they are
+        (lambda c: c["timing"].update(fps=30 * 1.03), lambda: None, "timing.rate", 0.03),
         (
-            lambda c: c["timing"].update(fps=30 * 1.03),
-            0.0,
-            "timing.rate",
-            0.03,
-        ),  # frames are taken to be closer than they are
-        (lambda c: None, 0.8, "gravity.x", -0.6),  # drag of 0.8/s on 1 m/s that falls to a half
+            enlarged,
+            lambda: None,
+            "ball.scale",
+            (1 + 0.3 * DISTANCE / FOCAL / RADIUS) / 1.12 - 1,
+        ),  # and masks 0.3 px wide
+        (lambda c: None, lambda: masks(centres(FRAMES, TRUTH, 0.8), displacement()), "air drag", 0.8),
+        (lambda c: None, lambda: rolled(0.03), "rolling shutter", 0.03),
+        (lambda c: None, lambda: exposed(0.025), "exposure", 0.025),
     ],
 )
-def test_a_planted_fault_is_among_the_causes_with_its_size(edit, drag, name, change):
-    """One linear step from outlines that are off by up to 2 px tells a change to a quarter or so."""
-    fit = fitted(edit, NAMES if drag else SPEEDS, drag)
-    causes = {cause["name"]: cause for cause in fit.outline["causes"]}
-    assert fit.status == Status.MISMATCH and name in causes
-    assert causes[name]["change"] == pytest.approx(change, rel=0.3)
-    assert causes[name]["size"] < 0.85 * fit.outline["size"]
-    assert f"`{name}` by" in fit.residual_diagnostics.words and fit.residual_diagnostics.words == fit.outline["words"]
+def test_a_planted_fault_is_the_first_cause_with_its_size(edit, observed, name, change):
+    """The number is fitted together with the unknowns: it is off by the errors of outlines, and by the approximation of effects."""
+    fit = fitted(edit, observed())
+    first = fit.outline["causes"][0]
+    assert first["name"] == name and first["explained"]
+    if fit.status == Status.APPROXIMATE:
+        share = float(re.search(r"the same within ([\d.]+) %", fit.outline["words"])[1]) / 100
+        for unknown, truth in zip((name.split(":")[0] for name in SPEEDS), TRUTH, strict=False):
+            low, high = fit.unknowns[unknown].interval95
+            assert low < truth < high and high - low <= 2.05 * share * truth * 1.05
+            assert fit.result()["unknowns"][unknown]["identifiable"]
+    else:
+        assert fit.status == Status.MISMATCH
+    assert first["change"] == pytest.approx(change, rel=0.12)
+    assert first["size"] < 0.7 * math.hypot(fit.outline["size"], fit.outline["offset"])
+    assert fit.residual_diagnostics.words == fit.outline["words"] and "there would be left" in fit.outline["words"]
+
+
+def test_masks_of_which_many_cannot_be_right_are_the_only_cause():
+    observed = masks(centres(FRAMES, TRUTH), displacement())
+    observed.masks[:, -16:, -16:] = 1.0
+    observed.mask_faults = mask_faults(observed.masks.numpy())
+    observed.notes = {"mask_faults": observed.mask_faults.words, "mask_advice": observed.mask_faults.advice}
+    fit = fitted(observed=observed)
+    assert fit.status == Status.MISMATCH and [cause["name"] for cause in fit.outline["causes"]] == ["masks"]
+    assert "--background mog2" in fit.outline["words"]
+
+
+def test_of_causes_that_leave_the_same_the_least_unusual_is_first():
+    """A clock that is 3 % off, and a gravity that is 6 % off, are one to a flight from a known place."""
+    strong = Cause("gravity.z", 0.6, "m/s^2", 0.20, unusual=20.0)
+    clock = Cause("timing.rate", 0.03, "", 0.21, unusual=1.0)
+    worse = Cause("ball.scale", 0.01, "", 0.5, unusual=0.1)
+    assert [cause.name for cause in _ranked([strong, worse, clock])] == ["timing.rate", "gravity.z", "ball.scale"]
 
 
 @pytest.mark.slow  # `test_outline.py` asserts it of a right scene with three unknowns
 def test_a_right_scene_has_no_causes():
-    fit = fitted(lambda content: None)
+    fit = fitted()
     assert fit.status == Status.OK and fit.outline["causes"] == []

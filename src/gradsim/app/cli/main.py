@@ -1,6 +1,6 @@
 """Entry point of the command `gradsim`; exit codes:
 
-    0 done   1 failed   2 bad input   3 unidentifiable, unconverged, model mismatch, or a missed goal   130 stopped by Ctrl-C
+    0 done   1 failed   2 bad input   3 approximate, unidentifiable, unconverged, model mismatch, or a missed goal   130 stopped by Ctrl-C
 
 Results go to stdout, everything else to stderr. PyTorch, Warp and matplotlib are imported by the commands that need
 them, so that `--help` answers at once.

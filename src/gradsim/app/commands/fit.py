@@ -122,7 +122,7 @@ class ClipFit(FitJob):
         """Entry of result.json for the picture of masks that cannot be right."""
         if not self.faults.words:
             return {}
-        caption = f"{'; '.join(self.faults.words)}. Pink: the outline of the mask. Make another mask, or leave frames out (--frames)."
+        caption = f"{'; '.join(self.faults.words)}. Pink: the outline of the mask. Try {self.faults.advice}."
         return {"images": [{"file": FILE, "title": "Masks that cannot be right", "caption": caption}]}
 
     def write_interrupted(self, folder: Path, checkpoint: CheckpointStore) -> dict:

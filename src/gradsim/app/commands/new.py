@@ -169,7 +169,7 @@ def _report(
 
 def _warning(faults: MaskFaults, picture: Path) -> list[str]:
     """Line on masks that cannot be right; none if all may be."""
-    return [f"masks: {'; '.join(faults.words)}; see {picture}"] if faults.words else []
+    return [f"masks: {'; '.join(faults.words)}; see {picture}. Try {faults.advice}"] if faults.words else []
 
 
 def _moving(vector) -> list[tuple[str, float]]:

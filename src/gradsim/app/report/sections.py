@@ -43,6 +43,11 @@ VERDICTS = {
         "Contact makes the likelihood rugged: fit the frames up to the first contacts, use more starts, or narrow the ranges.",
         "open",
     ),
+    Status.APPROXIMATE: Verdict(
+        "Approximate: the numbers are good to their intervals",
+        "Below stands what the model misses: correct it in the scene, or in the next film, and fit again.",
+        "open",
+    ),
     Status.MISMATCH: Verdict(
         "The model does not explain the data",
         "See in the video where model and recording differ. The usual causes: camera, scale, frame rate, a missing body "
@@ -167,4 +172,5 @@ def video_notes(result: Mapping) -> list[str]:
     if notes:
         notes.append(f"They are not used; {result['frames_used']} frames are.")
     warnings = [*(result.get("frames_suspected") or ()), *(result.get("mask_faults") or ())]
-    return [*notes, *(f"Warning: {text}." for text in warnings)]
+    advice = [f"For the masks, try {result['mask_advice']}."] if result.get("mask_advice") else []
+    return [*notes, *(f"Warning: {text}." for text in warnings), *advice]

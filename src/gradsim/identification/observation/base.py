@@ -8,6 +8,7 @@ robust loss (`gradsim.numerics.robust`), minimized by iteratively reweighted lea
 states, other bodies by their surface.
 """
 
+import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -284,6 +285,34 @@ class Masks(Observation):
         scale = self.weight[:frames].sqrt() / self.sigma
         return self.loss.root(((image - self.masks[:frames]) * scale).flatten(1))
 
+    def image(self, trajectory: Trajectory) -> Tensor:
+        """Coverage (frames, height, width) by the bodies of a trajectory of one world."""
+        return self.silhouettes.union(trajectory.surface, trajectory.values)[0]
+
+    def views(self, screen: Tensor, slope: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Screen vertices and derivatives of the images whose mean is compared with the masks: the one of `project`."""
+        return [(screen, slope)]
+
+    def mean_coverage(
+        self, views: Sequence[tuple[Tensor, Tensor]], frames: slice, faces: Tensor, convex: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Mean over `views` of the coverage (worlds, frames, height, width) in these frames, and its derivatives."""
+        height, width = self.masks.shape[1:]
+        parts = [coverage_tangent(s[:, frames], d[:, :, frames], faces, height, width, convex) for s, d in views]
+        if len(parts) == 1:
+            return parts[0]
+        images, slopes = zip(*parts, strict=True)
+        return torch.stack(images).mean(0), torch.stack(slopes).mean(0)
+
+    def replaced(self, masks: Tensor | None = None, sigma: float | None = None) -> "Masks":
+        """The same observation of other masks, or with another σ."""
+        other = copy.copy(self)
+        for cached in ("_cdf", "_target"):
+            other.__dict__.pop(cached, None)
+        other.masks = self.masks if masks is None else masks
+        other.sigma = self.sigma if sigma is None else sigma
+        return other
+
     def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
         yield from self.linear(*project(self.silhouettes, s), *all_faces(s.trajectory), frames, residual)
 
@@ -299,12 +328,10 @@ class Masks(Observation):
         self, screens: Tensor, slopes: Tensor, faces: Tensor, convex: bool, frames: int, far: ImageLoss | None
     ) -> Iterator[tuple[Tensor, Tensor]]:
         worlds, unknowns, (height, width) = len(screens), slopes.shape[1], self.masks.shape[1:]
-        step = max(1, CHUNK // (worlds * height * width * max(1, unknowns)))
+        step, views = max(1, CHUNK // (worlds * height * width * max(1, unknowns))), self.views(screens, slopes)
         for first in range(0, frames, step):
             last = min(first + step, frames)
-            image, slope = coverage_tangent(
-                screens[:, first:last], slopes[:, :, first:last], faces, height, width, convex
-            )
+            image, slope = self.mean_coverage(views, slice(first, last), faces, convex)
             if far:
                 counts = self._counts[first:last]
                 r, slope = far.tangent(image * counts, slope * counts[..., None], self.masks[first:last] * counts)

@@ -12,6 +12,8 @@ from gradsim.identification.observation.base import OFF_BY_A_PIXEL, Masks
 from gradsim.identification.observation.labelled_masks import LabelledMasks, color_shares
 from gradsim.numerics.robust import robust_loss
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.scene.body import Pendulum, Rigid
+from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.video import masks as segmentation
 from gradsim.video.background import MOG2, read_background, subtract_background
 from gradsim.video.mask_faults import mask_faults
@@ -120,9 +122,11 @@ def from_video(
     observation = Masks(
         torch.tensor(masks[alignment.index]), sigma, Silhouettes.of(scene, camera), torch.tensor(weight), loss
     )
-    faults = mask_faults(masks, len(scene.bodies), alignment.index[alignment.used].tolist())
+    faults = mask_faults(masks, most_pieces(scene), alignment.index[alignment.used].tolist())
     observation.outline_noise = outline_noise
-    observation.notes |= alignment.notes() | notes | ({"mask_faults": faults.words} if faults.words else {})
+    observation.notes |= alignment.notes() | notes
+    if faults.words:
+        observation.notes |= {"mask_faults": faults.words, "mask_advice": faults.advice}
     if outline_noise and (factor := observation.largest_bin(FINEST)) > 1:
         observation = observation.binned(factor)
         observation.notes["binning"] = factor
@@ -143,6 +147,24 @@ def _common_color(scene) -> tuple[float, ...] | None:
     stated = all("colour" in body.model_fields_set for body in scene.bodies.values())
     values = list(colors(scene))
     return values[0] if stated and len(values) == 1 else None
+
+
+def most_pieces(scene) -> int | None:
+    """Most pieces in which bodies of a scene are seen; None if one of them is soft, and may be thinner than a pixel."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    count = 0
+    for name, body in scene.bodies.items():
+        if isinstance(body, Rigid):
+            mesh = body.shape.mesh()
+            edges, n = mesh.faces[:, [0, 1, 1, 2]].reshape(-1, 2), len(mesh.vertices)
+            count += connected_components(coo_array((np.ones(len(edges)), tuple(edges.T)), (n, n)), directed=False)[0]
+        elif isinstance(body, Pendulum | DoublePendulum):
+            count += len(body.part_colors(name))
+        else:
+            return None
+    return count
 
 
 def colors(scene) -> dict[tuple[float, ...], list[str]]:

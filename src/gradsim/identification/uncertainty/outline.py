@@ -106,12 +106,17 @@ class OutlineErrors:
         return entry | {"explained": self.explained, "words": self.words}
 
 
-def fit_outline(problem: Problem, u: Tensor) -> tuple[Problem, Tensor, OutlineErrors]:
+def fit_outline(
+    problem: Problem, u: Tensor, reluctance: float = 0.0, iterations: int = ITERATIONS, rtol: float = 0.0
+) -> tuple[Problem, Tensor, OutlineErrors]:
     """Unknowns and the offset of all outlines, fitted together, and their errors.
 
     Args:
         problem: Of one clip and camera with `Masks`; their σ does not matter.
         u: A minimum (unknowns,).
+        reluctance: Information that the offset is 0, of that in the masks; a little leaves to an unknown what it explains as well.
+        iterations: Gauss–Newton steps.
+        rtol: Relative decrease of Σ r² at which no step follows.
 
     Returns:
         The problem with masks without the offset, its minimum, and the errors.
@@ -124,13 +129,20 @@ def fit_outline(problem: Problem, u: Tensor) -> tuple[Problem, Tensor, OutlineEr
     offset, low, high = 0.0, problem.space.low, problem.space.high
     frames = sums_by_frame(problem, u)
     share = 1.0
-    for _ in range(ITERATIONS):
-        step = -torch.linalg.pinv(frames.information.sum(0), hermitian=True) @ frames.gradient.sum(0)
+    for _ in range(iterations):
+        information, gradient = frames.information.sum(0), frames.gradient.sum(0)
+        held = reluctance * information[n, n]
+        information[n, n] += held
+        gradient[n] += held * offset
+        step = -torch.linalg.pinv(information, hermitian=True) @ gradient
         trial = (u + share * step[:n]).clamp(low, high), offset + share * step[n].item()
         corrected = _without_offset(problem, data, *trial)
         after = sums_by_frame(corrected, trial[0])
-        if after.squares < frames.squares:
+        before, now = frames.squares + held * offset**2, after.squares + held * trial[1] ** 2
+        if now < before:
             problem, (u, offset), frames = corrected, trial, after
+            if now > (1 - rtol) * before:
+                break
             share = min(1.0, 2 * share)
         else:
             share /= 4
@@ -184,8 +196,8 @@ def with_outline_scale(problem: Problem, u: Tensor) -> Problem:
     root = axes * eigenvalues.clamp(min=0).sqrt()
     factor = torch.linalg.eigvalsh(root.T @ errors.covariance @ root).median().item()
     scaled = copy.copy(problem)
-    scaled.observation = Masks(data.masks, data.sigma * math.sqrt(factor), data.silhouettes, data.weight, data.loss)
-    scaled.observation.notes, scaled.observation.outline_noise = data.notes, True
+    scaled.observation = data.replaced(sigma=data.sigma * math.sqrt(factor))
+    scaled.observation.outline_noise = True
     return scaled
 
 
@@ -195,11 +207,11 @@ def _without_offset(problem: Problem, data: Masks, u: Tensor, offset: float) -> 
         trajectory = problem.model.rollout_unchecked(
             problem.model.values(problem.space.values(u[None])), problem.frames
         )
-        image = data.silhouettes.union(trajectory.surface, trajectory.values)[0]
-    masks = Masks(data.masks - offset * outline_length(image), data.sigma, data.silhouettes, data.weight, data.loss)
-    masks.notes, masks.outline_noise = data.notes, data.outline_noise
+        observation = problem.observation_at(u)
+        assert isinstance(observation, Masks)
+        image = observation.image(trajectory)
     corrected = copy.copy(problem)
-    corrected.observation = masks
+    corrected.observation = data.replaced(data.masks - offset * outline_length(image))
     return corrected
 
 
@@ -241,14 +253,14 @@ class _Frames(NamedTuple):
 
 def sums_by_frame(problem: Problem, u: Tensor) -> _Frames:
     """Sums over the pixels of each frame at u (unknowns,), of residuals and derivatives smoothed over 3 × 3 pixels."""
-    data, first, parts = problem.observation, 0, []
+    data, first, parts = problem.observation_at(u), 0, []
     assert isinstance(data, Masks)
     trajectory = problem.model.rollout_unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
     size = data.masks.shape[1:]
     for r, J in problem.jacobian(u[None], problem.frames):
         last = first + r.shape[1] // math.prod(size)
         scale = data.weight[first:last].sqrt() / data.sigma
-        slopes = outline_slopes(trajectory.at(slice(first, last)), data.slice_frames(first, last))
+        slopes = outline_slopes(trajectory, data, first, last)
         block = r[0].unflatten(0, (-1, *size)), J[0].unflatten(0, (-1, *size))
         slope = torch.cat([slope for _, slope in slopes]).unflatten(1, size)
         image = torch.where(scale > 0, block[0] / scale.clamp(min=1e-300), 0.0) + data.masks[first:last]

@@ -25,7 +25,6 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import EXACT
 from gradsim.numerics.robust import GAUSSIAN
 from gradsim.physics.trajectory import Trajectory
-from gradsim.render.coverage.coverage import coverage_tangent
 
 MAX_CHI2_PER_N = 1.2  # up to which the model explains any number of data: the noise is then stated to within 10 %
 CHANCE_SIGMA = 5.0  # standard deviations at which a correlation, or χ²/N above 1, is not chance: p = 3e-7
@@ -263,16 +262,24 @@ def _shifts(trajectory: Trajectory, data: Masks, r: Tensor) -> tuple[Tensor, Ten
     return torch.linalg.solve_triangular(L.mT, whitened, upper=True)[..., 0], whitened[..., 0]
 
 
-def outline_slopes(trajectory: Trajectory, data: Masks) -> Iterator[tuple[int, Tensor]]:
-    """First frame of a block, and derivatives of its whitened masks (frames, pixels, 2) by the image's own shift."""
+def outline_slopes(
+    trajectory: Trajectory, data: Masks, begin: int = 0, end: int | None = None
+) -> Iterator[tuple[int, Tensor]]:
+    """First frame of a block, and derivatives of its whitened masks (frames, pixels, 2) by the image's own shift.
+
+    Args:
+        trajectory: Of all frames.
+        data: Likewise.
+        begin, end: The frames that count; all by default.
+    """
     screen, (faces, convex) = project(data.silhouettes, trajectory)[0], all_faces(trajectory)
-    height, width = data.masks.shape[1:]
-    step = max(1, CHUNK // (2 * height * width))
-    for first in range(0, len(data.masks), step):
-        part = screen[:, first : first + step]
-        right_down = torch.eye(2, dtype=torch.float64)[None, :, None, None].expand(1, 2, *part.shape[1:]).contiguous()
-        _, slope = coverage_tangent(part, right_down, faces, height, width, convex)
-        yield first, (slope[0] * (data.weight[first : first + step].sqrt() / data.sigma)[..., None]).flatten(1, 2)
+    right_down = torch.eye(2, dtype=torch.float64)[None, :, None, None].expand(1, 2, *screen.shape[1:]).contiguous()
+    views, (height, width) = data.views(screen, right_down), data.masks.shape[1:]
+    step, end = max(1, CHUNK // (2 * height * width)), len(data.masks) if end is None else end
+    for first in range(begin, end, step):
+        frames = slice(first, min(first + step, end))
+        _, slope = data.mean_coverage(views, frames, faces, convex)
+        yield first, (slope[0] * (data.weight[frames].sqrt() / data.sigma)[..., None]).flatten(1, 2)
 
 
 def _correlation(r: Tensor, valid: Tensor, steps: list[tuple[int, ...]]) -> float:
