@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         MultipleShooting,
         MultistartConfig,
         MultiView,
+        Points,
         Smooth,
         States,
         Unknown,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         identify,
         identify_fields,
         identify_many,
+        read_tracks,
     )
     from gradsim.identification.camera_calibration import camera_from_length
     from gradsim.physics import CustomForce, Divergence, Force, Model, Trajectory, gradients
@@ -56,6 +58,8 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "Masks": "gradsim.identification",
     "Model": "gradsim.physics",
     "Images": "gradsim.identification",
+    "Points": "gradsim.identification",
+    "read_tracks": "gradsim.identification",
     "Renderer": "gradsim.render",
     "Scene": "gradsim.scene",
     "MultistartConfig": "gradsim.identification",
@@ -104,6 +108,7 @@ __all__ = [
     "MultiView",
     "MultipleShooting",
     "MultistartConfig",
+    "Points",
     "Renderer",
     "Scene",
     "Shading",
@@ -125,6 +130,7 @@ __all__ = [
     "identify",
     "identify_fields",
     "identify_many",
+    "read_tracks",
     "reproduce",
 ]
 

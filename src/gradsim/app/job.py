@@ -106,8 +106,9 @@ class FitArguments(RunArguments):
 
     Args:
         scene: Scene file; its values of the unknowns are not used.
-        video: Video file.
+        video: Video file; None: tracks alone.
         unknowns: NAME or NAME:LOW:HIGH.
+        tracks: Tracks of markers (CSV) that are fitted in place of masks.
         mask: Mask video, COCO annotations, or a method with a rectangle, as in `from_video`; None: silhouettes from the colors.
         seed: Seed of the starts.
         starts: Number of starts.
@@ -125,13 +126,23 @@ class FitArguments(RunArguments):
     noun: ClassVar = "fit"
     subject: ClassVar = "scene"
     outputs: ClassVar = (
-        *("result.json", "history.json", "report.html", "player.html", "residuals.png", "profiles.png", "masks.png"),
+        *(
+            "result.json",
+            "history.json",
+            "report.html",
+            "player.html",
+            "residuals.png",
+            "profiles.png",
+            "masks.png",
+            "tracks.png",
+        ),
         *VIDEOS,
     )
 
     scene: Path
-    video: Path
+    video: Path | None = None
     unknowns: tuple[str, ...]
+    tracks: Path | None = None
     mask: Path | str | None = None
     seed: int = 0
     starts: int = 16

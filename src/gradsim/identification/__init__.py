@@ -14,6 +14,8 @@ from gradsim.identification.observation.clip import Clip
 from gradsim.identification.observation.images import Images
 from gradsim.identification.observation.labelled_masks import LabelledMasks
 from gradsim.identification.observation.multi_view import MultiView
+from gradsim.identification.observation.points import Points
+from gradsim.identification.observation.tracks import read_tracks
 from gradsim.identification.observation.vertices import Vertices
 from gradsim.identification.solvers.gradient_descent import descend
 from gradsim.identification.solvers.multistart import MultistartConfig
@@ -33,6 +35,7 @@ __all__ = [
     "MultiView",
     "MultipleShooting",
     "MultistartConfig",
+    "Points",
     "Smooth",
     "States",
     "Unknown",
@@ -44,4 +47,5 @@ __all__ = [
     "identify_fields",
     "identify_many",
     "least_squares",
+    "read_tracks",
 ]

@@ -32,6 +32,11 @@ def read_by_motion(model) -> frozenset[str]:
     return frozenset(reached) | frozenset(CLOCK)
 
 
+def read_by_tracks(scene) -> frozenset[str]:
+    """Places of markers, which only tracks of them depend on."""
+    return frozenset(f"markers.{name}.point" for name, marker in scene.markers.items() if marker.point is not None)
+
+
 def read_by_images(scene) -> frozenset[str]:
     """Parameters of cameras and lights."""
     lenses = tuple(f"{camera_prefix(name)}." for name in scene.views)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from gradsim.engine.forward_mode import derivative
 from gradsim.engine.lanes import check_dtype
 from gradsim.errors import InputError
-from gradsim.physics.dependencies import read_by_images, read_by_motion, require_dependency
+from gradsim.physics.dependencies import read_by_images, read_by_motion, read_by_tracks, require_dependency
 from gradsim.physics.forces.custom import CustomForce
 from gradsim.physics.islands import group_into_islands
 from gradsim.physics.pendulum.double import DoublePendulumBody
@@ -104,7 +104,7 @@ class Model(nn.Module):
     @cached_property
     def unused_parameters(self) -> frozenset[str]:
         """Parameters that no trajectory, surface or image depends on; they have no gradient."""
-        return frozenset(self.kinds) - read_by_motion(self) - read_by_images(self.scene)
+        return frozenset(self.kinds) - read_by_motion(self) - read_by_images(self.scene) - read_by_tracks(self.scene)
 
     def values(self, overrides: Mapping[str, Tensor] | None = None) -> Values:
         """All parameters with a leading dimension of worlds; `overrides` replaces some of them.

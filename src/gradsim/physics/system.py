@@ -215,6 +215,14 @@ class System(Protocol):
         """Derivative (worlds, n, 3) of the shape in `rigid_shape_and_pose` along a direction in parameters; None for zero."""
         return None
 
+    def marker_position(self, state: State, values: Values, point: Tensor | None) -> Tensor:
+        """Position (worlds, frames, 3) [m] of a point (worlds, 3) that is fixed on it, given from its center of mass in its frame at
+        scale 1; None: of the middle of its surface.
+        """
+        if point is not None:
+            raise InputError(f"`{self.name}` is not rigid, so no point is fixed on it; give a vertex.")
+        return self.vertices(list(state.values()), values).mean(2)
+
     def center_of_mass(self, state: State, values: Values) -> Tensor:
         """(worlds, ..., 3) [m] from states (worlds, ...)."""
         raise InputError(f"`{self.name}` has no center of mass among its states: {', '.join(self.states)}.")

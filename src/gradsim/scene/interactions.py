@@ -1,4 +1,4 @@
-"""Interactions between the bodies of a scene: contacts, and attachments of vertices to rigid bodies."""
+"""Interactions between the bodies of a scene (contacts, attachments of vertices to rigid bodies), and markers on them."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -8,8 +8,9 @@ from pydantic import Field
 
 from gradsim.scene.body import Rigid
 from gradsim.scene.contact import DISSIPATION, FRICTION, FRICTION_STIFFNESS, STIFFNESS
+from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.scene.node import Node, Place, did_you_mean
-from gradsim.scene.quantity import Quantity
+from gradsim.scene.quantity import Count, Quantity, Vector3, vector
 from gradsim.scene.region import AnyRegion, region_errors
 from gradsim.scene.soft_body import Soft
 
@@ -105,6 +106,34 @@ class BodyContact(Node):
             yield ("thickness",), "applies to soft bodies only; remove it between rigid bodies."
         if "stiffness" not in self.model_fields_set:
             yield ("stiffness",), "is missing; give k_e in N/m, such as the 1e5 of a ground."
+
+
+class Marker(Node):
+    """A point fixed on a body, whose track is observed: a sticker, a corner, a marker of motion capture.
+
+    Attributes:
+        body: Name of the body.
+        point: Place on a rigid body from its center of mass, body frame, at scale 1 [m]. Without `point` and `vertex` it is the
+            center of mass of a rigid body, and the middle of a pendulum's bob.
+        vertex: Index of a vertex of the surface, counted from 0; required on soft bodies.
+    """
+
+    body: str = Field(description="the name of a body")
+    point: Annotated[Vector3 | None, vector("m")] = None
+    vertex: Annotated[int | None, Count(0, 10_000_000)] = None
+
+    def body_conflicts(self, bodies: Mapping[str, Node]) -> Iterator[tuple[Place, str]]:
+        """Mistakes that depend on the scene's bodies."""
+        body = bodies.get(self.body)
+        if body is None:
+            hint = did_you_mean(self.body, list(bodies)) or f"; there are {', '.join(bodies)}."
+            yield ("body",), f"the scene has no body `{self.body}`{hint}"
+        elif self.point is not None and not isinstance(body, Rigid):
+            yield ("point",), f"is for rigid bodies, and `{self.body}` is none; give a `vertex` of its surface."
+        elif self.point is not None and self.vertex is not None:
+            yield ("vertex",), "is given with `point`; give one of them."
+        elif isinstance(body, Soft | DoublePendulum) and self.vertex is None:
+            yield ("vertex",), f"is missing: `{self.body}` is not rigid; give the index of a vertex of its surface."
 
 
 def duplicate_pairs(contacts: Mapping[str, BodyContact], bodies: Mapping[str, Node]) -> Iterator[tuple[str, str]]:

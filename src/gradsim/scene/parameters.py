@@ -12,7 +12,7 @@ from gradsim.scene.body import Pendulum, Push, Rigid
 from gradsim.scene.cloth import AIR, BENDING, IN_PLANE, Air, Cloth
 from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.scene.ground import Ground
-from gradsim.scene.interactions import Attachment, BodyContact
+from gradsim.scene.interactions import Attachment, BodyContact, Marker
 from gradsim.scene.joint import PLACEMENT_KEYS, Ball, Fixed, Prismatic, Revolute, placing_joints
 from gradsim.scene.light import Ambient, Directional, Harmonics, Point
 from gradsim.scene.node import Node
@@ -57,6 +57,7 @@ KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or s
     Directional: ("direction", "colour"),
     Point: ("position", "colour"),
     Harmonics: (),
+    Marker: ("point",),
 }
 
 
@@ -95,7 +96,7 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
     components r, g and b.
 
     Interactions are `contacts.NAME.stiffness` and so on, `attachments.NAME.stiffness`, `.damping`, and
-    `joints.NAME.stiffness` and so on. A body that a joint places has no `position`, `rotation_vector`, `velocity` and
+    `joints.NAME.stiffness` and so on; places of markers on rigid bodies are `markers.NAME.point`. A body that a joint places has no `position`, `rotation_vector`, `velocity` and
     `angular_velocity`, but the coordinates of the joint, such as `joints.NAME.angle` and `.rate`.
 
     Soft bodies have arrays, with a row per vertex or element: `NAME.vertex_mass_factor` (n,), a factor of the vertex
@@ -111,7 +112,7 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
         table |= entries
         if isinstance(node, Soft):
             table |= _of_soft(node, name, table)
-    for key in ("contacts", "attachments"):
+    for key in ("contacts", "attachments", "markers"):
         for name, link in getattr(scene, key).items():
             table |= _of_node(link, f"{key}.{name}")
     table |= _of_joints(scene)

@@ -16,7 +16,7 @@ from gradsim.scene.cloth import Cloth
 from gradsim.scene.contact import Contact
 from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.scene.ground import Ground
-from gradsim.scene.interactions import Attachment, BodyContact, duplicate_pairs, mixed_systems
+from gradsim.scene.interactions import Attachment, BodyContact, Marker, duplicate_pairs, mixed_systems
 from gradsim.scene.joint import JOINTS, WORLD, AnyJoint, joint_conflicts
 from gradsim.scene.light import LIGHTS, Light
 from gradsim.scene.material import COLOR
@@ -49,6 +49,7 @@ RESERVED_NAMES = (
     "contacts",
     "attachments",
     "joints",
+    "markers",
     "scene",
     "systems",
 )  # keys of the scene or model itself
@@ -120,6 +121,7 @@ class Scene(Node):
             bodies with one another.
         attachments: Attachments by name: vertices of soft bodies held by rigid bodies.
         joints: Joints by name: hinges, slides, ball joints and rigid links between rigid bodies, or to the world.
+        markers: Points fixed on bodies by name, whose tracks can be observed.
         camera: First camera; required for images.
         cameras: Further cameras by name, with the same frames.
         background: Background color, RGB.
@@ -137,6 +139,7 @@ class Scene(Node):
     contacts: dict[str, BodyContact] = Field(default_factory=dict)
     attachments: dict[str, Attachment] = Field(default_factory=dict)
     joints: dict[str, Annotated[AnyJoint, ByKind(JOINTS)]] = Field(default_factory=dict)
+    markers: dict[str, Marker] = Field(default_factory=dict)
     camera: Camera | None = None
     cameras: dict[str, Camera] = Field(default_factory=dict)
     background: Annotated[Vector3, COLOR] = (0.9, 0.9, 0.9)
@@ -159,7 +162,7 @@ class Scene(Node):
 
     @classmethod
     def faults(cls, raw) -> Iterator[tuple[Place, str]]:
-        keys = ("bodies", "grounds", "obstacles", "contacts", "attachments", "joints", "cameras", "lights")
+        keys = ("bodies", "grounds", "obstacles", "contacts", "attachments", "joints", "markers", "cameras", "lights")
         groups = {key: raw[key] for key in keys if isinstance(raw.get(key), Mapping)}
         for group, members in groups.items():
             for name in members:
@@ -206,6 +209,8 @@ class Scene(Node):
                 )
             for name, link in getattr(self, key).items():
                 yield from (((key, name, *place), words) for place, words in link.body_conflicts(self.bodies))
+        for name, marker in self.markers.items():
+            yield from ((("markers", name, *place), words) for place, words in marker.body_conflicts(self.bodies))
         yield from joint_conflicts(self.joints, self.bodies, self.contacts, self.attachments)
         wrong = [
             *duplicate_pairs(self.contacts, self.bodies),
@@ -283,7 +288,7 @@ class Scene(Node):
 
     @model_serializer(mode="wrap")
     def _without_empty(self, content):
-        optional = ("cameras", "lights", "contacts", "attachments", "joints")
+        optional = ("cameras", "lights", "contacts", "attachments", "joints", "markers")
         return {key: value for key, value in content(self).items() if key not in optional or value}
 
     @classmethod

@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import numpy as np
+from PIL import Image, ImageDraw
 
 from gradsim import video as videos
 
 HEIGHT = 320  # [px] small videos are enlarged to about this
 EDGE = np.array([230, 20, 140], np.uint8)  # color of the outline of the fit
+TRACK, ARM = (20, 110, 230), 6  # color of tracks, and half of the size of a mark [px]
 
 
 def side_by_side(observed: np.ndarray, fitted: np.ndarray) -> np.ndarray:
@@ -24,6 +26,27 @@ def overlay(observed: np.ndarray, mask: np.ndarray) -> np.ndarray:
     for axis, shift in ((1, 1), (1, -1), (2, 1), (2, -1)):
         grown |= np.roll(inside, shift, axis)
     big[grown & ~inside] = EDGE
+    return big
+
+
+def mark_points(observed: np.ndarray, tracks: np.ndarray, fitted: np.ndarray) -> np.ndarray:
+    """Observed frames with tracks as crosses and points of the fit as circles.
+
+    Args:
+        observed: Frames (frames, height, width, 3) uint8.
+        tracks: Positions (frames, n, 2) [px]; NaN where there is none.
+        fitted: Those of the fit, likewise.
+    """
+    big, times = _enlarged(observed), factor(observed)
+    for k, frame in enumerate(big):
+        image = Image.fromarray(frame)
+        draw = ImageDraw.Draw(image)
+        for u, v in tracks[k][np.isfinite(tracks[k]).all(1)] * times:
+            draw.line([(u - ARM, v), (u + ARM, v)], fill=TRACK)
+            draw.line([(u, v - ARM), (u, v + ARM)], fill=TRACK)
+        for u, v in fitted[k] * times:
+            draw.ellipse([(u - ARM, v - ARM), (u + ARM, v + ARM)], outline=tuple(EDGE.tolist()))
+        big[k] = np.asarray(image)
     return big
 
 

@@ -29,6 +29,8 @@ class Fit(Command):
         UseAppendAction[list[list[str]]], arg(metavar="[CAMERA=]VIDEO ...", help_behavior_hint="(required)")
     ] = field(default_factory=list)
     """Video: mp4, webm, gif or a folder of png; lossless is best."""
+    tracks: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: masks)")] = None
+    """Tracks of the scene's markers to fit in place of masks: CSV with the columns name, frame (or time), u and v in px (or x, y and z in m), and sd; the video is then optional."""
     unknown: Annotated[
         UseAppendAction[list[list[str]]], arg(metavar="NAME[:LOW:HIGH] ...", help_behavior_hint="(required)")
     ] = field(default_factory=list)
@@ -86,12 +88,16 @@ class Fit(Command):
         from gradsim.app.commands import fit
         from gradsim.app.commands.fit_job import run_fit
         from gradsim.app.commands.fit_multi import MultiClipFit, parse_clips
+        from gradsim.app.commands.fit_tracks import TracksFit
         from gradsim.app.job import FitArguments
 
         unknowns, options = flatten(self.unknown), {name: getattr(self, name) for name in FIT_OPTIONS}
         if self.scene is None or self._is_run_folder():
             arguments = FitArguments.load(folder, {**options, "unknowns": tuple(unknowns)})
-            return fit.fit(arguments, folder, resume=True, progress=progress)
+            job = TracksFit(arguments) if arguments.tracks else fit.ClipFit(arguments)
+            return run_fit(job, folder, resume=True, progress=progress)
+        if self.tracks is not None:
+            return run_fit(TracksFit(self._tracks_arguments(options)), folder, self.resume, progress)
         clips = parse_clips([self.scene, *self.more], flatten(self.video), flatten(self.mask))
         if len(clips) == 1 and clips[0].is_single_camera and self.window is None:
             video, mask = clips[0].videos["camera"], clips[0].masks.get("camera")
@@ -106,6 +112,24 @@ class Fit(Command):
         shared = {name: options[name] for name in SHARED_OPTIONS}
         return run_fit(MultiClipFit(clips, unknowns, window=self.window, **shared), folder, progress=progress)
 
+    def _tracks_arguments(self, options: dict):
+        """Arguments of a fit of tracks.
+
+        Raises:
+            InputError: If there are several scenes, videos or masks, or windows.
+        """
+        from gradsim.app.job import FitArguments
+
+        videos = flatten(self.video)
+        if self.more or len(videos) > 1 or any("=" in video for video in videos) or self.mask or self.window:
+            raise InputError(
+                "--tracks are of one clip of the first camera: give one SCENE, at most one VIDEO, no --mask and no --window."
+            )
+        video = Path(videos[0]) if videos else None
+        return FitArguments(
+            scene=self.scene, video=video, tracks=self.tracks, unknowns=tuple(flatten(self.unknown)), **options
+        )  # pyright: ignore[reportArgumentType]
+
     def _is_run_folder(self) -> bool:
         """True if SCENE is the run folder to resume."""
         return self.resume and (self.scene is None or self.scene.is_dir())
@@ -119,7 +143,11 @@ class Fit(Command):
         folder = self.out or (self.scene if self._is_run_folder() else None)
         required = {"--out DIR": folder}
         if not self._is_run_folder():
-            required |= {"SCENE": self.scene, "--video VIDEO": self.video, "--unknown NAME[:LOW:HIGH]": self.unknown}
+            required |= {
+                "SCENE": self.scene,
+                "--video VIDEO": self.video or self.tracks,
+                "--unknown NAME[:LOW:HIGH]": self.unknown,
+            }
         missing = [name for name, value in required.items() if not value]
         if missing and self.resume and self.scene is not None and not self.scene.exists():
             raise InputError(f"the run folder {self.scene} does not exist; start the fit without --resume.")

@@ -83,7 +83,7 @@ class ClipFit(FitJob):
     def search(self, checkpoint: CheckpointStore, progress: Progress) -> Fit:
         saved = checkpoint.load("search")
         origin = f", on from {saved['history'][-1]['frames']} frames" if saved else ""
-        frames = len(self.observation.masks)
+        frames = self.observation.frames
         if self.faults.words:
             progress.stage(f"{'; '.join(self.faults.words)}: see {FILE}")
         progress.stage(f"fitting {', '.join(self.space.names)} to {frames} frames{origin}")

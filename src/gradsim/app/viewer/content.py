@@ -162,7 +162,7 @@ def _videos(folder: Path, scene: Scene, result: Mapping, clip: int) -> tuple[dic
     """Observed videos by camera, one image for each instant; and those that do not exist any more."""
     if (read_record(folder) or {}).get("command") == FitArguments.command:
         arguments = FitArguments.load(folder)
-        paths, choice = {"camera": arguments.video}, arguments.frames
+        paths, choice = {"camera": arguments.video} if arguments.video else {}, arguments.frames
     elif result.get("clips"):
         paths, choice = {name: Path(path) for name, path in result["clips"][clip - 1]["videos"].items()}, ""
     else:

@@ -9,16 +9,23 @@ from gradsim.errors import InputError
 from gradsim.identification.observation.base import Masks, Observation, States
 from gradsim.identification.observation.images import Images
 from gradsim.identification.observation.multi_view import MultiView
+from gradsim.identification.observation.points import Points
 from gradsim.identification.observation.vertices import Vertices
-from gradsim.physics.dependencies import read_by_images, require_dependency
+from gradsim.physics.dependencies import read_by_images, read_by_tracks, require_dependency
 from gradsim.physics.model import Model
 
 
 def require_observable(model: Model, observation: Observation, names: Iterable[str]) -> None:
-    """Raise `InputError` if nothing depends on an unknown, or it belongs to a camera or light without an image."""
+    """Raise `InputError` if nothing depends on an unknown, or it belongs to a camera or light without an image, or to a marker
+    without a track.
+    """
     names, visible = list(names), _visible_parameters(observation)
     require_dependency(model, names)
     for name in names:
+        if visible is not None and name in read_by_tracks(model.scene) and not name.startswith(visible):
+            raise InputError(
+                f"`{name}` cannot be found from this observation: it has no track of that marker. Leave it out, or observe by `Points`."
+            )
         if visible is not None and name in read_by_images(model.scene) and not name.startswith(visible):
             what = (
                 "its pictures are lit by nothing" if name.startswith("lights.") else "it has no picture of that camera"
@@ -40,4 +47,7 @@ def _visible_parameters(observation: Observation) -> tuple[str, ...] | None:
         shading = observation.renderer.shading
         lit = (shading if isinstance(shading, str) else shading.law) != "colour"
         return (f"{observation.renderer.lens}.", *(["lights."] if lit else []))
+    if isinstance(observation, Points):
+        lens = () if observation.silhouettes is None else (f"{observation.silhouettes.lens}.",)
+        return (*(f"markers.{name}." for name in observation.names), *lens)
     return () if isinstance(observation, States | Vertices) else None

@@ -197,6 +197,11 @@ class RigidBody(System):
         scale = direction.get(f"{self.name}.scale")
         return None if scale is None else self.rest * scale[:, None, None]
 
+    def marker_position(self, state: State, values: Values, point: Tensor | None) -> Tensor:
+        if point is None:
+            return state["x"]
+        return state["x"] + rotation.rotate(state["q"], (point * values[f"{self.name}.scale"][:, None])[:, None])
+
     def center_of_mass(self, state: State, values: Values) -> Tensor:
         return state["x"]
 

@@ -100,6 +100,7 @@ PARTS = (
     Part("Slide", joint.Prismatic, base=joint.Joint, where="`kind: prismatic`."),
     Part("Ball joint", joint.Ball, base=joint.Joint, where="`kind: ball`."),
     Part("Rigid connection", joint.Fixed, base=joint.Joint, where="`kind: fixed`."),
+    Part("Marker", interactions.Marker, 2, where="An entry of `markers`."),
     Part("Ambient light", light.Ambient, 2, where=LIGHT.format("ambient")),
     Part("Directional light", light.Directional, 2, where=LIGHT.format("directional")),
     Part("Point light", light.Point, 2, where=LIGHT.format("point")),

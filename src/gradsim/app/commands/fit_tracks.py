@@ -1,0 +1,86 @@
+"""`gradsim fit --tracks`: of tracks of markers, with or without the video that they are from."""
+
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from gradsim import video as videos
+from gradsim.app.commands.fit import ClipFit
+from gradsim.app.commands.fit_job import require_starts
+from gradsim.app.job import FitArguments, open_scene
+from gradsim.app.report.page import plot
+from gradsim.app.report.track_plot import track_plot
+from gradsim.errors import InputError
+from gradsim.identification.api import parameter_values
+from gradsim.identification.estimators import estimator_named
+from gradsim.identification.fit import Fit
+from gradsim.identification.observation.tracks import read_tracks
+from gradsim.identification.unknowns import Space, Unknown
+from gradsim.visualization.overlay_video import mark_points
+from gradsim.visualization.player import write_player
+
+PLOT, VIDEO = "tracks.png", "overlay.webm"
+TITLE = "Tracks"
+CAPTION = "Crosses: tracks; lines: the fit. Right: what is left, and the noise that was stated (gray)."
+MASKS_ONLY = ("mask", "background", "ignore", "frames", "category")
+
+
+class TracksFit(ClipFit):
+    """Fit of tracks of markers.
+
+    Args:
+        arguments: Arguments of the command, with `tracks`.
+
+    Raises:
+        InputError: If an argument is wrong or is for masks, or a video has another size than the camera or fewer frames than
+            the tracks.
+    """
+
+    def __init__(self, arguments: FitArguments):
+        assert arguments.tracks is not None
+        self.arguments, self.scene = arguments, open_scene(arguments.scene)
+        self.title = self.scene.name
+        require_starts(arguments.starts)
+        estimator_named(arguments.estimator)
+        if excluded := [f"--{name}" for name in MASKS_ONLY if getattr(arguments, name)]:
+            raise InputError(
+                f"{' and '.join(excluded)} are for masks of a video, and --tracks are no masks; leave them out."
+            )
+        if isinstance(arguments.noise, str):
+            raise InputError(
+                f"--noise {arguments.noise} is for masks; give the noise of the tracks in px or m, such as 0.5."
+            )
+        self.space = Space(self.scene, [Unknown.parse(text) for text in arguments.unknowns])
+        self.observation = read_tracks(self.scene, arguments.tracks, arguments.noise, loss=arguments.robust)
+        if arguments.video is not None:
+            self._check_video(arguments.video)
+
+    def write_videos(self, folder: Path, fit: Fit) -> dict:
+        with torch.no_grad():
+            values = parameter_values(self.scene, fit.values)
+            fitted = self.problem.model.rollout(values, frames=self.observation.frames)
+            predicted = self.observation.predict(fitted)[0].numpy()
+        plot(folder / PLOT, partial(track_plot, self.observation, predicted, self.scene.timing.fps), TITLE, CAPTION)
+        entries: dict = {
+            "tracks": str(self.arguments.tracks),
+            "images": [{"file": PLOT, "title": TITLE, "caption": CAPTION}],
+        }
+        observed = None
+        if self.arguments.video is not None:
+            observed = videos.read(self.arguments.video).frames[: self.observation.frames]
+            entries["video"] = str(self.arguments.video)
+            if self.observation.silhouettes is not None:
+                marked = mark_points(observed, self.observation.positions.numpy(), predicted)
+                videos.write_preview(folder / VIDEO, marked, self.scene.timing.fps)
+                entries["videos"] = [{"file": VIDEO, "text": "Tracks (crosses) and the fit (circles) over the video."}]
+        write_player(folder / "player.html", self.scene, fitted.scene_surface, observed)
+        return entries
+
+    def _check_video(self, path: Path) -> None:
+        video, camera = videos.read(path), self.scene.view()
+        videos.check_video(video, *camera.size, self.scene.timing.fps, path)
+        if len(video.frames) < self.observation.frames:
+            raise InputError(
+                f"{path} has {len(video.frames)} frames, the tracks {self.observation.frames}; give the video they are from."
+            )

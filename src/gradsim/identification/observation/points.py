@@ -1,0 +1,160 @@
+"""Observed points: tracks of markers that are fixed on bodies, in the image of a camera or in three dimensions."""
+
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.identification.observation.base import (
+    NoiseFloor,
+    Observation,
+    Residual,
+    Sensitivity,
+    normal_equations,
+    sum_squares,
+)
+from gradsim.numerics.robust import GAUSSIAN, RobustLoss, robust_loss
+from gradsim.physics.system import System
+from gradsim.physics.trajectory import Trajectory
+from gradsim.render.camera import project
+from gradsim.render.silhouettes import NEAR, Silhouettes
+from gradsim.scene.interactions import Marker
+
+States = dict[str, dict[str, Tensor]]
+
+
+class Points(Observation):
+    """Tracks of points that are fixed on bodies: an `Observation`.
+
+    Their places on rigid bodies are parameters of the scene (`markers.NAME.point`), which may be unknown, too.
+
+    Args:
+        markers: The points by name, such as `Scene.markers`.
+        positions: Positions (frames, n, 2) in the image [px], where the middle of the first pixel is (0.5, 0.5), or (frames, n, 3)
+            in the world [m], in the order of the markers; NaN where a point was not tracked.
+        sigma: Noise of each coordinate [px or m]: one number, or (frames, n).
+        silhouettes: The camera, for positions in its image.
+        loss: "gaussian", or "huber" or "cauchy" against tracks that jump.
+
+    Raises:
+        InputError: If a shape does not match, positions or the camera are missing, the noise is not above 0, or the loss is
+            unknown.
+    """
+
+    def __init__(
+        self,
+        markers: Mapping[str, Marker],
+        positions: Tensor,
+        sigma: float | Tensor,
+        silhouettes: Silhouettes | None = None,
+        loss: str | RobustLoss = GAUSSIAN,
+    ):
+        dimensions = 3 if silhouettes is None else 2
+        if positions.ndim != 3 or positions.shape[1:] != (len(markers), dimensions):
+            what = "in the world" if silhouettes is None else "in an image"
+            raise InputError(
+                f"positions {what} have shape {tuple(positions.shape)}; expected (frames, {len(markers)}, {dimensions})"
+                f"{'; positions in an image need `silhouettes`.' if silhouettes is None else '.'}"
+            )
+        self.markers, self.silhouettes, self.loss = dict(markers), silhouettes, robust_loss(loss)
+        self.positions, self.frames = positions.double(), len(positions)
+        self.tracked = torch.isfinite(self.positions).all(2)
+        if not self.tracked.any():
+            raise InputError("no position of any marker is a number; a fit needs tracks.")
+        noise = torch.as_tensor(sigma).double().expand(self.tracked.shape)
+        if not ((noise > 0) & noise.isfinite())[self.tracked].all():
+            raise InputError(f"sigma is {noise[self.tracked].min():g}; expected a length above 0 [px or m].")
+        self.noise, self.sigma = noise, noise[self.tracked].median().item()
+        self._data = self.positions.nan_to_num(0.0)
+        self._scale = torch.where(self.tracked, 1 / noise, 0.0)[..., None]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the markers, in the order of the tracks."""
+        return list(self.markers)
+
+    def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
+        yield self.loss.root(self._compare(trajectory, _states(trajectory, frames), trajectory.values))
+
+    def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
+        yield self.loss.winsorize(*self._linear(s, frames))
+
+    def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
+        return sum_squares(self.residuals(trajectory, frames, residual))
+
+    def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
+        return normal_equations(iter([self._linear(s, frames)]), self.loss)
+
+    def noise_floor(self, frames: int) -> NoiseFloor:
+        return NoiseFloor(0.0, float(self.tracked[:frames].sum() * self.positions.shape[2]), float("inf"))
+
+    def slice_frames(self, first: int, last: int) -> "Points":
+        part = object.__new__(Points)  # some frames may have no track
+        part.markers, part.silhouettes, part.loss, part.sigma = self.markers, self.silhouettes, self.loss, self.sigma
+        for name in ("positions", "tracked", "noise", "_data", "_scale"):
+            setattr(part, name, getattr(self, name)[first:last])
+        part.frames = len(part.positions)
+        return part
+
+    def predict(self, trajectory: Trajectory) -> Tensor:
+        """Positions (worlds, frames, n, 2 or 3) of the markers [px or m]; differentiable.
+
+        Raises:
+            InputError: If a marker is on no body of the rollout, or on a vertex that the body does not have.
+        """
+        return self._positions(trajectory, trajectory.states, trajectory.values)
+
+    def _linear(self, s: Sensitivity, frames: int) -> tuple[Tensor, Tensor]:
+        direction = dict(s.direction)
+        values = {name: s.trajectory.values[name] for name in direction}  # jvp wants both in one order
+        fixed = {name: v for name, v in s.trajectory.values.items() if name not in direction}
+        moving = lambda states, some: self._compare(s.trajectory, states, {**fixed, **some})
+        states, along = _states(s.trajectory, frames), _states(s.tangent, frames)
+        r, slope = torch.func.jvp(moving, (states, values), (along, direction))  # pyright: ignore[reportAssignmentType]
+        return r[:: s.unknowns], s.by_world(slope).transpose(1, 2)
+
+    def _compare(self, trajectory: Trajectory, states: States, values: Mapping[str, Tensor]) -> Tensor:
+        """Whitened residuals (worlds, frames · n · dimensions)."""
+        positions = self._positions(trajectory, states, values)
+        frames = positions.shape[1]
+        return ((positions - self._data[:frames]) * self._scale[:frames]).flatten(1)
+
+    def _positions(self, trajectory: Trajectory, states: States, values: Mapping[str, Tensor]) -> Tensor:
+        systems = {system.name: system for system in trajectory.systems}
+        places = []
+        for name, marker in self.markers.items():
+            if marker.body not in systems:
+                raise InputError(f"marker `{name}` is on `{marker.body}`; the rollout has {', '.join(systems)}.")
+            places.append(_marker_position(name, marker, systems[marker.body], states[marker.body], values))
+        world = torch.stack(places, 2)
+        if self.silhouettes is None:
+            return world
+        return self._on_screen(world, values)
+
+    def _on_screen(self, world: Tensor, values: Mapping[str, Tensor]) -> Tensor:
+        """Pixels (worlds, frames, n, 2); a point that is not in front of the camera is moved to 1 m in front of it."""
+        assert self.silhouettes is not None
+        K, R, t = self.silhouettes.matrices(world, values)
+        depth = project(world, K, R, t)[1].detach()
+        stand_in = ((R.new_tensor([0.0, 0.0, 1.0]) - t.detach()) @ R)[:, None, None]
+        return project(torch.where((depth >= NEAR)[..., None], world, stand_in), K, R, t)[0]
+
+
+def _marker_position(
+    name: str, marker: Marker, system: System, state: dict[str, Tensor], values: Mapping[str, Tensor]
+) -> Tensor:
+    """Position (worlds, frames, 3) [m] of a marker."""
+    if marker.vertex is None:
+        point = None if marker.point is None else values[f"markers.{name}.point"]
+        return system.marker_position(state, dict(values), point)
+    vertices = system.vertices(list(state.values()), dict(values))
+    if marker.vertex >= vertices.shape[2]:
+        raise InputError(
+            f"marker `{name}` is on vertex {marker.vertex} of `{marker.body}`, whose surface has {vertices.shape[2]}, counted from 0."
+        )
+    return vertices[:, :, marker.vertex]
+
+
+def _states(trajectory: Trajectory, frames: int) -> States:
+    return {body: {key: y[:, :frames] for key, y in state.items()} for body, state in trajectory.states.items()}

@@ -1,0 +1,121 @@
+"""Tracks of markers from files: a table with a row for each marker in each frame."""
+
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gradsim.errors import InputError
+from gradsim.identification.observation.points import Points
+from gradsim.numerics.robust import GAUSSIAN, RobustLoss
+from gradsim.render.silhouettes import Silhouettes
+from gradsim.scene.node import did_you_mean
+from gradsim.scene.scene import Scene
+
+IMAGE, WORLD = ("u", "v"), ("x", "y", "z")
+ON_A_FRAME = 1e-3  # of a frame that a time may be off one
+
+
+def read_tracks(
+    scene: Scene,
+    path: str | Path,
+    sigma: float | None = None,
+    camera: str = "camera",
+    loss: str | RobustLoss = GAUSSIAN,
+) -> Points:
+    """Tracks of the scene's markers in a CSV file, in an image or in the world.
+
+    Columns in any order: `name`; `frame`, counted from 0, or `time` [s]; `u` and `v` [px], where the middle of the first pixel is
+    (0.5, 0.5), or `x`, `y` and `z` [m]; and optionally `sd`, the noise of each coordinate. Rows that are missing, and coordinates
+    that are empty or nan, were not tracked.
+
+    Args:
+        scene: Scene with the markers, and the camera of `u` and `v`.
+        path: CSV file.
+        sigma: Noise of each coordinate [px or m] where the file has no `sd`.
+        camera: Name of the camera.
+        loss: As for `Points`.
+
+    Raises:
+        InputError: If the file is missing or not such a table, a name is none of a marker, a row is there twice, a time is not that
+            of a frame, the noise is stated nowhere, or a marker was tracked in one frame only.
+    """
+    rows, columns = _read(Path(path))
+    world = set(WORLD) <= columns
+    axes = WORLD if world else IMAGE
+    known = {"name", "frame", "time", "sd", *axes}
+    if not {"name", *axes} <= columns or not columns & {"frame", "time"} or columns - known:
+        raise InputError(
+            f"{path} has the columns {', '.join(sorted(columns)) or 'none'}; expected name, frame (or time), u and v in px (or x, y "
+            "and z in m), and optionally sd."
+        )
+    if "sd" not in columns and sigma is None:
+        raise InputError(
+            f"the noise of the tracks in {path} is not stated; add a column sd, or give it (--noise) in {'m' if world else 'px'}."
+        )
+    if not scene.markers:
+        raise InputError(
+            "the scene has no `markers`; add those of the tracks, such as {corner: {body: cube, point: [0.05, 0, 0]}}."
+        )
+    entries = {}
+    for line, row in enumerate(rows, 2):
+        place = f"{path}, line {line}"
+        frame, name = _frame(row, scene.timing.fps, place), row["name"].strip()
+        if name not in scene.markers:
+            hint = did_you_mean(name, list(scene.markers)) or f"; it has {', '.join(scene.markers)}."
+            raise InputError(f"{place}: the scene has no marker `{name}`{hint}")
+        if (frame, name) in entries:
+            raise InputError(f"{place}: `{name}` is in frame {frame} twice; leave one out.")
+        position = [_number(row, axis, place) for axis in axes]
+        sd = _number(row, "sd", place) if row.get("sd") else sigma
+        if all(map(math.isfinite, position)):
+            if sd is None or not (math.isfinite(sd) and sd > 0):
+                raise InputError(f"{place}: sd is {row.get('sd') or sd}; expected a number above 0.")
+            entries[frame, name] = position, sd
+    names = [name for name in scene.markers if any(key[1] == name for key in entries)]
+    count = {name: sum(key[1] == name for key in entries) for name in names}
+    if not names or min(count.values()) < 2:
+        short = "no marker" if not names else f"`{min(count, key=count.__getitem__)}`"
+        raise InputError(f"{path} has {short} in two frames or more; a track of one frame tells nothing of a motion.")
+    shape = (1 + max(frame for frame, _ in entries), len(names))
+    positions, noise = np.full((*shape, len(axes)), np.nan), np.ones(shape)
+    for (frame, name), (position, sd) in entries.items():
+        positions[frame, names.index(name)], noise[frame, names.index(name)] = position, sd
+    silhouettes = None if world else Silhouettes.of(scene, camera)
+    markers = {name: scene.markers[name] for name in names}
+    return Points(markers, torch.tensor(positions), torch.tensor(noise), silhouettes, loss)
+
+
+def _read(path: Path) -> tuple[list[dict[str, str]], set[str]]:
+    """Rows by column, and the columns."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file, skipinitialspace=True)
+            rows, columns = list(reader), {str(name).strip() for name in reader.fieldnames or ()}
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"cannot read tracks from {path}: {error}.") from None
+    if not rows:
+        raise InputError(f"{path} has no rows; expected a header, and a row for each marker in each frame.")
+    broken = next((k for k, row in enumerate(rows, 2) if None in row or None in row.values()), None)
+    if broken is not None:
+        raise InputError(f"{path}, line {broken}: expected {len(columns)} cells, as the header has.")
+    return [{name.strip(): cell for name, cell in row.items()} for row in rows], columns
+
+
+def _number(row: dict[str, str], column: str, place: str) -> float:
+    """A cell; NaN where it is empty."""
+    try:
+        return float(row[column]) if row[column].strip() else math.nan
+    except ValueError:
+        raise InputError(f"{place}: {column} is {row[column]!r}; expected a number.") from None
+
+
+def _frame(row: dict[str, str], fps: float, place: str) -> int:
+    column = "frame" if "frame" in row else "time"
+    value = _number(row, column, place) * (1 if column == "frame" else fps)
+    if not (math.isfinite(value) and value > -0.5) or abs(value - round(value)) > ON_A_FRAME:
+        way = "a whole number of at least 0" if column == "frame" else f"a multiple of 1/{fps:g} s, by `timing.fps`"
+        raise InputError(f"{place}: {column} is {row[column]!r}; expected {way}.")
+    return round(value)

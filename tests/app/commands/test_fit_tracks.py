@@ -1,0 +1,94 @@
+"""`gradsim fit --tracks`: what it writes, and what it refuses before a folder is made."""
+
+import csv
+import json
+
+import pytest
+import torch
+from fit_cases import throw
+
+from gradsim import video as videos
+from gradsim.app.cli import main
+from gradsim.geometry.image_io import to_bytes
+from gradsim.identification import Points, synthetic
+from gradsim.physics.model import Model
+from gradsim.render.silhouettes import Silhouettes
+from gradsim.scene import Scene
+
+pytestmark = pytest.mark.usefixtures("blank_plots")
+
+UNKNOWN = ("--unknown", "cube.mass:1:8")
+CORNERS = {"left": [-0.25, 0.2, 0.15], "right": [0.25, 0.2, 0.15]}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """scene.yaml with two markers, a video of it, and tracks with a noise of 0.1 px whose body has 3.1 kg."""
+    folder = tmp_path_factory.mktemp("inputs")
+    content = throw().model_dump(exclude_unset=True)
+    content["markers"] = {name: {"body": "cube", "point": point} for name, point in CORNERS.items()}
+    scene = Scene.parse(content)
+    scene.save(folder / "scene.yaml")
+    with torch.no_grad():
+        trajectory = Model(scene).rollout({"cube.mass": torch.tensor([3.1]).double()})
+    noise = torch.Generator().manual_seed(0)
+    silhouettes = Silhouettes.of(scene)
+    pixels = Points(scene.markers, torch.zeros(8, 2, 2), 1.0, silhouettes).predict(trajectory)[0]
+    pixels = pixels + 0.1 * torch.randn(pixels.shape, generator=noise).double()
+    with (folder / "tracks.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["frame", "name", "u", "v"])
+        rows.writerows([k, name, *pixels[k, j].tolist()] for k in range(8) for j, name in enumerate(CORNERS))
+    videos.write(folder / "video.webm", to_bytes(synthetic.render_video(scene, trajectory, "camera")), 20)
+    return folder
+
+
+def fit(inputs, out, *more: str) -> int:
+    files = [str(inputs / "scene.yaml"), "--tracks", str(inputs / "tracks.csv")]
+    return main.main(["fit", *files, *UNKNOWN, "--out", str(out), "--starts", "4", *more])
+
+
+def test_tracks_alone_give_an_answer_and_a_page(inputs, tmp_path):
+    assert fit(inputs, tmp_path / "run", "--noise", "0.1") == 0
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    mass = result["unknowns"]["cube.mass"]
+    assert result["status"] == "ok" and abs(mass["value"] - 3.1) < 4 * mass["std"] < 0.4
+    assert result["images"][0]["file"] == "tracks.png" and "video" not in result
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert (tmp_path / "run" / "tracks.png").is_file() and "Crosses: tracks; lines: the fit" in page
+
+
+def test_tracks_are_drawn_over_their_video(inputs, tmp_path):
+    assert fit(inputs, tmp_path / "run", "--noise", "0.1", "--video", str(inputs / "video.webm")) == 0
+    frames = videos.read(tmp_path / "run" / "overlay.webm").frames
+    assert len(frames) == 8 and "overlay.webm" in (tmp_path / "run" / "result.json").read_text()
+
+
+def test_a_finished_run_of_tracks_is_not_run_again(inputs, tmp_path):
+    assert fit(inputs, tmp_path / "run", "--noise", "0.1") == 0
+    before = (tmp_path / "run" / "result.json").read_bytes()
+    assert main.main(["fit", "--resume", str(tmp_path / "run")]) == 0
+    assert (tmp_path / "run" / "result.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "more, words",
+    [
+        ((), "noise of the tracks"),
+        (("--noise", "auto"), "--noise auto is for masks"),
+        (("--noise", "0.1", "--background", "median"), "--background are for masks"),
+        (("--noise", "0.1", "--mask", "mask.webm"), "no --mask"),
+        (("--noise", "0.1", "--starts", "0"), "starts is 0"),
+        (("--noise", "0.1", "--estimator", "guess"), "guess"),
+    ],
+)
+def test_options_that_are_not_for_tracks_are_refused(inputs, tmp_path, capsys, more, words):
+    assert fit(inputs, tmp_path / "run", *more) == 2
+    assert words in capsys.readouterr().err.replace("\n", " ") and not (tmp_path / "run").exists()
+
+
+def test_a_video_that_is_shorter_than_its_tracks_is_refused(inputs, tmp_path, capsys):
+    short = videos.read(inputs / "video.webm").frames[:5]
+    videos.write(tmp_path / "short.webm", short, 20)
+    assert fit(inputs, tmp_path / "run", "--noise", "0.1", "--video", str(tmp_path / "short.webm")) == 2
+    assert "has 5 frames, the tracks 8" in capsys.readouterr().err.replace("\n", " ")
