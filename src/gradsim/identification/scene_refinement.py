@@ -32,7 +32,8 @@ from gradsim.scene.body import Pendulum, Rigid
 
 FRAMES = 8  # that are looked at by default
 STEP = 0.02  # of the central differences [px]
-DIAMETERS = 1.5  # of the body, around its outlines, that are rendered
+FLAT, STEPS = 1e-7, 40  # relative change of the squares that ends the steps, and most of them
+DIAMETERS = 0.75  # of the body, around its outlines, that are rendered
 OPEN = 0.02  # [px] that a change by 1 px of a number has to move outlines by, for it to be known
 NAMED = 0.3  # component of an open direction from which a number is named
 PLACE, MOTION, DISTANCE, TURN, FOCAL, SIZE, STRING = (
@@ -95,7 +96,7 @@ def refine_scene(
     start = np.zeros(len(numbers))
     rough = least_squares(problem.features, start, problem.slope_of(problem.features))
     problem.check_known(rough.jac, numbers)
-    fine = least_squares(problem.pixels, rough.x, problem.slope_of(problem.pixels))
+    fine = least_squares(problem.pixels, rough.x, problem.slope_of(problem.pixels), ftol=FLAT, max_nfev=STEPS)
     best = min((start, rough.x, fine.x), key=problem.error)
     changes = {n.name: (n.value, n.value + n.unit * float(y)) for n, y in zip(numbers, best, strict=True)}
     after = _with_changes(scene, {name: value for name, (_, value) in changes.items()})
@@ -126,9 +127,11 @@ def _numbers(scene: Scene, parts: Sequence[str], frames: np.ndarray) -> list[_Nu
     reach = (body.string_length + body.radius) / pixel if pendulum else many
     vector = lambda key, at, unit: [_Number(f"{name}.{key}.{axis}", at[k], unit) for k, axis in ((0, "x"), (2, "z"))]
     number = lambda key, at, unit: [_Number(f"{name}.{key}", at, unit)]
-    swing = number("angle", body.angle, 1 / reach) + number("rate", body.rate, 1 / reach / duration) if pendulum else []
-    if pendulum and len(frames) > FRAMES:  # in less, drag does little
-        swing += number("drag", body.drag, 1 / reach / duration)
+    swing = []
+    if pendulum:
+        swings = math.sqrt((body.string_length + body.radius) / max(math.hypot(*scene.gravity), 1e-9))  # s a radian
+        swing = number("angle", body.angle, 1 / reach) + number("rate", body.rate, 1 / reach / min(duration, swings))
+        swing += number("drag", body.drag, 1 / reach) if len(frames) > FRAMES else []  # in less, drag does little
     table = {
         PLACE: vector("pivot", place, pixel) if pendulum else vector("position", place, pixel),
         MOTION: swing if pendulum else vector("velocity", body.velocity, pixel / duration),
@@ -157,22 +160,24 @@ class _Outlines:
         self.model, self.numbers, self.frames = Model(scene), numbers, frames
         self.K, self.R, self.t = (torch.as_tensor(x, dtype=torch.float64) for x in scene.view().matrices())
         masks = np.stack([_largest(mask) for mask in masks])
-        if not masks.any():
+        if not masks.any((1, 2)).all():
             raise InputError("no region is left in these frames; give other masks, or place the body by hand.")
-        rows, columns = (np.flatnonzero(masks.max(0).max(1 - axis) > 0) for axis in (0, 1))
+        height, width = masks.shape[1:]
         side = math.sqrt(4 / math.pi * float(masks.sum((1, 2)).max()))
-        pad = int(DIAMETERS * side)
-        self.top, self.left = max(0, int(rows[0]) - pad), max(0, int(columns[0]) - pad)
-        window = slice(self.top, int(rows[-1]) + pad + 1), slice(self.left, int(columns[-1]) + pad + 1)
-        self.masks = masks[:, window[0], window[1]]
-        self.observed = np.concatenate([self._moments(mask) for mask in self.masks])
+        self.observed = np.stack([_moments(mask) for mask in masks])
+        extent = max(float(np.ptp(np.nonzero(mask), axis=1).max()) for mask in masks)
+        half = int((extent + 1) / 2 + DIAMETERS * side)
+        self.window = min(2 * half, height), min(2 * half, width)
+        limits = np.array([width - self.window[1], height - self.window[0]])
+        self.corner = (
+            (self.observed[:, :2] - half).round().clip(0, limits).astype(int)
+        )  # column, row of each frame's window
+        parts = [
+            mask[top : top + self.window[0], left : left + self.window[1]]
+            for mask, (left, top) in zip(masks, self.corner, strict=True)
+        ]
+        self.masks, self.observed = np.stack(parts), self.observed.ravel()
         self.perimeter = math.pi * float(np.sqrt(4 / math.pi * self.masks.sum((1, 2))).sum())
-
-    def _moments(self, mask: np.ndarray) -> np.ndarray:
-        """Centroid, column and row, and square root of the area (3,) [px]."""
-        area = mask.sum()
-        column, row = (mask.sum(axis) @ (np.arange(mask.shape[1 - axis]) + 0.5) / area for axis in (0, 1))
-        return np.array([column + self.left, row + self.top, math.sqrt(area)])
 
     @torch.no_grad()
     def screen(self, y: np.ndarray) -> tuple[Tensor, object]:
@@ -215,9 +220,8 @@ class _Outlines:
 
     def _pixels(self, y: np.ndarray) -> np.ndarray:
         screen, surface = self.screen(y)
-        screen = whole(screen - torch.tensor([self.left, self.top]))
-        size = self.masks.shape[1:]
-        images = [coverage(world[None], surface.faces, *size, surface.convex)[0].numpy() for world in screen]
+        screen = whole(screen - torch.as_tensor(self.corner)[:, None])
+        images = [coverage(world[None], surface.faces, *self.window, surface.convex)[0].numpy() for world in screen]
         return np.stack([(image - self.masks).ravel() for image in images])
 
     def slope_of(self, residual):
@@ -257,6 +261,13 @@ def _largest(mask: np.ndarray) -> np.ndarray:
         return np.zeros_like(mask, np.float64)
     region = labels == 1 + int(np.argmax(np.bincount(labels.ravel())[1:]))
     return np.where(binary_dilation(region), mask.clip(0, 1), 0.0)
+
+
+def _moments(mask: np.ndarray) -> np.ndarray:
+    """Centroid, column and row, and square root of the area (3,) of a mask [px]."""
+    area = max(float(mask.sum()), 1e-9)
+    column, row = (mask.sum(axis) @ (np.arange(mask.shape[1 - axis]) + 0.5) / area for axis in (0, 1))
+    return np.array([column, row, math.sqrt(area)])
 
 
 def _hull_moments(points: np.ndarray) -> np.ndarray:
