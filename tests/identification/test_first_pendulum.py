@@ -55,6 +55,15 @@ def test_the_string_is_as_long_as_it_is_without_any_length(regions):
     assert "the period and gravity" in first.sources["scale"] and "GUESS" in first.sources["focal length"]
 
 
+def test_a_string_that_is_slack_at_first_is_pointed_at(regions):
+    """The ball is up to 12 px nearer to its pivot in the first quarter of the clip."""
+    off = regions.centre - PIVOT
+    nearer = np.where(np.arange(len(off)) < 9, 1 - 0.045 * np.abs(np.sin(np.arange(len(off)))), 1.0)[:, None]
+    slack = Regions(regions.frames, PIVOT + nearer * off, regions.area, regions.lowest)
+    assert "--frames 22:" in first_scene(START, slack, SIZE, FPS, 40).sources["taut"]
+    assert "taut" not in first_scene(START, regions, SIZE, FPS, 40).sources
+
+
 @pytest.mark.parametrize("given", [{"body_size": 2 * RADIUS}, {"focal": 500.0, "distance": 500 * PIXEL}])
 def test_a_ruler_gives_the_scale_where_there_is_one(regions, given):
     body = first_scene(START, regions, SIZE, FPS, 40, **given).scene.bodies["bob"]

@@ -25,6 +25,8 @@ WINDOW = 8  # frames that the swing is fitted to at first; then twice as many, u
 SLOWEST, FASTEST = 0.05, 1e5  # w² of a string of 200 m and of 0.1 mm [1/s²]
 LOW, HIGH = [-np.inf, -np.inf, 0.9 * SLOWEST, 0.0], [np.inf, np.inf, FASTEST, 5.0]  # of angle, rate, w² and d
 STEP = 0.02  # [rad] of the swing in a step of the Runge–Kutta method, at most
+HALF = 8  # frames of the first half of a clip, at least, to say that its string is slack
+SLACK, UNSEEN = 1.5, 1.0  # scatter of the length over that of the second half, and in px, from which it is said
 SLOW = 0.25  # of the frames, those in which the ball is slowest
 INERTIA = 0.4  # of a solid ball, over m r²
 
@@ -199,9 +201,21 @@ def first_pendulum(
         "pivot": f"center of the circle through the centers of the ball, {motion.length:.4g} px away",
         "angle": f"of frame 0, from a swing that is off the {len(frames)} centers by {motion.error:.2g} px",
         "ground": "there is none; z = 0 is the picture's lower edge",
+        **_slack(frames, centre, motion),
         "string": "is not drawn: masks are taken to be of the ball alone",
     }
     return content, (lens, depth, height), sources
+
+
+def _slack(frames: np.ndarray, centre: np.ndarray, motion: Swing) -> dict[str, str]:
+    """A sentence where the ball is not as far from its pivot in the first frames as in the last; none elsewhere."""
+    off = np.hypot(*(centre - motion.pivot).T) - motion.length
+    half = len(off) // 2
+    early, late = off[:half].std(), off[half:].std()
+    if half < HALF or early < max(SLACK * late, UNSEEN):
+        return {}
+    words = f"its length scatters by {early:.2g} px up to frame {frames[half - 1]} and by {late:.2g} px after it"
+    return {"taut": f"LOOK AT THE STRING: {words}; where it is slack, or held, start later (--frames {frames[half]}:)"}
 
 
 def _radius(frames: np.ndarray, centre: np.ndarray, area: np.ndarray) -> float:

@@ -112,8 +112,13 @@ def test_two_clicks_and_a_length_set_the_scale(page):
 
 def test_refine_and_write(page, tmp_path):
     drop(page, "body", page.editor.position(0) + [0.25, 0, 0.2])
+    assert not page.parts["distance"].value  # it is known
     press(page.refine)
-    assert page.editor.refinement.error < 0.2 and "px apart" in page.message.content
+    assert (
+        page.editor.distance == pytest.approx(DISTANCE)
+        and page.editor.refinement.error < 0.2
+        and "px apart" in page.message.content
+    )
     press(page.write)
     assert Scene.load(tmp_path / "my.yaml").camera == page.editor.scene.camera and (tmp_path / "my.png").is_file()
     assert "gradsim fit" in page.message.content and "next: gradsim fit" in page.written

@@ -105,6 +105,8 @@ def test_a_body_that_is_turned_has_that_orientation(clip):
     editor = cube.move_body(cube.position(0) + [0, 0, 0.3], quat)
     expected = [[math.cos(0.6), 0, math.sin(0.6)], [0, 1, 0], [-math.sin(0.6), 0, math.cos(0.6)]]
     assert editor.rotation(0) == pytest.approx(np.array(expected), abs=1e-5)
+    assert next(reversed(editor.sources)) == "place"
+    assert "quat_xyzw" not in cube.move_body(cube.position(0), (0, 0, 0, 1)).body.model_fields_set  # it has it already
 
 
 def test_two_points_whose_distance_is_known_scale_everything_and_the_image_stays(ball):
@@ -176,6 +178,7 @@ def test_refinement_brings_a_ball_back_that_was_dragged_away(ball):
     """To a tenth of a pixel, from 15 px off and a camera 15 % too far."""
     away = ball.move_body(ball.position(0) + [0.25, 0, 0.2]).set_camera_distance(1.15 * DISTANCE)
     editor = away.refine(("place", "motion", "distance"))
+    assert editor.sources["distance"].endswith("m, refined") and next(reversed(editor.sources)) == "refined"
     tenth = 0.1 * DISTANCE / FOCAL
     assert pixel(editor, editor.position(0)) == pytest.approx(
         [WIDTH / 2 + FOCAL * START[0] / DISTANCE, HEIGHT / 2 - FOCAL * (START[1] - 0.6) / DISTANCE], abs=0.15

@@ -19,7 +19,7 @@ from gradsim.errors import InputError
 from gradsim.identification.scene_refinement import DEFAULT, FRAMES, PARTS, STRING
 from gradsim.numerics import rotation
 from gradsim.scene.body import Pendulum
-from gradsim.visualization.viser_scene import Frustum, Stage, stand_back
+from gradsim.visualization.viser_scene import Frustum, Stage, add_grounds, stand_back
 
 TICK = 0.2  # [s] between looks at Ctrl-C
 MAX_IMAGE = 640  # [px] largest side of the image of the frustum
@@ -28,6 +28,8 @@ FOV = 0.9  # [rad] of the free view
 SETTLED = 1.0  # [s] after which a viewpoint that was moved to the camera has arrived
 ASIDE = 0.01  # of the distance, that a viewpoint may be off the camera
 TURNED = 0.01  # [rad] that it may be turned
+SHIFT = 0.4  # of the free view, to the left of the panel
+WIDER = np.array([8.0, 0.0, 0.0])  # sizes of the body, that the ground is drawn over
 GIZMO = 0.6  # length of gizmos over the body's extent, or over a fifth of the distance where that is more
 WATCHED = "Drag the gizmos until the outlines lie on the image. Two clicks in the image mark two points."
 SET_BY = {"all lengths": SCALE, "the place of the camera": CAMERA}  # that a known distance changes
@@ -108,7 +110,8 @@ class EditorPage:
         with gui.add_folder("refine"):
             pendulum = isinstance(self.editor.body, Pendulum)
             parts = [part for part in PARTS if pendulum or part != STRING]
-            self.parts = {part: gui.add_checkbox(part, part in DEFAULT) for part in parts}
+            chosen = [part for part in DEFAULT if part not in self.editor.known]
+            self.parts = {part: gui.add_checkbox(part, part in chosen) for part in parts}
             self.frames = gui.add_number("frames", min(FRAMES, last + 1), min=1, max=last + 1, step=1)
             self.refine = gui.add_button("Refine")
             self.refine.on_click(lambda _: self._quietly(self._refine))
@@ -125,19 +128,21 @@ class EditorPage:
         place, editor = self._server.scene, self.editor
         place.set_up_direction("+z")
         scale = max(GIZMO * editor.size, editor.distance / 10)
-        gizmo = lambda name, **options: place.add_transform_controls(name, scale, depth_test=False, **options)
+        gizmo = lambda name, **options: place.add_transform_controls(
+            f"/gizmos/{name}", scale, depth_test=False, **options
+        )
         pendulum = isinstance(editor.body, Pendulum)
-        self.gizmos = {"body": gizmo("/body", disable_rotations=pendulum), "camera": gizmo("/camera")}
-        self.gizmos |= {"pivot": gizmo("/pivot", disable_rotations=True)} if pendulum else {}
+        self.gizmos = {"body": gizmo("body", disable_rotations=pendulum), "camera": gizmo("camera")}
+        self.gizmos |= {"pivot": gizmo("pivot", disable_rotations=True)} if pendulum else {}
         if editor.ground_height is not None:
             upright = {"active_axes": (False, False, True), "disable_rotations": True, "disable_sliders": True}
-            self.gizmos["ground"] = gizmo("/ground", **upright)
+            self.gizmos["ground"] = gizmo("ground", **upright)
         for name, node in self.gizmos.items():
             node.on_update(lambda event, name=name: self._dragged(name, getattr(event, "phase", "end")))
         stage = Stage.of(editor.surface(0), editor.camera)
         self._server.initial_camera.fov = FOV
         frustum = Frustum(place, "/frustum", editor.camera, stage, MAX_IMAGE)
-        stand_back(self._server.initial_camera, stage, [frustum])
+        stand_back(self._server.initial_camera, stage, [frustum], SHIFT)
         frustum.node.remove()
         if hasattr(place, "on_click"):
             place.on_click()(self.click)
@@ -254,9 +259,15 @@ class EditorPage:
         surface = editor.surface(frame)
         local = (surface.vertices[0, 0].numpy() - editor.position(frame)) @ editor.rotation(frame)
         faces = surface.faces.numpy().astype(np.uint32)
-        place.add_mesh_simple("/body/mesh", local.astype(np.float32), faces, color=(70, 130, 220), opacity=OPACITY)
+        place.add_mesh_simple(
+            "/gizmos/body/mesh", local.astype(np.float32), faces, color=(70, 130, 220), opacity=OPACITY
+        )
         frustum = Frustum(place, "/frustum", editor.camera, Stage.of(surface, editor.camera), MAX_IMAGE)
         frustum.node.visible = not self._through
+        for node in add_grounds(
+            place, editor.scene.grounds, Stage.of(surface, editor.camera).wider(WIDER * editor.size)
+        ).values():
+            node.visible = not self._through
         frustum.show(image)
         place.set_background_image(frustum.backdrop(image, self._aspect) if self._through else None, format="png")
 

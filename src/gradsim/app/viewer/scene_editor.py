@@ -20,7 +20,7 @@ from gradsim.errors import InputError
 from gradsim.geometry.surface import Surface
 from gradsim.identification.camera_calibration import posed, rounded
 from gradsim.identification.first_scene import scaled_shape
-from gradsim.identification.scene_refinement import DEFAULT, FRAMES, Refinement, refine_scene
+from gradsim.identification.scene_refinement import DEFAULT, DISTANCE, FRAMES, Refinement, refine_scene
 from gradsim.numerics import rotation as rotations
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
@@ -33,6 +33,7 @@ from gradsim.visualization.overlay_video import factor, overlay
 MOTION, GROUND = "motion", "ground"  # planes that a pixel can be on
 SCALE, CAMERA = "scale", "camera"  # that a known length changes
 APART = 2.0  # [px] of two points whose distance is known, at least
+SAME = 1e-5  # difference of rotation matrices that is rounding
 NEAR = 0.02  # [m] in front of the camera from which lines are drawn
 CHUNK = 8  # frames by which a trajectory is extended
 GROUND_COLOR = (20, 150, 90)  # of lines on the ground
@@ -246,7 +247,7 @@ class SceneEditor:
         if isinstance(self.body, Pendulum):
             return self._move_ball(place, frame)
         if frame == 0:
-            turned = {} if quat_xyzw is None else {"quat_xyzw": [round(float(x), 6) for x in quat_xyzw]}
+            turned = {} if quat_xyzw is None else self._turned(quat_xyzw)
             drop = ("rotation_vector",) if turned else ()
             return self._with_body({"position": place} | turned, drop, place="of frame 0, as placed by hand")
         time = frame / self.scene.timing.fps * self.scene.timing.rate
@@ -254,6 +255,12 @@ class SceneEditor:
         return self._with_body(
             {"velocity": velocity.round(6).tolist()}, velocity=f"from the place in frame {frame}, as placed by hand"
         )
+
+    def _turned(self, quat_xyzw: Sequence[float]) -> dict[str, list[float]]:
+        """Content of an orientation; none if the body has it already."""
+        quat = torch.tensor([float(x) for x in quat_xyzw], dtype=torch.float64)
+        same = np.abs(rotations.to_matrix(quat).numpy() - self.rotation(0)).max() < SAME
+        return {} if same else {"quat_xyzw": quat.numpy().round(6).tolist()}
 
     def _move_ball(self, place: list[float], frame: int) -> "SceneEditor":
         if frame:
@@ -427,11 +434,13 @@ class SceneEditor:
         if clip.regions is None:
             raise InputError(f"there are no masks to refine on: {clip.problem}")
         result = refine_scene(self.scene, clip.coverage, clip.regions, parts, frames)
-        words = (
+        edited = replace(self, scene=result.scene, refinement=result)
+        sources = {DISTANCE: f"{edited.distance:.4g} m, refined"} if DISTANCE in parts else {}
+        sources["refined"] = (
             f"least squares of {', '.join(parts)} on {len(result.frames)} frames: outlines are {result.error:.2g} px apart, "
             f"were {result.before:.2g} px"
         )
-        return replace(self, scene=result.scene, refinement=result, sources={**self.sources, "refined": words})
+        return replace(edited, sources=self._sources(sources))
 
     def write(self, out: Path) -> str:
         """Write the scene file with comments, and its picture next to it; both or none.
@@ -444,11 +453,15 @@ class SceneEditor:
         """
         return write_scene(self, Path(out))
 
+    def _sources(self, new: Mapping[str, str]) -> dict[str, str]:
+        """Sources with some that are new, which are last."""
+        return {part: source for part, source in self.sources.items() if part not in new} | dict(new)
+
     def _content(self) -> dict[str, Any]:
         return self.scene.model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
 
     def _edited(self, content: Mapping[str, Any], **sources: str) -> "SceneEditor":
-        edited = replace(self, scene=Scene.parse(content), sources={**self.sources, **sources})
+        edited = replace(self, scene=Scene.parse(content), sources=self._sources(sources))
         if edited.distance <= NEAR:
             raise InputError(f"{self.name} would not be in front of the camera; move or turn one of them less.")
         return edited
