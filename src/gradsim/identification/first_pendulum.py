@@ -26,7 +26,7 @@ SLOWEST, FASTEST = 0.05, 1e5  # w² of a string of 200 m and of 0.1 mm [1/s²]
 LOW, HIGH = [-np.inf, -np.inf, 0.9 * SLOWEST, 0.0], [np.inf, np.inf, FASTEST, 5.0]  # of angle, rate, w² and d
 STEP = 0.02  # [rad] of the swing in a step of the Runge–Kutta method, at most
 HALF = 8  # frames of the first half of a clip, at least, to say that its string is slack
-SLACK, UNSEEN = 1.5, 1.0  # scatter of the length over that of the second half, and in px, from which it is said
+SLACK, UNSEEN = 1.5, 2.0  # scatter of the length over that of the second half, and in px, from which it is said
 SLOW = 0.25  # of the frames, those in which the ball is slowest
 INERTIA = 0.4  # of a solid ball, over m r²
 

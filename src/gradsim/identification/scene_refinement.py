@@ -34,7 +34,8 @@ FRAMES = 8  # that are looked at by default
 STEP = 0.02  # of the central differences [px]
 FLAT, STEPS = 1e-7, 40  # relative change of the squares that ends the steps, and most of them
 DIAMETERS = 0.75  # of the body, around its outlines, that are rendered
-OPEN = 0.02  # [px] that a change by 1 px of a number has to move outlines by, for it to be known
+NOISE = 0.3  # of the outline of a mask [px]
+OPEN = 0.05  # standard deviation of a number, in widths of the image by which it moves outlines, above which it is open
 NAMED = 0.3  # component of an open direction from which a number is named
 PLACE, MOTION, DISTANCE, TURN, FOCAL, SIZE, STRING = (
     "place",
@@ -95,7 +96,7 @@ def refine_scene(
     problem = _Outlines(scene, numbers, masks[chosen], chosen)
     start = np.zeros(len(numbers))
     rough = least_squares(problem.features, start, problem.slope_of(problem.features))
-    problem.check_known(rough.jac, numbers)
+    problem.check_known(rough.jac)
     fine = least_squares(problem.pixels, rough.x, problem.slope_of(problem.pixels), ftol=FLAT, max_nfev=STEPS)
     best = min((start, rough.x, fine.x), key=problem.error)
     changes = {n.name: (n.value, n.value + n.unit * float(y)) for n, y in zip(numbers, best, strict=True)}
@@ -163,6 +164,7 @@ class _Outlines:
         if not masks.any((1, 2)).all():
             raise InputError("no region is left in these frames; give other masks, or place the body by hand.")
         height, width = masks.shape[1:]
+        self.width = width
         side = math.sqrt(4 / math.pi * float(masks.sum((1, 2)).max()))
         self.observed = np.stack([_moments(mask) for mask in masks])
         extent = max(float(np.ptp(np.nonzero(mask), axis=1).max()) for mask in masks)
@@ -239,14 +241,13 @@ class _Outlines:
         """Mean distance between outlines [px]: the area between them over their length."""
         return float(np.abs(self.pixels(y)).sum()) / self.perimeter
 
-    @staticmethod
-    def check_known(slope: np.ndarray, numbers: list[_Number]) -> None:
-        """Raise if outlines do not tell some numbers from one another."""
-        _, size, directions = np.linalg.svd(slope / math.sqrt(max(1, len(slope) // 3)), full_matrices=True)
-        size = np.concatenate([size, np.zeros(len(numbers) - len(size))])
-        if size[-1] >= OPEN:
+    def check_known(self, slope: np.ndarray) -> None:
+        """Raise if outlines do not tell some numbers from one another; `slope` is that of `features`."""
+        _, size, directions = np.linalg.svd(slope, full_matrices=True)
+        weakest = size[-1] if len(size) == len(self.numbers) else 0.0
+        if OPEN * self.width * weakest >= NOISE:
             return
-        names = [n.name for n, part in zip(numbers, directions[-1], strict=True) if abs(part) > NAMED]
+        names = [n.name for n, part in zip(self.numbers, directions[-1], strict=True) if abs(part) > NAMED]
         raise InputError(
             f"the outlines of these frames do not tell {' from '.join(names)}: refine fewer parts, or on more frames."
             if len(names) > 1

@@ -38,6 +38,7 @@ def files(tmp_path):
         }
     )
     scene.save(tmp_path / "rough.yaml")
+    (tmp_path / "rough.yaml").write_text("# mine\n" + (tmp_path / "rough.yaml").read_text())
     return tmp_path
 
 
@@ -52,6 +53,9 @@ def test_camera_and_ball_come_to_where_the_outlines_are(files, capsys):
     assert (body.velocity[0], body.velocity[2]) == pytest.approx(TRUTH[:2], abs=0.05)
     before, after = re.search(r"frames 0 to 7: ([\d.]+) px apart before, ([\d.]+) px after", out).groups()
     assert float(before) > 1 and float(after) < 0.2
+    text = (files / "fine.yaml").read_text(encoding="utf-8")
+    assert text.startswith("# mine\n#   refined: place, motion, string, distance by least squares on clip.webm")
+    assert "next: gradsim fit" in out and f"--unknown ball.position.x:{START[0] - 0.2:.2f}:" in out
 
 
 @pytest.mark.parametrize(

@@ -185,6 +185,13 @@ def test_a_client_looks_through_the_camera_until_it_turns_away(page):
     assert page._through
 
 
+def test_the_page_opens_at_the_first_frame_that_counts(clip, tmp_path):
+    page = edit(clip, tmp_path / "my.yaml", port=0, mask=clip, frames="3:")
+    page.stop()
+    assert page.frame.value == 3
+    assert page.gizmos["body"].position == pytest.approx(page.editor.position(3))
+
+
 def test_without_viser_it_says_what_to_install(clip, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "viser", None)
     with pytest.raises(InputError, match=r'pip install "gradsim\[viewer\]"'):

@@ -85,7 +85,9 @@ class EditorPage:
         gui.configure_theme(show_share_button=False, show_logo=False)
         gui.set_panel_label(self.editor.clip.path.name)
         self.message = gui.add_markdown(WATCHED)
-        self.frame = gui.add_slider("frame", 0, max(last, 1), 1, 0)
+        regions = self.editor.clip.regions
+        first = 0 if regions is None else int(regions.frames[0])
+        self.frame = gui.add_slider("frame", 0, max(last, 1), 1, first)
         self.frame.on_update(lambda _: self._quietly(self._show))
         self.look, self.free = gui.add_button("Look through the camera"), gui.add_button("Free view")
         self.look.on_click(lambda event: self.look_through(True, event.client))

@@ -1,6 +1,7 @@
 """The file of a first scene, with comments that say where each number comes from, its picture, and what to do next."""
 
 import shlex
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from gradsim.app.clip import ObservedClip
 from gradsim.errors import InputError
 from gradsim.identification.first_scene import first_unknowns
 from gradsim.runtime.atomic import atomic_path
-from gradsim.scene import yaml_io
+from gradsim.scene import Scene, yaml_io
 from gradsim.visualization.mask_sheet import write_mask_sheet
 
 if TYPE_CHECKING:
@@ -92,13 +93,23 @@ def _text(editor: "SceneEditor") -> str:
     return "\n".join(comments) + "\n" + yaml_io.as_text(editor.scene, brief=True)
 
 
+def fit_command(scene: Scene, clip: ObservedClip, out: Path, known: Collection[str] = ()) -> str:
+    """Command that fits a scene to its clip, with the unknowns of a first fit.
+
+    Args:
+        scene: Scene of one body.
+        clip: The clip.
+        out: Its file.
+        known: Which of "size", "focal" and "distance" are known.
+    """
+    command = ["gradsim", "fit", str(out), "--video", str(clip.path), "--noise", "auto"]
+    command += [part for unknown in first_unknowns(scene, known) for part in ("--unknown", unknown)]
+    return shlex.join([*command, *clip.options, "--out", f"runs/{out.stem}"])
+
+
 def _report(editor: "SceneEditor", out: Path, picture: Path, warning: list[str]) -> str:
     clip = editor.clip
     whole = 0 if clip.regions is None else len(clip.regions.frames)
-    unknowns = first_unknowns(editor.scene, editor.known)
-    command = ["gradsim", "fit", str(out), "--video", str(clip.path), "--noise", "auto"]
-    command += [part for unknown in unknowns for part in ("--unknown", unknown)]
-    command += [*clip.options, "--out", f"runs/{out.stem}"]
     lines = [
         f"{clip.path}: {_read(clip)}; a body is whole in {whole} of them",
         *clip.properties.words,
@@ -106,6 +117,6 @@ def _report(editor: "SceneEditor", out: Path, picture: Path, warning: list[str])
         f"scene: {out}",
         f"picture: {picture} (is the outline on the body?)",
         *warning,
-        f"next: {shlex.join(command)}",
+        f"next: {fit_command(editor.scene, clip, out, editor.known)}",
     ]
     return "\n".join(lines)
