@@ -1,5 +1,7 @@
 """Properties of clips: codec, rotation flag, stamps."""
 
+import struct
+
 import av
 import numpy as np
 import pytest
@@ -35,6 +37,19 @@ def test_a_lossless_codec_has_no_warning(tmp_path):
     video.write(tmp_path / "clip.webm", FRAMES, 60)
     properties = clip_properties(tmp_path / "clip.webm", video.read(tmp_path / "clip.webm"))
     assert properties.words == ["codec vp9"] and properties.fps == pytest.approx(60)
+
+
+def test_a_rotation_flag_is_named_and_is_applied_when_read(tmp_path):
+    """The matrix of the track, after 40 bytes of its header (ISO 14496-12, 8.3.2): a quarter turn."""
+    path = tmp_path / "clip.mp4"
+    video.write(path, FRAMES, 30)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"tkhd") + 44
+    data[at : at + 36] = struct.pack(">9i", 0, -1 << 16, 0, 1 << 16, 0, 0, 0, 0, 1 << 30)
+    path.write_bytes(data)
+    clip = video.read(path)
+    assert (clip.width, clip.height) == (32, 48)
+    assert clip_properties(path, clip).words[1:] == ["its rotation flag of 90° is applied"]
 
 
 def test_the_rate_of_a_clip_that_varies_is_named_with_the_way_out():

@@ -187,6 +187,7 @@ def test_refinement_brings_a_ball_back_that_was_dragged_away(ball):
     assert editor.scene.bodies["ball"].velocity[0] == pytest.approx(TRUTH[0], abs=tenth * 30 / 7 * 3)
     assert editor.refinement.error < 0.2 < away.refine(("motion",)).refinement.before
     assert "px apart" in editor.sources["refined"]
+    assert next(reversed(editor.move_body(editor.position(0)).sources)) == "place"  # the last change is last
 
 
 def test_a_scene_is_written_with_where_its_numbers_are_from(ball, tmp_path):
