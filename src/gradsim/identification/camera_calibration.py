@@ -17,6 +17,7 @@ import numpy as np
 from gradsim.errors import InputError
 from gradsim.scene.camera import Camera
 
+LEVEL = 1e-9  # sine of a roll, or difference of positions [m], that is rounding
 TILTED = math.radians(10)  # what an unknown tilt might be, for the warning
 
 
@@ -102,14 +103,56 @@ def camera_from_length(
     distance = K[0, 0] * projected_length / pixels
     translation = t + [0.0, 0.0, distance - depth]
     assumes = f"the focal length of {K[0, 0]:.4g} px is right (1 % of it is 1 % of the distance), {common}."
-    return KnownCamera(
-        _with_pose(camera, R, translation), "distance", distance, distance * share, f"Assumes that {assumes}"
-    )
+    return KnownCamera(posed(camera, R, translation), "distance", distance, distance * share, f"Assumes that {assumes}")
 
 
 def _tilt_error(tilt: float) -> float:
     """Relative change of the length seen when the tilt is off by `TILTED`."""
     return abs(math.cos(abs(tilt) + TILTED) / math.cos(tilt) - 1)
+
+
+def posed(camera: Camera, R: np.ndarray, t: np.ndarray, focal: float | None = None) -> Camera:
+    """The same camera at another pose; one that has a `look_at` keeps its target's depth, or the target itself where it can.
+
+    Args:
+        camera: The camera.
+        R: Rotation world → camera (3, 3).
+        t: Translation world → camera (3,) [m].
+        focal: New focal length [px]; None: as before.
+    """
+    if focal is not None:
+        camera = _with_focal(camera, focal)
+    if camera.look_at is None:
+        content = camera.model_dump(exclude_none=True, exclude={"R", "t"})
+        return Camera.model_validate(content | {"R": R.tolist(), "t": t.tolist()})
+    eye, target = -R.T @ t, np.array(camera.look_at.target)
+    depth = float((R @ target + t)[2])
+    depth = depth if depth > 0 else float(np.linalg.norm(target - camera.look_at.eye))
+    ahead = eye + depth * R[2]
+    level = abs(R[0, 2]) < LEVEL and R[1, 2] < 0 and camera.look_at.up == (0.0, 0.0, 1.0)
+    view = {
+        "eye": eye.tolist(),
+        "target": (target if np.allclose(ahead, target, rtol=0, atol=LEVEL) else ahead).tolist(),
+        "up": [0.0, 0.0, 1.0] if level else (-R[1]).tolist(),
+        "fov": camera.look_at.fov,
+    }
+    return Camera.model_validate(camera.model_dump(exclude_none=True) | {"look_at": view})
+
+
+def rounded(camera: Camera, digits: int = 6) -> Camera:
+    """The same camera with coordinates of its `look_at` rounded, as for a file."""
+    if camera.look_at is None:
+        return camera
+    view = {key: value for key, value in camera.look_at.model_dump(exclude_none=True, exclude_unset=True).items()}
+    for key in ("eye", "target", "up"):
+        if key in view:
+            view[key] = [round(float(x), digits) + 0.0 for x in view[key]]
+    if view.get("up") == [0.0, 0.0, 1.0]:
+        view.pop("up")
+    content = camera.model_dump(exclude_none=True, exclude_unset=True)
+    if "focal" in content:
+        content["focal"] = round(content["focal"], 3)
+    return Camera.model_validate(content | {"look_at": view})
 
 
 def _with_focal(camera: Camera, focal: float) -> Camera:
@@ -119,14 +162,3 @@ def _with_focal(camera: Camera, focal: float) -> Camera:
     if camera.K is not None:
         content["centre"] = (camera.K[0][2], camera.K[1][2])
     return Camera.model_validate({**content, "focal": focal})
-
-
-def _with_pose(camera: Camera, R: np.ndarray, t: np.ndarray) -> Camera:
-    content = camera.model_dump(exclude_none=True, exclude={"R", "t"})
-    if camera.look_at is not None and (R @ np.array(camera.look_at.target) + t)[2] > 0:  # it would turn around beyond
-        content["look_at"]["eye"] = (-R.T @ t).tolist()
-        return Camera.model_validate(content)
-    fov = content.pop("look_at", {}).get("fov")
-    lens = {"focal": float(camera.matrices()[0][0, 0])} if fov is not None else {}
-    content |= {"R": R.tolist(), "t": t.tolist(), **lens}
-    return Camera.model_validate(content)

@@ -5,18 +5,21 @@ A body of mean projected area Ā (a quarter of the surface of a convex body, Cau
     distance = focal length · √(Ā/A)
 
 so two of size, focal length and distance give the third. The camera looks level along y; the body moves in the plane y = 0,
-where a pixel is distance/focal length wide. A parabola through the first centres gives place and velocity at the first frame.
+where a pixel is distance/focal length wide. A parabola through the first centres gives place and velocity at the first frame; of a
+pendulum, `first_pendulum` has the motion.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gradsim.errors import InputError
+from gradsim.identification.first_pendulum import first_pendulum, pendulum_unknowns
 from gradsim.scene import Scene
+from gradsim.scene.body import Pendulum
 from gradsim.scene.contact import Contact
 from gradsim.scene.restitution import damping
 from gradsim.scene.shape import Shape
@@ -32,6 +35,8 @@ TURN = 2.0  # change of a fall to a rise within two frames, over that by gravity
 RESTITUTION = 0.7  # coefficient of restitution of a bounce that is seen, before it is fitted
 RESTITUTION_RANGE = (0.95, 0.5)  # and its range
 CONTACT_TIME = 1e-3  # of half a period of the contact [s]: in it a body at 3 m/s moves by 3 mm
+MIDDLE = 0.1  # of the height of the image, that a body is wide which is not found
+HANGS = 0.5  # of the height of the image, that a pendulum is long whose ball is not found
 LENGTHS = ("radius", "size", "height", "tube_radius", "scale")  # of shapes
 
 
@@ -111,23 +116,30 @@ def first_scene(
     """Place the body of a scene as it is in a clip.
 
     Args:
-        start: Content of a scene file with one rigid body; its shape, mass and ground are kept.
+        start: Content of a scene file with one rigid body, whose shape, mass and ground are kept, or one pendulum.
         regions: Where the body is.
         size: Width and height of the clip [px].
         fps: Frames per second.
         frames: Number of frames.
-        body_size: Longest side of the body [m]; None: as in `start`, or from focal length and distance if both are given.
+        body_size: Longest side of the body, diameter of the ball of a pendulum [m]; None: as in `start`, or from focal length and
+            distance if both are given, or, of a pendulum, from gravity and its period.
         focal: Focal length [px]; None: from size and distance, or that of a phone.
         distance: From the camera to the plane of the motion [m]; None: from size and focal length.
         grounded: Whether the lowest point that the body comes to is the ground, z = 0; else the lower edge of the picture is.
 
     Raises:
-        InputError: If the scene has no single rigid body, or a length is not above 0.
+        InputError: If the scene has no single rigid body or pendulum, a length is not above 0, or a pendulum does not swing.
     """
     for option, value in (("size", body_size), ("focal length", focal), ("distance", distance)):
         if value is not None and not (math.isfinite(value) and value > 0):
             raise InputError(f"the {option} is {value}; it must be above 0.")
     name, body = _body(start)
+    if body.get("kind") == "pendulum":
+        outlines = (regions.frames, regions.centre, regions.area)
+        lengths = (body_size, focal, distance, PHONE * max(size))
+        pendulum, lens, sources = first_pendulum(body, *outlines, size, fps, *lengths)
+        content = _content(start, {name: pendulum}, size, fps, frames, *lens)
+        return FirstScene(Scene.parse(_without_ground(content)), sources)
     sources = {}
     shape = Shape.model_validate(body["shape"])
     extent = float(np.ptp(shape.mesh().vertices, axis=0).max())
@@ -164,21 +176,14 @@ def first_scene(
     if grounded and below > 0:  # outlines are off, and a body must not start in the ground
         height, place[2] = height + below + ABOVE, round(place[2] + below + ABOVE, 4)
     sources["place"] = f"of frame 0, from a parabola through the {min(FIRST, len(regions.frames))} first centres"
-    content = dict(start) | {
-        "name": start.get("name", "clip"),
-        "timing": {"fps": fps, "frames": frames},
-        "bodies": {
-            name: {key: value for key, value in body.items() if key not in ("velocity", "rotation_vector", "colour")}
-            | {"shape": _scaled(body["shape"], factor), "position": place, "velocity": velocity}
-        },
-        "camera": {
-            "size": list(size),
-            "focal": round(focal, 2),
-            "look_at": {"eye": [0.0, round(-distance, 4), round(height, 4)], "target": [0.0, 0.0, round(height, 4)]},
-        },
+    moving = {key: value for key, value in body.items() if key not in ("velocity", "rotation_vector", "colour")} | {
+        "shape": scaled_shape(body["shape"], factor),
+        "position": place,
+        "velocity": velocity,
     }
+    content = _content(start, {name: moving}, size, fps, frames, focal, distance, height)
     if not grounded:
-        content.pop("ground", None), content.pop("grounds", None)
+        content = _without_ground(content)
     elif bounces(regions, fps, pixel):
         mass = _mass(Scene.parse(content))
         ground = content.pop("ground", None) or next(iter(content.pop("grounds", {}).values()), {})
@@ -186,8 +191,67 @@ def first_scene(
         sources["bounce"] = (
             f"keeps the same share of the speed at every impact, {RESTITUTION:g} is A GUESS; it lasts {1e3 * CONTACT_TIME:g} ms"
         )
-    content.pop("background", None)
     return FirstScene(Scene.parse(content), sources)
+
+
+def resting_scene(
+    start: Mapping[str, Any],
+    size: tuple[int, int],
+    fps: float,
+    frames: int,
+    body_size: float | None = None,
+    focal: float | None = None,
+    distance: float | None = None,
+    grounded: bool = True,
+) -> FirstScene:
+    """A scene whose body is at rest in the middle of the image, for a clip in which nothing is found; arguments as for `first_scene`.
+
+    Raises:
+        InputError: As `first_scene`.
+    """
+    name, body = _body(start)
+    guess = {"place": "A GUESS, the middle of the image"}
+    if body.get("kind") != "pendulum":
+        count, side = min(frames, 3), MIDDLE * size[1]
+        centre = np.tile(np.array(size) / 2, (count, 1))
+        middle = Regions(np.arange(count), centre, np.full(count, side**2), centre[:, 1] + side / 2)
+        first = first_scene(start, middle, size, fps, frames, body_size, focal, distance, grounded)
+        return FirstScene(first.scene, first.sources | guess)
+    ball = Pendulum.model_validate(body)
+    factor = body_size / 2 / ball.radius if body_size else 1.0
+    changes = {"radius": factor * ball.radius, "string_length": factor * ball.string_length}
+    reach = changes["string_length"] + changes["radius"]
+    lens = focal or PHONE * max(size)
+    depth = distance or lens * reach / (HANGS * size[1])
+    content = _content(start, {name: dict(body) | changes}, size, fps, frames, lens, depth, ball.pivot[2] - reach / 2)
+    return FirstScene(Scene.parse(_without_ground(content)), guess)
+
+
+def _content(
+    start: Mapping[str, Any],
+    bodies: Mapping[str, Any],
+    size: tuple[int, int],
+    fps: float,
+    frames: int,
+    focal: float,
+    distance: float,
+    height: float,
+) -> dict[str, Any]:
+    """Content of a scene with a level camera that looks along y."""
+    return {key: value for key, value in start.items() if key != "background"} | {
+        "name": start.get("name", "clip"),
+        "timing": {"fps": fps, "frames": frames},
+        "bodies": dict(bodies),
+        "camera": {
+            "size": list(size),
+            "focal": round(focal, 2),
+            "look_at": {"eye": [0.0, round(-distance, 4), round(height, 4)], "target": [0.0, 0.0, round(height, 4)]},
+        },
+    }
+
+
+def _without_ground(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in content.items() if key not in ("ground", "grounds")}
 
 
 def bounces(regions: Regions, fps: float, pixel: float) -> bool:
@@ -228,6 +292,27 @@ def bounce_unknowns(scene: Scene) -> list[str]:
     return [f"ground.damping:{low:.3g}:{high:.3g}", "ground.height:-0.1:0.1"]
 
 
+def first_unknowns(scene: Scene, known: Collection[str] = ()) -> list[str]:
+    """Unknowns of a first fit of a scene, with ranges.
+
+    Args:
+        scene: Scene of one rigid body or one pendulum.
+        known: Which of "size", "focal" and "distance" are known.
+    """
+    (name, body), known = next(iter(scene.bodies.items())), set(known)
+    if isinstance(body, Pendulum):
+        focal = float(scene.view().matrices()[0][0, 0])
+        by_gravity = not ("size" in known or {"focal", "distance"} <= known)
+        return pendulum_unknowns(name, body, focal, by_gravity, "size" in known)
+    across = lambda vector: [(axis, y) for axis, y in zip("xyz", vector, strict=True) if axis != "y"]
+    return [
+        *(f"{name}.position.{axis}:{x - 0.2:.2f}:{x + 0.2:.2f}" for axis, x in across(body.position)),
+        *(f"{name}.velocity.{axis}:{v - 2:.2f}:{v + 2:.2f}" for axis, v in across(body.velocity)),
+        "gravity.z:-15:-5",
+        *bounce_unknowns(scene),
+    ]
+
+
 def _mass(scene: Scene) -> float:
     """Mass of the one body [kg]; 1 where the scene gives its density."""
     (body,) = scene.bodies.values()
@@ -236,13 +321,14 @@ def _mass(scene: Scene) -> float:
 
 def _body(start: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     bodies = start.get("bodies", {})
-    rigid = [name for name, body in bodies.items() if body.get("kind", "rigid") == "rigid" and "shape" in body]
-    if len(bodies) != 1 or len(rigid) != 1:
+    fits = lambda body: body.get("kind") == "pendulum" or (body.get("kind", "rigid") == "rigid" and "shape" in body)
+    fitting = [name for name, body in bodies.items() if fits(body)]
+    if len(bodies) != 1 or len(fitting) != 1:
         raise InputError(
             f"the scene to start from has the bodies {', '.join(bodies) or 'none'}; expected one rigid body, as in `ball` or "
-            "`cube`. Add others to the file that is written."
+            "`cube`, or one `pendulum`. Add others to the file that is written."
         )
-    return rigid[0], bodies[rigid[0]]
+    return fitting[0], bodies[fitting[0]]
 
 
 def _projected(shape: Shape) -> float:
@@ -252,8 +338,8 @@ def _projected(shape: Shape) -> float:
     return math.sqrt(ConvexHull(shape.mesh().vertices).area / 4)
 
 
-def _scaled(shape: Mapping[str, Any], factor: float) -> dict[str, Any]:
-    """A shape whose lengths are `factor` times as large."""
+def scaled_shape(shape: Mapping[str, Any], factor: float) -> dict[str, Any]:
+    """Content of a shape whose lengths are `factor` times as large."""
     times = lambda y: [times(part) for part in y] if isinstance(y, list | tuple) else float(f"{factor * y:.6g}")
     plain = Shape.model_validate(shape).model_dump(exclude_none=True, exclude_unset=True)
     return {

@@ -195,6 +195,19 @@ class Frustum:
         step = max(1, round(max(framed.shape[:2]) / self.most))
         self.node.image = np.ascontiguousarray(framed[::step, ::step])
 
+    def backdrop(self, image: np.ndarray, aspect: float) -> np.ndarray:
+        """Pad an image (height, width, 3) uint8 to fill a window that looks through the camera.
+
+        Args:
+            image: Image of the camera.
+            aspect: Width over height of the window.
+        """
+        (x, y), framed = self.tangents, self.framed(image)
+        tangent = max(y, x / aspect)  # of half the window's vertical angle
+        size = np.array([framed.shape[0] * tangent / y, framed.shape[1] * tangent * aspect / x])
+        margin = np.rint((size - framed.shape[:2]) / 2).astype(int).clip(0)
+        return np.pad(framed, (*[(m, m) for m in margin.tolist()], (0, 0)), constant_values=255)
+
     @property
     def corners(self) -> np.ndarray:
         """Position of the camera and corners of the image plane (5, 3) [m]."""

@@ -43,6 +43,7 @@ def test_a_scene_and_its_picture_are_written(clip, tmp_path):
     assert (scene.camera.size, scene.timing.frames, scene.timing.fps) == ((WIDTH, HEIGHT), FRAMES, 30)
     first = out.read_text(encoding="utf-8").splitlines()[0]
     assert first.startswith("#") and "ball.webm" in first
+    assert "codec vp9" in text and "# codec vp9." in out.read_text(encoding="utf-8").splitlines()
     assert (tmp_path / "my.png").stat().st_size > 1000
     command = text.splitlines()[-1]
     assert command.startswith("next: gradsim fit") and "--noise auto" in command and "ball.position.x" in command

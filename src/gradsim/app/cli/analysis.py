@@ -81,16 +81,34 @@ class Landscape(Command):
 
 @dataclass(kw_only=True)
 class Camera(Command):
-    """Calibrate the camera of a scene from a known length in its image: focal length or distance."""
+    """Calibrate the camera of a scene from a known length in its image, or from outlines of a clip.
+
+    With --length and --points: focal length or distance. With --refine: camera and start of the body by least squares on the
+    outlines of the first frames, which finishes a scene that lies roughly on the image.
+    """
 
     scene: Annotated[Positional[Path], arg(metavar="SCENE")]
     """Scene file (YAML) or name of a library scene."""
-    length: Annotated[float, arg(metavar="METERS")]
-    """Distance between two points of the image."""
-    points: Annotated[str, arg(metavar="X1,Y1,X2,Y2")]
-    """The two points, column and row in px."""
     out: Annotated[Path, arg(metavar="FILE")]
     """Scene file to write."""
+    length: Annotated[float | None, arg(metavar="METERS", help_behavior_hint="(with --points)")] = None
+    """Distance between two points of the image."""
+    points: Annotated[str | None, arg(metavar="X1,Y1,X2,Y2", help_behavior_hint="(with --length)")] = None
+    """The two points, column and row in px."""
+    refine: Annotated[Path | None, arg(metavar="VIDEO", help_behavior_hint="(in place of --length)")] = None
+    """Clip whose outlines the scene is refined on."""
+    parts: str = "place,motion,string,distance"
+    """With --refine: what is refined, of place, motion, string, size, distance, turn (of the camera) and focal."""
+    frames: Annotated[str, arg(metavar="A:B", help_behavior_hint="(default: the first 8 with a whole body)")] = ""
+    """With --refine: frames that count."""
+    background: Annotated[str, arg(metavar="FILE|median|mog2")] = "median"
+    """With --refine: background of the masks, as for `gradsim new`."""
+    mask: Annotated[
+        Path | None, arg(metavar="MASK", help_behavior_hint="(default: what differs from the background)")
+    ] = None
+    """With --refine: masks of the body, as for `gradsim new`."""
+    category: Annotated[str, arg(metavar="NAME", help_behavior_hint="(default: the only one)")] = ""
+    """With --refine: category of COCO annotations that is the body."""
     solve: str = "focal"
     """focal: the position of the camera is known; distance: its focal length is known, and it moves along its axis."""
     at: Annotated[str | None, arg(metavar="X,Y,Z", help_behavior_hint="(default: the look_at target)")] = None
@@ -101,10 +119,20 @@ class Camera(Command):
     """Standard deviation of the coordinates of the two points."""
 
     def run(self, out, err):
-        from gradsim.app.commands.camera import calibrate_camera
+        from gradsim.app.commands.camera import calibrate_camera, refine_camera
+        from gradsim.errors import InputError
 
-        names = ("length", "points", "solve", "at", "tilt", "click")
-        text = calibrate_camera(self.scene, self.out, **{name: getattr(self, name) for name in names})
+        by_length = self.length is not None and self.points is not None
+        if by_length == (self.refine is not None):
+            raise InputError("give either --length and --points, or --refine VIDEO.")
+        if by_length:
+            names = ("length", "points", "solve", "at", "tilt", "click")
+            text = calibrate_camera(self.scene, self.out, **{name: getattr(self, name) for name in names})
+        else:
+            names = ("parts", "mask", "background", "category", "frames")
+            with working(err) as progress:
+                options = {name: getattr(self, name) for name in names}
+                text = refine_camera(self.scene, self.out, self.refine, **options, progress=progress)
         out.print(text, highlight=False, soft_wrap=True)
         out.print(f"scene: {self.out}", highlight=False, soft_wrap=True)
         return DONE

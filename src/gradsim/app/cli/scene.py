@@ -35,7 +35,8 @@ class Scenes(Command):
 class New(Command):
     """Write a first scene file for a clip of one moving body, and a picture of it over the clip.
 
-    Two of --size, --focal and --distance give the third; what is not given is guessed, and the file says so.
+    Two of --size, --focal and --distance give the third; what is not given is guessed, and the file says so. With --view
+    all of it can be moved by hand in the browser before it is written.
     """
 
     video: Annotated[Positional[Path], arg(metavar="VIDEO")]
@@ -43,9 +44,9 @@ class New(Command):
     out: Annotated[Path, arg(metavar="SCENE")]
     """Scene file (YAML) to write; the picture SCENE.png goes next to it."""
     start: Annotated[str, arg(name="from", metavar="SCENE")] = "ball"
-    """Library scene or scene file with the body's shape and ground."""
+    """Library scene or scene file with the body's shape and ground, or a pendulum."""
     size: Annotated[float | None, arg(metavar="METERS", help_behavior_hint="(default: as in the scene)")] = None
-    """Longest side of the body."""
+    """Longest side of the body, or diameter of the ball of a pendulum."""
     focal: Annotated[float | None, arg(metavar="PX", help_behavior_hint="(default: a phone's)")] = None
     """Focal length."""
     distance: Annotated[
@@ -62,13 +63,30 @@ class New(Command):
     """Category of COCO annotations that is the body."""
     ground: bool = True
     """The lowest point that the body comes to is the ground; --no-ground: there is none in view."""
+    frames: Annotated[str, arg(metavar="A:B", help_behavior_hint="(default: all)")] = ""
+    """Frames that count: those in which the body moves freely and nobody holds it."""
+    view: bool = False
+    """Show the scene over the clip in the browser, to be moved by hand and written there; needs the extra `viewer`."""
+    host: str = "127.0.0.1"
+    """With --view: address to listen at; 0.0.0.0 for access from other machines."""
+    port: int = 8080
+    """With --view: port to listen at; the next free one if it is in use."""
+    open: bool = False
+    """With --view: open the page in this machine's browser."""
 
     def run(self, out, err):
-        from gradsim.app.commands.new import new
+        from gradsim.app.commands.new import edit, new
 
-        names = ("start", "mask", "category", "background", "size", "focal", "distance", "ground")
+        names = ("start", "mask", "category", "background", "size", "focal", "distance", "ground", "frames")
+        options = {name: getattr(self, name) for name in names}
         with working(err) as progress:
-            text = new(self.video, self.out, **{name: getattr(self, name) for name in names}, progress=progress)
+            if self.view:
+                page = edit(self.video, self.out, self.host, self.port, **options, progress=progress)
+            else:
+                text = new(self.video, self.out, **options, progress=progress)
+        if self.view:
+            serve(page, self.open, out)
+            text = page.written or f"nothing was written to {self.out}"
         out.print(text, highlight=False, soft_wrap=True, markup=False)
         return DONE
 
@@ -210,13 +228,18 @@ class View(Command):
         with working(err) as progress:
             progress.stage(f"simulating {self.target}")
             viewer = Viewer(view_content(self.target, self.clip), self.host, self.port)
-        for line in (viewer.url, f"from another machine: {viewer.tunnel}", "Ctrl-C stops the server."):
-            out.print(line, highlight=False, soft_wrap=True, markup=False)
-        if self.open:
-            import webbrowser
-
-            webbrowser.open(viewer.url)
-        with contextlib.suppress(KeyboardInterrupt):
-            viewer.serve()
-        viewer.stop()
+        serve(viewer, self.open, out)
         return DONE
+
+
+def serve(page, show: bool, out) -> None:
+    """Print the address of a page and serve it until Ctrl-C; `show`: in this machine's browser."""
+    for line in (page.url, f"from another machine: {page.tunnel}", "Ctrl-C stops the server."):
+        out.print(line, highlight=False, soft_wrap=True, markup=False)
+    if show:
+        import webbrowser
+
+        webbrowser.open(page.url)
+    with contextlib.suppress(KeyboardInterrupt):
+        page.serve()
+    page.stop()

@@ -5,19 +5,14 @@ place. Looking through a camera puts its image behind everything, so that video 
 see the same instant.
 """
 
-import contextlib
-import getpass
-import io
 import math
-import os
-import socket
 import threading
 import time
 
 import numpy as np
 
 from gradsim.app.viewer.content import ViewContent
-from gradsim.errors import InputError
+from gradsim.app.viewer.server import address, start_server, stop_server, tunnel_command
 from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
 from gradsim.render.camera import Camera
@@ -59,9 +54,9 @@ class Viewer:
             InputError: If viser is not installed, or this machine has no such address or port.
         """
         self.content, self._lock = content, threading.Lock()
-        self._server = _start_server(host, port)
+        self._server = start_server(host, port)
         self.port = self._server.get_port()
-        self.url = f"http://{'localhost' if host in ('0.0.0.0', '127.0.0.1') else host}:{self.port}"
+        self.url = address(host, self.port)
         self._through: str | None = None
         self._aspect = 1.0  # of the window that looks through a camera
         self._playing, self._clock = False, 0.0
@@ -190,11 +185,7 @@ class Viewer:
             self._server.scene.set_background_image(None)
             return
         frustum = self.frusta[self._through]
-        (x, y), image = frustum.tangents, frustum.framed(self.image(self._through, frame))
-        tangent = max(y, x / self._aspect)  # of half the window's vertical angle
-        size = np.array([image.shape[0] * tangent / y, image.shape[1] * tangent * self._aspect / x])
-        margin = np.rint((size - image.shape[:2]) / 2).astype(int).clip(0)
-        padded = np.pad(image, (*[(m, m) for m in margin.tolist()], (0, 0)), constant_values=255)
+        padded = frustum.backdrop(self.image(self._through, frame), self._aspect)
         self._server.scene.set_background_image(padded, format="png")
 
     def _image_pair(self, name: str, frame: int) -> np.ndarray:
@@ -233,38 +224,12 @@ class Viewer:
 
     def stop(self) -> None:
         """Stop the server."""
-        with contextlib.redirect_stdout(io.StringIO()):
-            self._server.stop()
+        stop_server(self._server)
 
     @property
     def tunnel(self) -> str:
         """SSH command that forwards the port to another machine."""
-        connection = os.environ.get("SSH_CONNECTION", "").split()
-        host = connection[2] if len(connection) == 4 else socket.gethostname()
-        try:
-            user = getpass.getuser()
-        except (KeyError, OSError):  # unknown user id
-            user = "USER"
-        return f"ssh -L {self.port}:localhost:{self.port} {user}@{host}"
-
-
-def _start_server(host: str, port: int):
-    try:
-        import viser
-    except ImportError:
-        raise InputError('viser is not installed; run `pip install "gradsim[viewer]"`.') from None
-    if not 0 <= port < 65536:
-        raise InputError(f"port is {port}; use 1 to 65535, or 0 for any free port.")
-    try:  # viser itself would try the next ports for ever
-        family, kind, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind) as trial:
-            trial.bind(address)
-    except OSError as error:
-        raise InputError(
-            f"cannot listen at {host} ({error.strerror}); use 127.0.0.1, 0.0.0.0 or an address of this machine."
-        ) from None
-    with contextlib.redirect_stdout(io.StringIO()):  # the command prints the address
-        return viser.ViserServer(host=host, port=port, verbose=False)
+        return tunnel_command(self.port)
 
 
 def _reduced(camera: Camera) -> Camera:
