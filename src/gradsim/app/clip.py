@@ -105,7 +105,7 @@ def _range(text: str, count: int) -> tuple[int, int]:
     start, colon, end = text.strip().partition(":")
     if not text.strip():
         return 0, count
-    numbers = [int(x) if x.isdigit() else None for x in (start or "0", end or str(count))]
-    if not colon or None in numbers or not 0 <= numbers[0] < numbers[1] <= count:
+    first, last = (int(x) if x.isdigit() else -1 for x in (start or "0", end or str(count)))
+    if not (colon and 0 <= first < last <= count):
         raise InputError(f"--frames is {text!r}; expected A:B with 0 ≤ A < B ≤ {count}, the frames of the clip.")
-    return numbers[0], numbers[1]
+    return first, last

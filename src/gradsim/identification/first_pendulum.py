@@ -89,9 +89,9 @@ def swing(frames: np.ndarray, centre: np.ndarray, fps: float) -> Swing:
         count *= 2
     if start[2] <= SLOWEST:
         raise InputError("the centres of the ball are on a circle, but do not swing about its lowest point.")
-    at_zero = _state(np.array([0.0, -times[0]]), *start)[-1]
+    angle, rate = _state(np.array([0.0, -times[0]]), *start)[-1].tolist()
     error = length * float(np.sqrt(np.mean(fit.fun**2)))
-    return Swing(pivot, length, *(float(y) for y in at_zero), float(start[2]), float(start[3]), error)
+    return Swing(pivot, length, angle, rate, float(start[2]), float(start[3]), error)
 
 
 def _circle(points: np.ndarray) -> tuple[np.ndarray, float]:

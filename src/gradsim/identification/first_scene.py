@@ -19,7 +19,7 @@ import numpy as np
 from gradsim.errors import InputError
 from gradsim.identification.first_pendulum import first_pendulum, pendulum_unknowns
 from gradsim.scene import Scene
-from gradsim.scene.body import Pendulum
+from gradsim.scene.body import Pendulum, Rigid
 from gradsim.scene.contact import Contact
 from gradsim.scene.restitution import damping
 from gradsim.scene.shape import Shape
@@ -67,8 +67,9 @@ def regions(masks: np.ndarray) -> Regions:
 
     rows = []
     for k, mask in enumerate(masks):
-        labels, count = ndimage.label(mask > OPAQUE)
-        if not count:
+        labels = np.zeros(mask.shape, np.int64)
+        ndimage.label(mask > OPAQUE, output=labels)
+        if not labels.any():
             continue
         largest = labels == 1 + int(np.argmax(np.bincount(labels.ravel())[1:]))
         cover = np.where(ndimage.binary_dilation(largest), mask.clip(0, 1), 0.0)
@@ -304,6 +305,8 @@ def first_unknowns(scene: Scene, known: Collection[str] = ()) -> list[str]:
         focal = float(scene.view().matrices()[0][0, 0])
         by_gravity = not ("size" in known or {"focal", "distance"} <= known)
         return pendulum_unknowns(name, body, focal, by_gravity, "size" in known)
+    if not isinstance(body, Rigid):
+        raise InputError(f"{name} is neither a rigid body nor a pendulum; name the unknowns of its fit yourself.")
     across = lambda vector: [(axis, y) for axis, y in zip("xyz", vector, strict=True) if axis != "y"]
     return [
         *(f"{name}.position.{axis}:{x - 0.2:.2f}:{x + 0.2:.2f}" for axis, x in across(body.position)),

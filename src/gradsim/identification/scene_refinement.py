@@ -12,6 +12,7 @@ There is neither a noise model nor a search for other minima, as there is in `gr
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from scipy.spatial import ConvexHull, QhullError
 from torch import Tensor
 
 from gradsim.errors import InputError
+from gradsim.geometry.surface import Surface
 from gradsim.identification.camera_calibration import posed, rounded
 from gradsim.identification.first_scene import OPAQUE, Regions, scaled_shape
 from gradsim.numerics import rotation
@@ -95,9 +97,11 @@ def refine_scene(
     numbers = _numbers(scene, parts, chosen)
     problem = _Outlines(scene, numbers, masks[chosen], chosen)
     start = np.zeros(len(numbers))
-    rough = least_squares(problem.features, start, problem.slope_of(problem.features))
+    slope: Any = problem.slope_of(problem.features)  # SciPy's stubs know no functions here
+    rough = least_squares(problem.features, start, slope)
     problem.check_known(rough.jac)
-    fine = least_squares(problem.pixels, rough.x, problem.slope_of(problem.pixels), ftol=FLAT, max_nfev=STEPS)
+    slope = problem.slope_of(problem.pixels)
+    fine = least_squares(problem.pixels, rough.x, slope, ftol=FLAT, max_nfev=STEPS)
     best = min((start, rough.x, fine.x), key=problem.error)
     changes = {n.name: (n.value, n.value + n.unit * float(y)) for n, y in zip(numbers, best, strict=True)}
     after = _with_changes(scene, {name: value for name, (_, value) in changes.items()})
@@ -146,12 +150,12 @@ def _numbers(scene: Scene, parts: Sequence[str], frames: np.ndarray) -> list[_Nu
 
 
 def _body(scene: Scene) -> tuple[str, Rigid | Pendulum]:
-    bodies = list(scene.bodies.items())
-    if len(bodies) != 1 or not isinstance(bodies[0][1], Rigid | Pendulum):
+    name, body = next(iter(scene.bodies.items()))
+    if len(scene.bodies) != 1 or not isinstance(body, Rigid | Pendulum):
         raise InputError(
             f"the scene has the bodies {', '.join(scene.bodies)}; outlines can be refined of one rigid body or one pendulum."
         )
-    return bodies[0]
+    return name, body
 
 
 class _Outlines:
@@ -182,7 +186,7 @@ class _Outlines:
         self.perimeter = math.pi * float(np.sqrt(4 / math.pi * self.masks.sum((1, 2))).sum())
 
     @torch.no_grad()
-    def screen(self, y: np.ndarray) -> tuple[Tensor, object]:
+    def screen(self, y: np.ndarray) -> tuple[Tensor, Surface]:
         """Vertices (worlds, frames, n, 2) [px] at numbers (worlds, unknowns), and the surface that they are of."""
         worlds = len(y)
         values = {n.name: torch.as_tensor(n.value + n.unit * y[:, k]) for k, n in enumerate(self.numbers)}
@@ -257,8 +261,9 @@ class _Outlines:
 
 def _largest(mask: np.ndarray) -> np.ndarray:
     """A mask (height, width) without all but its largest region."""
-    labels, count = label(mask > OPAQUE)
-    if not count:
+    labels = np.zeros(mask.shape, np.int64)
+    label(mask > OPAQUE, output=labels)
+    if not labels.any():
         return np.zeros_like(mask, np.float64)
     region = labels == 1 + int(np.argmax(np.bincount(labels.ravel())[1:]))
     return np.where(binary_dilation(region), mask.clip(0, 1), 0.0)

@@ -125,7 +125,7 @@ class Camera(Command):
         by_length = self.length is not None and self.points is not None
         if by_length == (self.refine is not None):
             raise InputError("give either --length and --points, or --refine VIDEO.")
-        if by_length:
+        if self.refine is None:
             names = ("length", "points", "solve", "at", "tilt", "click")
             text = calibrate_camera(self.scene, self.out, **{name: getattr(self, name) for name in names})
         else:

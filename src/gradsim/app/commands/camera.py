@@ -84,7 +84,9 @@ def refine_camera(
     clip = read_clip(video, mask, background, category, frames, progress)
     check_video(clip.film, *scene.camera.size, scene.timing.fps, video)
     names = [part.strip() for part in parts.split(",") if part.strip()]
-    count = len(clip.regions.frames) if frames and clip.regions else FRAMES
+    if clip.regions is None:
+        raise InputError(clip.problem)
+    count = len(clip.regions.frames) if frames else FRAMES
     result = refine_scene(scene, clip.coverage, clip.regions, names, count)
     used = f"{result.frames[0]} to {result.frames[-1]}"
     error = f"outlines of frames {used}: {result.before:.2g} px apart before, {result.error:.2g} px after"

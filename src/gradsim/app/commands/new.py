@@ -42,9 +42,8 @@ def new(
         InputError: If a file exists already or cannot be read, or no body moves in the clip.
     """
     check_free(out)
-    masks = {"mask": mask, "background": background, "category": category}
-    lengths = {"size": size, "focal": focal, "distance": distance}
-    return draft_scene(video, start, **masks, **lengths, ground=ground, frames=frames, progress=progress).write(out)
+    chosen = (mask, background, category, size, focal, distance, ground, frames)
+    return draft_scene(video, start, *chosen, progress).write(out)
 
 
 def edit(video: Path, out: Path, host: str = "127.0.0.1", port: int = 8080, **options: Any) -> "EditorPage":

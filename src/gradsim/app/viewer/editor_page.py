@@ -213,8 +213,8 @@ class EditorPage:
     def _set_distance(self) -> None:
         if len(self.points) < 2:
             raise InputError("click two points in the image first.")
-        plane, changes = PLANES[self.plane.value], SET_BY[self.changes.value]
-        self._change(lambda editor: editor.set_distance(*self.points, float(self.meters.value), plane, changes))
+        (a, b), plane, changes = self.points, PLANES[self.plane.value], SET_BY[self.changes.value]
+        self._change(lambda editor: editor.set_distance(a, b, float(self.meters.value), plane, changes))
 
     def _refine(self) -> None:
         parts = [part for part, box in self.parts.items() if box.value]

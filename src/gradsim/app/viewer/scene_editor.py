@@ -339,7 +339,7 @@ class SceneEditor:
         """Move the camera up or down to a height over the ground [m]; it looks in the same direction."""
         centre = self.camera.centre.numpy().copy()
         centre[2] += _number(height, "height") - self.height
-        return self.move_camera(centre)
+        return self.move_camera(centre.tolist())
 
     def set_camera_distance(self, distance: float) -> "SceneEditor":
         """Move the camera along its axis until the body of frame 0 is at a depth [m]."""
