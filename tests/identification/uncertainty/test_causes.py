@@ -61,16 +61,18 @@ def enlarged(content: dict) -> None:
     [
         # frames are taken to be closer than they are
         (lambda c: c["timing"].update(fps=30 * 1.03), lambda: None, "timing.rate", 0.03),
-        (
-            enlarged,
-            lambda: None,
-            "ball.scale",
-            (1 + 0.3 * DISTANCE / FOCAL / RADIUS) / 1.12 - 1,
-        ),  # and masks 0.3 px wide
-        (lambda c: None, lambda: masks(centres(FRAMES, TRUTH, 0.8), displacement()), "air drag", 0.8),
+        pytest.param(  # and masks 0.3 px wide
+            *(enlarged, lambda: None, "ball.scale", (1 + 0.3 * DISTANCE / FOCAL / RADIUS) / 1.12 - 1),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            *(lambda c: None, lambda: masks(centres(FRAMES, TRUTH, 0.8), displacement()), "air drag", 0.8),
+            marks=pytest.mark.slow,
+        ),
         (lambda c: None, lambda: rolled(0.03), "rolling shutter", 0.03),
-        (lambda c: None, lambda: exposed(0.025), "exposure", 0.025),
+        pytest.param(lambda c: None, lambda: exposed(0.025), "exposure", 0.025, marks=pytest.mark.slow),
     ],
+    ids=["rate", "size", "drag", "rolling", "exposure"],
 )
 def test_a_planted_fault_is_the_first_cause_with_its_size(edit, observed, name, change):
     """The number is fitted together with the unknowns: it is off by the errors of outlines, and by the approximation of effects."""

@@ -31,6 +31,7 @@ def centres(alpha: np.ndarray) -> np.ndarray:
     return np.stack([(alpha * x).sum((1, 2)) / weight, (alpha * y).sum((1, 2)) / weight], 1)
 
 
+@pytest.mark.slow
 def test_faults_of_the_camera_are_what_they_say(flight, monkeypatch):
     """Half an exposure late; later by the share of the image that is above the row; nearer to the middle the farther away."""
     monkeypatch.setattr(planted, "BANDS", 8)
