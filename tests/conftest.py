@@ -7,6 +7,7 @@ import pathlib
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when PyTorch is imported: two workers have a core each
 
 import pytest
+import torch
 import warp as wp
 
 # Of objects that live until the tests end, such as modules and their syntax trees, the garbage collector finds none.
@@ -35,6 +36,12 @@ LONGEST = (  # tests that begin before all others, so that no worker is left wit
     "identification/gradients/test_api.py",
     "identification/fields/test_problem.py",
 )
+
+
+def pytest_runtest_setup(item):
+    """Let tests by random numbers draw subnormal ones: a library with fast math, loaded by another test, flushes them to zero."""
+    if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        torch.set_flush_denormal(False)
 
 
 @pytest.hookimpl(trylast=True)
