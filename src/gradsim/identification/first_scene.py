@@ -57,22 +57,28 @@ class Regions:
     lowest: np.ndarray
 
 
+def largest_region(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels (height, width) of the largest region of a mask, and its coverage with its soft edge; nothing if it has none."""
+    from scipy import ndimage
+
+    labels = np.zeros(mask.shape, np.int64)
+    ndimage.label(mask > OPAQUE, output=labels)
+    areas = np.bincount(labels.ravel())[1:]
+    largest = labels == 1 + int(areas.argmax()) if len(areas) else np.zeros(mask.shape, bool)
+    return largest, np.where(ndimage.binary_dilation(largest), mask.clip(0, 1), 0.0)
+
+
 def regions(masks: np.ndarray) -> Regions:
     """Regions of masks (frames, height, width) that do not touch the border and are not much smaller than most.
 
     Raises:
         InputError: If there are fewer than 3.
     """
-    from scipy import ndimage
-
     rows = []
     for k, mask in enumerate(masks):
-        labels = np.zeros(mask.shape, np.int64)
-        ndimage.label(mask > OPAQUE, output=labels)
-        if not labels.any():
+        largest, cover = largest_region(mask)
+        if not largest.any():
             continue
-        largest = labels == 1 + int(np.argmax(np.bincount(labels.ravel())[1:]))
-        cover = np.where(ndimage.binary_dilation(largest), mask.clip(0, 1), 0.0)
         if largest[0].any() or largest[-1].any() or largest[:, 0].any() or largest[:, -1].any():
             continue
         y, x = np.nonzero(cover)

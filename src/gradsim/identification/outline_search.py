@@ -5,7 +5,6 @@ After the search, σ of a pixel becomes that at which pixels tell as much as out
 judged by it.
 """
 
-import copy
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -47,9 +46,9 @@ def search_outlines(
     Returns:
         The problem with a σ that fits to the outlines, and the outcome in it.
     """
-    observation, coarse = problem.observation, copy.copy(problem)
+    observation = problem.observation
     assert isinstance(observation, Masks)
-    coarse.observation = observation.binned(observation.largest_bin(COARSE))
+    coarse = problem.with_observation(observation.binned(observation.largest_bin(COARSE)))
     coarse_outcome = search(coarse, replace(plan, ratio=RATIO, followers=FOLLOWERS), rng, report, checkpoint)
     ended = coarse_outcome.cost.isfinite()
     iterates = Population.at(torch.cat([coarse_outcome.best[None], coarse_outcome.final[ended]]))

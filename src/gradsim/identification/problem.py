@@ -109,8 +109,12 @@ class Problem:
 
     def first_frames(self, frames: int) -> Self:
         """The same problem of the first frames only; it counts the same effort."""
+        return self.with_observation(self.observation.slice_frames(0, frames))
+
+    def with_observation(self, observation: Observation) -> Self:
+        """The same problem of other data; it counts the same effort."""
         problem = copy.copy(self)
-        problem.observation = self.observation.slice_frames(0, frames)
+        problem.observation = observation
         return problem
 
     def cost(self, u: Tensor, frames: int, residual: Residual = "pixels") -> Tensor:

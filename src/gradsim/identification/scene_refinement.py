@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.ndimage import binary_dilation, label
 from scipy.optimize import least_squares
 from scipy.spatial import ConvexHull, QhullError
 from torch import Tensor
@@ -24,7 +23,7 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Surface
 from gradsim.identification.camera_calibration import posed, rounded
-from gradsim.identification.first_scene import OPAQUE, Regions, scaled_shape
+from gradsim.identification.first_scene import Regions, largest_region, scaled_shape
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.render.coverage.coverage import coverage
@@ -164,7 +163,7 @@ class _Outlines:
     def __init__(self, scene: Scene, numbers: list[_Number], masks: np.ndarray, frames: np.ndarray):
         self.model, self.numbers, self.frames = Model(scene), numbers, frames
         self.K, self.R, self.t = (torch.as_tensor(x, dtype=torch.float64) for x in scene.view().matrices())
-        masks = np.stack([_largest(mask) for mask in masks])
+        masks = np.stack([largest_region(mask)[1] for mask in masks])
         if not masks.any((1, 2)).all():
             raise InputError("no region is left in these frames; give other masks, or place the body by hand.")
         height, width = masks.shape[1:]
@@ -257,16 +256,6 @@ class _Outlines:
             if len(names) > 1
             else f"the outlines of these frames say nothing about {names[0]}: refine without it, or on more frames."
         )
-
-
-def _largest(mask: np.ndarray) -> np.ndarray:
-    """A mask (height, width) without all but its largest region."""
-    labels = np.zeros(mask.shape, np.int64)
-    label(mask > OPAQUE, output=labels)
-    if not labels.any():
-        return np.zeros_like(mask, np.float64)
-    region = labels == 1 + int(np.argmax(np.bincount(labels.ravel())[1:]))
-    return np.where(binary_dilation(region), mask.clip(0, 1), 0.0)
 
 
 def _moments(mask: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from gradsim.errors import Status
 from gradsim.identification.api import model_for, parameter_values, solve
 from gradsim.identification.estimators import estimator_named
 from gradsim.identification.fit import SCHEMA, Fit
+from gradsim.identification.observation.base import Observation
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.observation.observability import require_observable
 from gradsim.identification.problem import Problem
@@ -54,7 +55,12 @@ class ClipFit(FitJob):
         require_starts(arguments.starts)
         estimator_named(arguments.estimator)  # raises on an unknown name
         self.space = Space(self.scene, [Unknown.parse(text) for text in arguments.unknowns])
-        self.observation = from_video(
+        self.observation = self.observe()
+
+    def observe(self) -> Observation:
+        """Read what is fitted."""
+        arguments = self.arguments
+        return from_video(
             self.scene,
             arguments.video,
             arguments.mask,

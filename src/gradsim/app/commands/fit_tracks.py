@@ -7,16 +7,13 @@ import torch
 
 from gradsim import video as videos
 from gradsim.app.commands.fit import ClipFit
-from gradsim.app.commands.fit_job import require_starts
-from gradsim.app.job import FitArguments, open_scene
 from gradsim.app.report.page import plot
 from gradsim.app.report.track_plot import track_plot
 from gradsim.errors import InputError
 from gradsim.identification.api import parameter_values
-from gradsim.identification.estimators import estimator_named
 from gradsim.identification.fit import Fit
+from gradsim.identification.observation.points import Points
 from gradsim.identification.observation.tracks import read_tracks
-from gradsim.identification.unknowns import Space, Unknown
 from gradsim.visualization.overlay_video import mark_points
 from gradsim.visualization.player import write_player
 
@@ -27,22 +24,17 @@ MASKS_ONLY = ("mask", "background", "ignore", "frames", "category")
 
 
 class TracksFit(ClipFit):
-    """Fit of tracks of markers.
-
-    Args:
-        arguments: Arguments of the command, with `tracks`.
+    """Fit of tracks of markers; its arguments have `tracks`.
 
     Raises:
         InputError: If an argument is wrong or is for masks, or a video has another size than the camera or fewer frames than
             the tracks.
     """
 
-    def __init__(self, arguments: FitArguments):
+    def observe(self) -> Points:
+        """Read the tracks."""
+        arguments = self.arguments
         assert arguments.tracks is not None
-        self.arguments, self.scene = arguments, open_scene(arguments.scene)
-        self.title = self.scene.name
-        require_starts(arguments.starts)
-        estimator_named(arguments.estimator)
         if excluded := [f"--{name}" for name in MASKS_ONLY if getattr(arguments, name)]:
             raise InputError(
                 f"{' and '.join(excluded)} are for masks of a video, and --tracks are no masks; leave them out."
@@ -51,10 +43,10 @@ class TracksFit(ClipFit):
             raise InputError(
                 f"--noise {arguments.noise} is for masks; give the noise of the tracks in px or m, such as 0.5."
             )
-        self.space = Space(self.scene, [Unknown.parse(text) for text in arguments.unknowns])
-        self.observation = read_tracks(self.scene, arguments.tracks, arguments.noise, loss=arguments.robust)
+        tracks = read_tracks(self.scene, arguments.tracks, arguments.noise, loss=arguments.robust)
         if arguments.video is not None:
-            self._check_video(arguments.video)
+            self._check_video(arguments.video, tracks.frames)
+        return tracks
 
     def write_videos(self, folder: Path, fit: Fit) -> dict:
         with torch.no_grad():
@@ -77,10 +69,10 @@ class TracksFit(ClipFit):
         write_player(folder / "player.html", self.scene, fitted.scene_surface, observed)
         return entries
 
-    def _check_video(self, path: Path) -> None:
+    def _check_video(self, path: Path, frames: int) -> None:
         video, camera = videos.read(path), self.scene.view()
         videos.check_video(video, *camera.size, self.scene.timing.fps, path)
-        if len(video.frames) < self.observation.frames:
+        if len(video.frames) < frames:
             raise InputError(
-                f"{path} has {len(video.frames)} frames, the tracks {self.observation.frames}; give the video they are from."
+                f"{path} has {len(video.frames)} frames, the tracks {frames}; give the video they are from."
             )

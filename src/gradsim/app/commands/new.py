@@ -16,24 +16,13 @@ if TYPE_CHECKING:
     from gradsim.app.viewer.editor_page import EditorPage
 
 
-def new(
-    video: Path,
-    out: Path,
-    start: str = "ball",
-    mask: Path | None = None,
-    background: str = "median",
-    category: str = "",
-    size: float | None = None,
-    focal: float | None = None,
-    distance: float | None = None,
-    ground: bool = True,
-    frames: str = "",
-    progress: Progress | None = None,
-) -> str:
-    """Write a scene file of a clip, and a picture of it next to it; arguments but `out` as for `draft_scene`.
+def new(video: Path, out: Path, **options: Any) -> str:
+    """Write a scene file of a clip, and a picture of it next to it.
 
     Args:
+        video: The clip.
         out: Scene file to write.
+        options: Of `draft_scene`.
 
     Returns:
         What was read, taken and guessed, and the next command.
@@ -42,8 +31,7 @@ def new(
         InputError: If a file exists already or cannot be read, or no body moves in the clip.
     """
     check_free(out)
-    chosen = (mask, background, category, size, focal, distance, ground, frames)
-    return draft_scene(video, start, *chosen, progress).write(out)
+    return draft_scene(video, **options).write(out)
 
 
 def edit(video: Path, out: Path, host: str = "127.0.0.1", port: int = 8080, **options: Any) -> "EditorPage":

@@ -407,7 +407,30 @@ class Masks(Observation):
         return part
 
 
-class States(Observation):
+class Coordinates(Observation):
+    """Observation of coordinates, few enough that all frames are one block.
+
+    Attributes:
+        loss: Robust loss of each coordinate.
+    """
+
+    loss: RobustLoss
+
+    def _linear(self, s: Sensitivity, frames: int) -> tuple[Tensor, Tensor]:
+        """Whitened residuals (worlds, n) and their derivatives (worlds, n, unknowns)."""
+        raise NotImplementedError
+
+    def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
+        yield self.loss.winsorize(*self._linear(s, frames))
+
+    def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
+        return sum_squares(self.residuals(trajectory, frames, residual))
+
+    def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
+        return normal_equations(iter([self._linear(s, frames)]), self.loss)
+
+
+class States(Coordinates):
     """Position and orientation of a rigid body at each frame, as from motion capture (the paper's 3-D supervision).
 
     Args:
@@ -438,21 +461,12 @@ class States(Observation):
         states = trajectory[self.body]
         yield self.loss.root(self._compare([states["x"][:, :frames], states["q"][:, :frames]]).flatten(1))
 
-    def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
-        yield self.loss.winsorize(*self._linear(s, frames))
-
     def _linear(self, s: Sensitivity, frames: int) -> tuple[Tensor, Tensor]:
         states, tangent = s.trajectory[self.body], s.tangent[self.body]
         primal = [states[k][:, :frames] for k in ("x", "q")]
         along = [tangent[k][:, :frames] for k in ("x", "q")]
         r, slope = torch.func.jvp(self._compare, (primal,), (along,))  # pyright: ignore[reportAssignmentType]
         return r[:: s.unknowns].flatten(1), slope.flatten(1).unflatten(0, (-1, s.unknowns)).transpose(1, 2)
-
-    def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
-        return sum_squares(self.residuals(trajectory, frames, residual))
-
-    def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
-        return normal_equations(iter([self._linear(s, frames)]), self.loss)
 
     def noise_floor(self, frames: int) -> NoiseFloor:
         return NoiseFloor(0.0, float(frames * (3 if self.q is None else 6)), 0.0 if self.exact else math.inf)

@@ -6,14 +6,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.identification.observation.base import (
-    NoiseFloor,
-    Observation,
-    Residual,
-    Sensitivity,
-    normal_equations,
-    sum_squares,
-)
+from gradsim.identification.observation.base import Coordinates, NoiseFloor, Residual, Sensitivity
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss, robust_loss
 from gradsim.physics.system import System
 from gradsim.physics.trajectory import Trajectory
@@ -24,7 +17,7 @@ from gradsim.scene.interactions import Marker
 States = dict[str, dict[str, Tensor]]
 
 
-class Points(Observation):
+class Points(Coordinates):
     """Tracks of points that are fixed on bodies: an `Observation`.
 
     Their places on rigid bodies are parameters of the scene (`markers.NAME.point`), which may be unknown, too.
@@ -76,15 +69,6 @@ class Points(Observation):
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
         yield self.loss.root(self._compare(trajectory, _states(trajectory, frames), trajectory.values))
-
-    def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
-        yield self.loss.winsorize(*self._linear(s, frames))
-
-    def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
-        return sum_squares(self.residuals(trajectory, frames, residual))
-
-    def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
-        return normal_equations(iter([self._linear(s, frames)]), self.loss)
 
     def noise_floor(self, frames: int) -> NoiseFloor:
         return NoiseFloor(0.0, float(self.tracked[:frames].sum() * self.positions.shape[2]), float("inf"))

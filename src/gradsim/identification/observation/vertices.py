@@ -6,19 +6,12 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.identification.observation.base import (
-    NoiseFloor,
-    Observation,
-    Residual,
-    Sensitivity,
-    normal_equations,
-    sum_squares,
-)
+from gradsim.identification.observation.base import Coordinates, NoiseFloor, Residual, Sensitivity
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss, robust_loss
 from gradsim.physics.trajectory import Trajectory
 
 
-class Vertices(Observation):
+class Vertices(Coordinates):
     """Positions of vertices of a soft body at each frame: an `Observation`.
 
     Args:
@@ -47,15 +40,6 @@ class Vertices(Observation):
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
         yield self.loss.root(self._compare(self._chosen(trajectory, frames)))
-
-    def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
-        yield self.loss.winsorize(*self._linear(s, frames))
-
-    def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
-        return sum_squares(self.residuals(trajectory, frames, residual))
-
-    def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
-        return normal_equations(iter([self._linear(s, frames)]), self.loss)
 
     def noise_floor(self, frames: int) -> NoiseFloor:
         return NoiseFloor(0.0, float(self._seen[:frames].sum()), float("inf"))

@@ -8,7 +8,6 @@ Those that promise most are fitted with the unknowns: what is left then is measu
 same, the one comes first whose number is the least unusual (`TYPICAL`). A new effect is an entry of `EFFECTS`.
 """
 
-import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -139,7 +138,7 @@ def likely_causes(problem: Problem, u: Tensor, misfit: float) -> list[Cause]:
     for candidate in _candidates(coarse, u, coarse is problem):
         best, errors = torch.cat([u, torch.tensor([candidate.start]).double()]), None
         try:
-            for stage in [candidate.problem] + [_observing(candidate.problem, data)] * (coarse is not problem):
+            for stage in [candidate.problem] + [candidate.problem.with_observation(data)] * (coarse is not problem):
                 _, best, errors = fit_outline(stage, best, RELUCTANCE, ITERATIONS, RTOL)
                 if misfit_of(errors) > (1 - WORTH) * misfit:
                     break
@@ -164,13 +163,7 @@ def _with_wide_pixels(problem: Problem, misfit: float) -> Problem:
     common = math.gcd(*data.masks.shape[1:])
     widest = min(misfit / data.silhouettes.binning, data.largest_bin(COARSE))
     factor = max([f for f in range(2, int(widest) + 1) if common % f == 0], default=1)
-    return problem if factor == 1 else _observing(problem, data.binned(factor))
-
-
-def _observing(problem: Problem, data: Masks) -> Problem:
-    other = copy.copy(problem)
-    other.observation = data
-    return other
+    return problem if factor == 1 else problem.with_observation(data.binned(factor))
 
 
 def _ranked(causes: Sequence[Cause]) -> list[Cause]:

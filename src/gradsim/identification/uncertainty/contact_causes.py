@@ -6,7 +6,6 @@ friction, one across it that of the loss of speed. Then the ground gets free num
 clip is fitted once more within what the flight leaves open.
 """
 
-import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from gradsim.identification.observation.from_video import FEWEST
 from gradsim.identification.outline_search import search_outlines
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
-from gradsim.identification.uncertainty.causes import Cause, misfit_of
+from gradsim.identification.uncertainty.causes import COARSE, Cause, misfit_of
 from gradsim.identification.uncertainty.outline import OutlineErrors, fit_outline
 from gradsim.identification.uncertainty.residual_diagnostics import first_contact
 from gradsim.identification.unknowns import Space, Unknown
@@ -259,8 +258,7 @@ def _fitted(
         _, outcome = search_outlines(alternative.first_frames(first), plan, rng, lambda entry: None, None, search)
         data = problem.observation
         assert isinstance(data, Masks)
-        coarse = copy.copy(alternative)
-        coarse.observation = data.binned(data.largest_bin(8))
+        coarse = alternative.with_observation(data.binned(data.largest_bin(COARSE)))
         _, best, _ = fit_outline(coarse, outcome.best, 0.0, ITERATIONS, 1e-3)
         _, best, final = fit_outline(alternative, best, 0.0, ITERATIONS, 1e-3)
     except InputError:

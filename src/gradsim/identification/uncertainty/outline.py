@@ -18,7 +18,6 @@ A wrong model leaves something else: shifts of the whole outline that go on from
 than the next two harmonics, and each frame's is like the next, the motion is not explained.
 """
 
-import copy
 import math
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
@@ -195,10 +194,9 @@ def with_outline_scale(problem: Problem, u: Tensor) -> Problem:
     eigenvalues, axes = torch.linalg.eigh(information[0])
     root = axes * eigenvalues.clamp(min=0).sqrt()
     factor = torch.linalg.eigvalsh(root.T @ errors.covariance @ root).median().item()
-    scaled = copy.copy(problem)
-    scaled.observation = data.replaced(sigma=data.sigma * math.sqrt(factor))
-    scaled.observation.outline_noise = True
-    return scaled
+    scaled = data.replaced(sigma=data.sigma * math.sqrt(factor))
+    scaled.outline_noise = True
+    return problem.with_observation(scaled)
 
 
 def _without_offset(problem: Problem, data: Masks, u: Tensor, offset: float) -> Problem:
@@ -210,9 +208,7 @@ def _without_offset(problem: Problem, data: Masks, u: Tensor, offset: float) -> 
         observation = problem.observation_at(u)
         assert isinstance(observation, Masks)
         image = observation.image(trajectory)
-    corrected = copy.copy(problem)
-    corrected.observation = data.replaced(data.masks - offset * outline_length(image))
-    return corrected
+    return problem.with_observation(data.replaced(data.masks - offset * outline_length(image)))
 
 
 def outline_length(image: Tensor) -> Tensor:
