@@ -4,6 +4,7 @@ An independent re-implementation and extension of gradSim (Jatavallabhula, Mackl
 """
 
 import importlib
+import importlib.metadata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -136,6 +137,8 @@ __all__ = [
 
 
 def __getattr__(name: str):
+    if name == "__version__":
+        return importlib.metadata.version("gradsim")
     if name in _ROOMS:
         return importlib.import_module(f"gradsim.{name}")
     if name not in _HOME:

@@ -7,6 +7,8 @@ import warp as wp
 from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 
+from gradsim.runtime.warp_init import init_warp
+
 _recorded: dict[tuple, Any] = {}
 
 
@@ -49,7 +51,7 @@ def array(dtype: Any, tensor: Tensor) -> Any:
         NotImplementedError: See `check_memory`.
     """
     check_memory(tensor)
-    wp.init()  # from_torch needs it on a CPU
+    init_warp()  # from_torch needs it on a CPU
     contiguous = tensor.contiguous() if tensor.numel() else tensor.new_empty(tensor.shape)  # strides of none may be any
     described = wp.from_torch(contiguous, dtype=dtype, requires_grad=False, return_ctype=True)
     setattr(described, "owner", contiguous)  # noqa: B010 -- lives as long as the description, which has no such field
@@ -63,7 +65,7 @@ def arrays(dtypes: Iterable[Any], tensors: Iterable[Tensor]) -> list[Any]:
 
 def field(dtype: Any, tensor: Tensor) -> wp.array:
     """The same for a field of a struct, which takes nothing less than a `wp.array`."""
-    wp.init()
+    init_warp()
     if tensor.numel():
         return wp.from_torch(tensor.contiguous(), dtype=dtype, requires_grad=False)
     return wp.empty(tensor.shape[:-1], dtype=dtype, device=str(tensor.device))  # Warp refuses the strides

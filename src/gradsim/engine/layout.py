@@ -11,6 +11,7 @@ import warp as wp
 from torch import Tensor
 
 from gradsim.engine.lanes import Lane, names
+from gradsim.runtime.warp_init import init_warp
 
 SHAPES = {"Real": (), "Vec3": (3,), "Mat3": (3, 3), "Quat": (4,)}
 
@@ -80,7 +81,7 @@ class Layout:
 
     def counts(self, value: Tensor) -> wp.array:
         """Array of whole numbers that all worlds share."""
-        wp.init()
+        init_warp()
         return wp.from_torch(value.to(torch.int32).contiguous(), dtype=wp.int32, requires_grad=False)
 
     def memory(self, array: wp.array) -> Tensor:
@@ -109,7 +110,7 @@ class Layout:
         return (2 * size, width) if self.lane.dual else ((size, width) if shape else (width,))
 
     def _wrap(self, kind: str, tensor: Tensor) -> wp.array:
-        wp.init()  # from_torch needs it on a CPU
+        init_warp()  # from_torch needs it on a CPU
         if tensor.numel():
             array = wp.from_torch(tensor, dtype=self.types[kind], requires_grad=False)
         else:  # Warp refuses the strides of an empty tensor

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gradsim.engine.lanes import Lane, names, native_width
 from gradsim.engine.layout import SHAPES, Layout
+from gradsim.runtime.warp_init import init_warp
 
 CONSTANTS = {"Real": "Scalar", "Vec3": "Point", "Mat3": "Matrix"}  # that all worlds share
 SHARE = 0.3  # of the time of a world alone that one world of a full register takes (measured: 0.29)
@@ -59,7 +60,7 @@ class Worlds:
 
     def scalars_constant(self, x: Tensor, rows: int) -> wp.array:
         """Array (blocks,) of one number of each vertex (n,)."""
-        wp.init()
+        init_warp()
         return self.layout.scalars(x)
 
     def elements(self, kind: str, x: Tensor, tangent: Tensor | None = None) -> wp.array:
@@ -166,7 +167,7 @@ class InElements:
 
     def index(self, vertices: Tensor, beyond: int) -> wp.array:
         """`beyond`: the copy of the last element's vertex."""
-        wp.init()
+        init_warp()
         missing = -len(vertices) % self.lane.width
         full = torch.cat([vertices, vertices.new_full((missing,), beyond)]).to(torch.int32)
         return _array(wp.types.vector(self.lane.width, wp.int32), full.reshape(-1, self.lane.width).contiguous(), 1)
@@ -232,7 +233,7 @@ def _intervals(kind: str, x: Tensor) -> int:
 
 def _array(dtype, tensor: Tensor, tail: int) -> wp.array:
     """A tensor as an array whose entries have its last `tail` dimensions; shares its memory, and keeps it."""
-    wp.init()
+    init_warp()
     if tensor.numel():
         array = wp.from_torch(tensor, dtype=dtype, requires_grad=False)
     else:  # Warp refuses the strides of none

@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+import gradsim
 from gradsim.app import experiments
 from gradsim.app.cli import main
 from gradsim.app.commands import fit as runs
@@ -56,6 +58,11 @@ print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
     assert done.stderr.strip() == "[]"
     assert bool(done.stdout) == bool(words)
+
+
+def test_version_is_that_of_the_package(capsys):
+    assert main.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"gradsim {version('gradsim')}\n" == f"gradsim {gradsim.__version__}\n"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ them, so that `--help` answers at once.
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
@@ -59,10 +60,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: After `--help` (0) and on wrong usage (2).
     """
+    if list(sys.argv[1:] if arguments is None else arguments) == ["--version"]:
+        print(f"gradsim {version('gradsim')}")
+        return 0
     command = tyro.cli(
         _Commands,
         prog="gradsim",
-        description="Physical parameters from video: differentiable physics and rendering, with error bars.",
+        description="Physical parameters from video: differentiable physics and rendering, with error bars. "
+        "`gradsim --version` prints the version.",
         args=arguments,
         config=(FlagCreatePairsOff,),
     )

@@ -17,6 +17,7 @@ from gradsim.engine.launch import replay
 from gradsim.errors import InputError
 from gradsim.physics.contact.broad_phase_kernels import count, fill
 from gradsim.physics.contact.vertex_triangle import weights
+from gradsim.runtime.warp_init import init_warp
 
 MOST = 2_000_000  # pairs; each takes time in every step
 
@@ -68,7 +69,7 @@ class Candidates:
         return torch.cat([self.vertices[known // m, None], self.faces[known % m]], 1)
 
     def _search(self, places: Sequence[Tensor], reach: float) -> Tensor:
-        wp.init()
+        init_warp()
         device = str(places[0].device)
         low, high = (torch.stack(list(places)).detach().double() for _ in range(2))
         low, high = low.amin(0), high.amax(0)

@@ -20,6 +20,7 @@ from gradsim.physics.contact.impact import DAMPED
 from gradsim.physics.contact.laws import contact_functions
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.system import STEP_SAFETY, Values
+from gradsim.runtime.warp_init import init_warp
 
 if TYPE_CHECKING:
     from gradsim.physics.contact import convex_kernels, feature_contact_kernels, narrow_phase_kernels
@@ -186,7 +187,7 @@ def touch_code(lane: Lane):
 
 @lru_cache(maxsize=64)
 def _shape(pairs: Pairs, code, layout: Layout, device: str):
-    wp.init()
+    init_warp()
     point, scalar = layout.types["Point"], layout.types["Scalar"]
     shape = code.PairShape()
     for name, array in pairs.arrays.items():

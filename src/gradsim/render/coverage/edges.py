@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gradsim.engine.lanes import lane_of, members, specialize
 from gradsim.engine.launch import check_memory
+from gradsim.runtime.warp_init import init_warp
 
 if TYPE_CHECKING:
     from gradsim.render.coverage import edge_kernels
@@ -28,7 +29,7 @@ def mesh_of(faces: Tensor) -> tuple[wp.array, wp.array]:
 @lru_cache(MESHES)
 def _adjacency(table: bytes, device: str) -> tuple[wp.array, wp.array]:
     faces = np.frombuffer(table, np.int32).reshape(-1, 3)
-    wp.init()
+    init_warp()
     return (
         wp.array(faces, dtype=wp.vec3i, device=device),
         wp.array(np.array(edges_of(faces), np.int32).reshape(-1, 4), dtype=wp.vec4i, device=device),

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from gradsim.engine.lanes import Lane, members, names, native_width, specialize
 from gradsim.engine.launch import array
+from gradsim.runtime.warp_init import init_warp
 
 if TYPE_CHECKING:
     from gradsim.render.softras import face_kernels
@@ -96,7 +97,7 @@ def _lane(dtype: torch.dtype, device: str) -> Lane:
 
 @cache
 def _centers(lane: Lane, device: str) -> wp.array:
-    wp.init()
+    init_warp()
     rows, columns = SHAPES[lane.width]
     k = torch.arange(rows * columns)
     places = torch.stack([k % columns, k // columns]).to(getattr(torch, lane.dtype))
