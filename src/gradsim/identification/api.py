@@ -26,7 +26,7 @@ from gradsim.identification.observation.observability import require_observable
 from gradsim.identification.outline_search import search_outlines
 from gradsim.identification.problem import Problem
 from gradsim.identification.sensitivity.lyapunov import growth
-from gradsim.identification.solvers.de_mcmc import sample
+from gradsim.identification.solvers.de_mcmc import Samples, sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import EXACT, MultistartConfig, Outcome
 from gradsim.identification.uncertainty.causes import MOST, describe, likely_causes, misfit_of
@@ -222,7 +222,7 @@ def make_fit(
     """
     space, best, cost = problem.space, outcome.best, outcome.best_cost
     if problem.observation.outline_noise and math.isfinite(cost):
-        return _outline_fit(problem, outcome, discretization, seed)
+        return _outline_fit(problem, outcome, discretization, seed, sampled)
     fisher, g, chi2, informative = _evidence(problem, best)
     scale = 1.0 if noise_known else max(chi2 / max(1.0, informative - len(space)), 1e-30)
     prior = torch.diag(problem.prior_precision)  # not a residual: not scaled
@@ -231,15 +231,12 @@ def make_fit(
     bent = nonsmooth or any(scene.surfaces for scene in problem.scenes)
     noisy = problem.observation.noise_floor(problem.frames).level >= EXACT and chi2 > NOISELESS * informative
     if sampled and noise_known and bent and noisy:
-        rng = np.random.default_rng(seed)
         if type(problem) is Problem:
-            searched = discretization.searched[0] if discretization else problem.model.substeps
-            coarse = problem.with_substeps(searched) if searched < problem.model.substeps else None
-            samples, followed = posterior(problem, best, wide, rng, coarse)
-            notes += [FROZEN_NOTE.format(followed)] * (followed < 1) + [DISAGREE_NOTE] * (not samples.agreed)
+            samples, more = _explored(problem, best, wide, discretization, seed)
             alone = nonsmooth and len(outcome.initial) >= SUPPORTING and not outcome.converged()
-            notes += [UNSUPPORTED.format(len(outcome.initial))] * alone
+            notes += more + [UNSUPPORTED.format(len(outcome.initial))] * alone
         else:
+            rng = np.random.default_rng(seed)
             samples = sample(problem, best, principal_axes(wide), rng, checkpoint=checkpoint)
         if samples.best_cost < cost:
             iterates, _ = descend(problem, Population.at(samples.best[None]), problem.frames, "pixels", POLISHED)
@@ -286,15 +283,41 @@ def make_fit(
     )
 
 
-def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretization | None, seed: int) -> Fit:
-    """Fit of masks whose outlines are off: error bars and verdict from the outlines (`uncertainty.outline`)."""
+def _explored(
+    problem: Problem, u: Tensor, information: Tensor, discretization: Discretization | None, seed: int
+) -> tuple[Samples, list[str]]:
+    """Samples of the posterior of one clip in which contact may cut the likelihood into valleys, and notes on them."""
+    searched = discretization.searched[0] if discretization else problem.model.substeps
+    coarse = problem.with_substeps(searched) if searched < problem.model.substeps else None
+    samples, followed = posterior(problem, u, information, np.random.default_rng(seed), coarse)
+    return samples, [FROZEN_NOTE.format(followed)] * (followed < 1) + [DISAGREE_NOTE] * (not samples.agreed)
+
+
+def _outline_fit(
+    problem: Problem, outcome: Outcome, discretization: Discretization | None, seed: int, sampled: bool
+) -> Fit:
+    """Fit of masks whose outlines are off: error bars and verdict from the outlines (`uncertainty.outline`).
+
+    Where contact cuts the likelihood into valleys, samples tell how far these lie apart, with the σ of pixels that outlines come to;
+    each is moved at random by what the errors of outlines are wider along some directions.
+    """
     space = problem.space
     observed = problem
     problem, best, outline = fit_outline(problem, outcome.best)
     wide = torch.linalg.inv(outline.covariance + 1e-18 * torch.eye(len(space)))
-    wide, _, discretization = with_steps(space, wide, None, discretization, seed)
+    value, samples, notes = best, None, _notes(problem, best)
+    if sampled and outline.explained and any(scene.surfaces for scene in problem.scenes):
+        fisher, _, _, _ = _evidence(problem, best)
+        samples, more = _explored(problem, best, secant_fisher(problem, best, fisher)[0], discretization, seed)
+        notes += more
+        if samples.best_cost < problem.cost(best[None], problem.frames).item():
+            problem, best, outline = fit_outline(observed, samples.best)
+        value = central(samples.u, best) if samples.agreed else best
+        samples = _widened(samples, outline.covariance - torch.linalg.pinv(fisher, hermitian=True), seed)
+        wide = torch.linalg.inv(torch.cov(samples.u.T).reshape(len(space), -1) + 1e-18 * torch.eye(len(space)))
+    wide, samples, discretization = with_steps(space, wide, samples, discretization, seed)
     uncertainty = analyze(space, wide, any(scene.pushes for scene in problem.scenes))
-    estimates = estimates_with_intervals(space, best, uncertainty)
+    estimates = estimates_with_intervals(space, value, uncertainty, samples)
     _, _, chi2, informative = _evidence(problem, best)
     scale = max(chi2 / max(1.0, informative), 1e-300)
     left = residual_diagnostics(problem, best, outcome.history)
@@ -314,7 +337,8 @@ def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretizat
         share = f"{100 * relative(space, best, half).max().item():.2g} %"
         sentences += f" With the cause and without it, the numbers are the same within {share}, to which they are good."
     status = Status.OK if outline.explained else Status.MISMATCH if half is None else Status.APPROXIMATE
-    status = Status.UNIDENTIFIABLE if status == Status.OK and not known else status
+    if status == Status.OK and not (known and (samples is None or samples.agreed)):
+        status = Status.UNCONVERGED if known else Status.UNIDENTIFIABLE
     if left is not None:
         by_frame = [x / scale for x in left.chi2_per_n]
         left = replace(left, chi2_per_n=by_frame, white=outline.explained, words=sentences)
@@ -335,9 +359,16 @@ def _outline_fit(problem: Problem, outcome: Outcome, discretization: Discretizat
         outline=outline.result()
         | {"words": sentences, "causes": [cause.result() for cause in causes[:MOST]]}
         | ({"contact": contact.result()} if contact else {}),
-        notes=_notes(problem, best),
+        notes=notes,
         evidence=dict(problem.observation.notes) | _contact_law(problem),
     )
+
+
+def _widened(samples: Samples, covariance: Tensor, seed: int) -> Samples:
+    """Samples moved at random by a covariance (unknowns, unknowns), of which only what is positive counts."""
+    eigenvalues, axes = torch.linalg.eigh((covariance + covariance.mT) / 2)
+    normal = torch.tensor(np.random.default_rng(seed).standard_normal(samples.u.shape))
+    return replace(samples, u=samples.u + normal * eigenvalues.clamp(min=0).sqrt() @ axes.T)
 
 
 def _contact_law(problem: Problem) -> dict[str, str]:

@@ -259,7 +259,7 @@ def _content(size, frames: int, bodies: dict, eye: list, target: list, fov: floa
 
 KINDS = {
     "ball": Kind("ball in flight", 12, _ball, (DRAG, SIZE)),
-    "pair": Kind("two balls in flight", 2, _pair, (RATE, DRAG, SIZE)),
+    "pair": Kind("two balls in flight", 10, _pair, (RATE, DRAG, SIZE)),
     "toss": Kind("box in flight", 12, _toss, (RATE, DRAG, SIZE)),
     "incline": Kind("box on an incline", 12, _incline, (DRAG, SIZE)),
     "bounce": Kind("box that lands", 10, _bounce, (RATE, SIZE)),

@@ -33,7 +33,6 @@ UNUSUAL = 20.0  # typical sizes up to which a number is a cause
 RELUCTANCE = 0.02  # information that masks are not wide everywhere, so that a size is
 ITERATIONS = 15  # Gauss–Newton steps of unknowns and cause
 COARSE = 8  # pixels across a body at least
-USUAL_OFFSET = 0.5  # by which masks are wide everywhere without a cause [px]
 RTOL = 1e-3  # relative decrease of Σ r² at which they have arrived
 AXES = ("x", "y", "z")
 TYPICAL = (  # by how much a number of a scene is wrong: of its value, or in its unit
@@ -116,8 +115,8 @@ class _Candidate:
 
 
 def misfit_of(errors: OutlineErrors) -> float:
-    """RMS displacement of outlines, and of their offset what is more than masks are usually wide [px]."""
-    return math.hypot(errors.size, max(0.0, abs(errors.offset) - USUAL_OFFSET))
+    """RMS displacement of outlines, with their offset where masks are not usually as wide or as narrow [px]."""
+    return errors.size if errors.usually_wide else math.hypot(errors.size, errors.offset)
 
 
 def likely_causes(problem: Problem, u: Tensor, misfit: float) -> list[Cause]:

@@ -5,20 +5,24 @@ background, compression and the threshold of the method, and neighbours are off 
 
     r = b δ + ε,      δ(θ, t) = φ + a₀(t) + Σₖ aₖ(t) cos kθ + bₖ(t) sin kθ      displacement outward [px]
 
-with the length b of the outline in the pixel, and the angle θ about the mask's centre. φ, which is the same everywhere (a mask that
+with the length b of the outline in the pixel, and the angle θ about the center of the body's mask (of bodies that a joint connects,
+that of both; where several are apart, each has its own outline). φ, which is the same everywhere (a mask that
 is fat), is fitted with the unknowns. The harmonics are measured in every frame; k = 1 is a shift. They are noise, of a variance
 for each k and one correlation ρ from frame to frame, estimated from all frames, so the unknowns and φ have the covariance
 
     H⁻¹ (Σₛₜ Cₛ (D ρ^|s−t| + D₀) Cₜᵀ + σ²_ε Σ Jᵀb²J) H⁻¹,      H = Σ JᵀJ, Cₜ = Jₜᵀ Xₜ      X: r by harmonic, D: their variances
 
-where σ_ε [px] is what harmonics leave of the displacement, independent in each pixel. D₀ is the variance of a shift that all frames
-share: speeds absorb it, so nothing shows it. It is a constant, from videos whose truth is known (`reproduce clips`).
+where σ_ε [px] is what harmonics leave of the displacement, independent in each pixel. D₀ is the second moment of a shift s that all
+frames share. Speeds absorb most of it, and what they leave, L s with L = 1 − F H⁻¹ Σ Cₜ (F: harmonics of J), is seen in the
+shifts. Its prior has long tails: a mixture of normal ones, the narrowest of which is a share of the displacements' RMS, from
+videos whose truth is known (`reproduce clips`).
 
 A wrong model leaves something else: shifts of the whole outline that go on from frame to frame. Where shifts are larger
 than the next two harmonics, and each frame's is like the next, the motion is not explained.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
@@ -26,10 +30,11 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.identification.observation.base import Masks
+from gradsim.identification.observation.base import Masks, project
 from gradsim.identification.observation.from_video import FEWEST
 from gradsim.identification.problem import Problem
 from gradsim.identification.uncertainty.residual_diagnostics import outline_slopes
+from gradsim.physics.trajectory import Trajectory
 
 MARGIN = 3  # pixels about a body that filters reach
 ITERATIONS = 6  # Gauss–Newton steps of unknowns and offset
@@ -37,10 +42,12 @@ HARMONICS = 6  # of an outline's displacement about its centre; the first is a s
 COMPARED = 3  # harmonic up to which deformations are compared with shifts
 EXCESS = 2.5  # mean square of shifts over that of the second and third harmonics, above which they are too large
 MEMORY = 3.0  # standard score of the correlation of one frame's shift with the next, above which it is not chance
-SHARED = 0.03  # RMS shift common to all frames of a clip, which unknowns follow, so that it is not seen [px]
-SHARED_PRIOR = 0.1  # prior of the rest, which is seen: also by a shadow [px]
+SHARED_SHARE = 0.1  # RMS shift common to all frames of a clip, over the RMS displacement of its outlines
+SHARED_LEAST = 0.01  # of it [px]
+SHARED_LEVELS = 5  # of its prior: each has twice the width and half the weight of the one before
+SHARED_WIDEST = 0.1  # its prior where the verdict is about the other shifts: also by a shadow [px]
 FARTHEST = 1.5  # RMS displacement of outlines beyond which they are not those of the model [px √binning]
-WIDEST_OFFSET = 1.0  # offset of the whole outline beyond which the size is wrong, not the mask [px √binning]
+USUAL_OFFSETS = (-0.2, 0.5)  # of the whole outline: shadows make masks wide, nothing makes them narrow [px √binning]
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,13 @@ class OutlineErrors:
     def explained(self) -> bool:
         """True if errors of outlines explain what is left."""
         moves = self.excess > EXCESS and self.memory > MEMORY
-        return not moves and abs(self.offset) < self._unit * WIDEST_OFFSET and self.size < self._unit * FARTHEST
+        return not moves and self.usually_wide and self.size < self._unit * FARTHEST
+
+    @property
+    def usually_wide(self) -> bool:
+        """True if masks of a body of the right size may be as wide or as narrow as that."""
+        narrowest, widest = USUAL_OFFSETS
+        return narrowest * self._unit < self.offset < widest * self._unit
 
     @property
     def _unit(self) -> float:
@@ -87,7 +100,7 @@ class OutlineErrors:
             f"Outlines are explained to {self.size:.2g} px; masks are "
             f"{abs(self.offset):.2g} ± {self.offset_std:.1g} px {'wide' if self.offset > 0 else 'narrow'} everywhere."
         )
-        if abs(self.offset) >= self._unit * WIDEST_OFFSET:
+        if not self.usually_wide:
             return f"{text} That is more than masks are off: look at size, distance and focal length."
         if self.size >= self._unit * FARTHEST:
             return f"{text} That is more than outlines of masks are off: the model does not move like the video."
@@ -149,20 +162,27 @@ def fit_outline(
     if len(modes) < FEWEST:
         raise InputError(
             f"one outline all round a body is seen in {len(modes)} frames, too few to estimate its errors; expected at least "
-            f"{FEWEST}. Bodies that are apart, hidden or partly out of view have none: state the noise (--noise)."
+            f"{FEWEST}. Bodies that are hidden, before one another or partly out of view have none: state the noise (--noise)."
         )
     spare = max(0.1, 1 - (n + 1) / (2 * len(modes)))  # of the shifts, which the unknowns followed
     px = data.silhouettes.binning
-    shifts, shared = _without_shared_shift(frames, SHARED_PRIOR / px)
+    shifts = modes[:, :2]
+    shared = _shared_shift(frames, [SHARED_WIDEST / px], shifts.square().mean().item())
+    shifts = shifts - shared.visible
     modes = torch.cat([shifts, modes[:, 2:]], 1)
     power = modes.square().mean(0)
     power[:-1] = power[:-1].unflatten(0, (-1, 2)).mean(1).repeat_interleave(2)
     power[:2] /= spare
-    memory = (shifts[1:] * shifts[:-1]).sum() / shifts.square().sum().clamp(min=1e-300)
+    body = frames.body[frames.visible]
+    next_of_body = (body[1:] == body[:-1])[:, None]
+    memory = (shifts[1:] * shifts[:-1] * next_of_body).sum() / shifts.square().sum().clamp(min=1e-300)
     unit = modes / power.sqrt().clamp(min=1e-300)
-    correlation = ((unit[1:] * unit[:-1]).mean() / unit.square().mean()).item()
+    correlation = ((unit[1:] * unit[:-1])[next_of_body[:, 0]].mean() / unit.square().mean()).item()
     correlation = min(0.95, max(0.0, correlation + (1 + 3 * max(0.0, correlation)) / len(modes)))  # of a short series
-    covariance = _covariance(frames, power, correlation, torch.hypot(shared, torch.tensor(SHARED / px)))
+    narrowest = math.hypot(SHARED_SHARE * frames.size, SHARED_LEAST / px)
+    priors = [narrowest * 2**level for level in range(SHARED_LEVELS)]
+    variance = frames.modes[frames.visible, :2].square().mean().item() * (1 + correlation) / (1 - correlation)
+    covariance = _covariance(frames, power, correlation, _shared_shift(frames, priors, variance).moment)
     errors = OutlineErrors(
         covariance[:n, :n],
         px * offset,
@@ -220,19 +240,20 @@ def outline_length(image: Tensor) -> Tensor:
 
 
 class _Frames(NamedTuple):
-    """Sums over the pixels of each frame.
+    """Sums over the pixels of each outline: one in each frame, or of each of several bodies those of all frames.
 
     Args:
-        information: JᵀJ of unknowns and offset (frames, n + 1, n + 1).
-        gradient: Jᵀr (frames, n + 1).
-        by_mode: JᵀX (frames, n + 1, 2 harmonics + 1).
-        modes: Harmonics of the displacement [px]: two of each from the first on, then a₀ (frames, 2 harmonics + 1).
-        visible: Frames in which they can be measured.
-        followed: Harmonics of J by unknown and offset (frames, 2 harmonics + 1, n + 1).
+        information: JᵀJ of unknowns and offset (outlines, n + 1, n + 1).
+        gradient: Jᵀr (outlines, n + 1).
+        by_mode: JᵀX (outlines, n + 1, 2 harmonics + 1).
+        modes: Harmonics of the displacement [px]: two of each from the first on, then a₀ (outlines, 2 harmonics + 1).
+        visible: Outlines of which they can be measured.
+        followed: Harmonics of J by unknown and offset (outlines, 2 harmonics + 1, n + 1).
         size: RMS displacement [px].
         rest: Mean square of displacements that are no harmonics [px²].
         squares: Σ r².
         by_pixel: Jᵀb²J (n + 1, n + 1).
+        body: Number of the body whose outline it is (outlines,).
     """
 
     information: Tensor
@@ -245,6 +266,7 @@ class _Frames(NamedTuple):
     rest: float
     squares: float
     by_pixel: Tensor
+    body: Tensor
 
 
 def sums_by_frame(problem: Problem, u: Tensor) -> _Frames:
@@ -252,7 +274,7 @@ def sums_by_frame(problem: Problem, u: Tensor) -> _Frames:
     data, first, parts = problem.observation_at(u), 0, []
     assert isinstance(data, Masks)
     trajectory = problem.model.rollout_unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
-    size = data.masks.shape[1:]
+    size, bodies = data.masks.shape[1:], _Bodies.of(problem, trajectory)
     for r, J in problem.jacobian(u[None], problem.frames):
         last = first + r.shape[1] // math.prod(size)
         scale = data.weight[first:last].sqrt() / data.sigma
@@ -262,11 +284,14 @@ def sums_by_frame(problem: Problem, u: Tensor) -> _Frames:
         image = torch.where(scale > 0, block[0] / scale.clamp(min=1e-300), 0.0) + data.masks[first:last]
         for k in range(last - first):
             box = _box((image[k] > 0) | (data.masks[first + k] > 0))
-            parts.append(_of_frame(*(y[k][box] for y in (*block, slope, image, scale))))
+            for region in bodies.regions(first + k, size):
+                parts.append(_of_outline(*(y[k][box] for y in (*block, slope, image, scale)), region[box]))
         first = last
-    JJ, Jr, JX, XX, Xr, rr, ll, JLLJ = (torch.stack(part) for part in zip(*parts, strict=True))
+    by_body = [torch.stack(part).unflatten(0, (-1, bodies.count)).transpose(0, 1) for part in zip(*parts, strict=True)]
+    JJ, Jr, JX, XX, Xr, rr, ll, JLLJ = (part.flatten(0, 1) for part in by_body)
     # parts of an outline that are out of view or hidden leave harmonics that cannot be separated
     visible = torch.linalg.eigvalsh(XX)[:, 0] > 1e-3 * XX.diagonal(dim1=1, dim2=2).amax()
+    visible = visible & bodies.apart(len(visible) // bodies.count)
     measurable = torch.where(visible[:, None, None], XX, torch.eye(XX.shape[1]).double())
     followed = torch.linalg.solve(measurable, JX.mT)
     modes = -torch.linalg.solve(measurable, Xr[..., None])[..., 0]
@@ -284,16 +309,84 @@ def sums_by_frame(problem: Problem, u: Tensor) -> _Frames:
         (rest[visible].sum() / weight).item(),
         rr.sum().item(),
         JLLJ.sum(0),
+        torch.arange(bodies.count).repeat_interleave(len(visible) // bodies.count),
     )
 
 
-def _of_frame(r: Tensor, J: Tensor, slope: Tensor, image: Tensor, scale: Tensor) -> list[Tensor]:
-    """JᵀJ, Jᵀr, JᵀX, XᵀX, Xᵀr, Σ r², Σ b² and Jᵀb²J of one frame: r (h, w), J (h, w, n), slopes by shifts (h, w, 2)."""
+@dataclass(frozen=True)
+class _Bodies:
+    """Bodies that are apart in an image, where vertices of each are projected.
+
+    Args:
+        count: Of bodies; those that a joint connects are one.
+        middle: Mean of the vertices of each (bodies, frames, 2) [px]; None of a single one.
+        radius: Largest distance of a vertex from it (bodies, frames) [px].
+    """
+
+    count: int
+    middle: Tensor | None = None
+    radius: Tensor | None = None
+
+    @classmethod
+    def of(cls, problem: Problem, trajectory: Trajectory) -> "_Bodies":
+        """Bodies of a clip's scene."""
+        scene, ranges = problem.model.scene, {}
+        root = {name: name for name in scene.bodies}
+        for joint in scene.joints.values():
+            ends = [root[name] for name in joint.between if name in root]
+            root = {name: ends[0] if top in ends else top for name, top in root.items()}
+        for part in trajectory.parts:
+            owner = next((name for name in root if part.name == name or part.name.startswith(f"{name}.")), part.name)
+            ranges.setdefault(root.get(owner, owner), []).append(part.vertices)
+        if len(ranges) < 2:
+            return cls(1)
+        data = problem.observation
+        assert isinstance(data, Masks)
+        screen = project(data.silhouettes, trajectory)[0][0]
+        vertices = [torch.cat([screen[:, span] for span in spans], 1) for spans in ranges.values()]
+        middle = torch.stack([x.mean(1) for x in vertices])
+        away = zip(vertices, middle, strict=True)
+        radius = torch.stack([(x - c[:, None]).norm(dim=-1).amax(1) for x, c in away])
+        return cls(len(ranges), middle, radius)
+
+    def apart(self, frames: int) -> Tensor:
+        """True for outlines (bodies · frames,) of bodies that are not within one another's circle."""
+        if self.middle is None or self.radius is None:
+            return torch.ones(frames, dtype=torch.bool)
+        away = (self.middle[:, None] - self.middle[None]).norm(dim=-1)
+        touching = away < self.radius[:, None] + self.radius[None]
+        return (touching.sum(1) == 1).flatten()  # itself
+
+    def regions(self, frame: int, size: Sequence[int]) -> Tensor:
+        """Pixels (bodies, height, width) that are nearest to each body of one frame, in units of its radius."""
+        if self.middle is None or self.radius is None:
+            return torch.ones(1, *size, dtype=torch.bool)
+        y, x = torch.meshgrid(*(torch.arange(n).double() + 0.5 for n in size), indexing="ij")
+        away = torch.stack([x, y], -1) - self.middle[:, frame, None, None]
+        nearest = (away.norm(dim=-1) / self.radius[:, frame, None, None].clamp(min=1e-9)).argmin(0)
+        return nearest == torch.arange(self.count)[:, None, None]
+
+
+def _of_outline(r: Tensor, J: Tensor, slope: Tensor, image: Tensor, scale: Tensor, region: Tensor) -> list[Tensor]:
+    """JᵀJ, Jᵀr, JᵀX, XᵀX, Xᵀr, Σ r², Σ b² and Jᵀb²J of one body in one frame.
+
+    Args:
+        r: Residuals (h, w).
+        J: Their derivatives (h, w, n).
+        slope: Derivatives by shifts of the image (h, w, 2).
+        image: Coverage (h, w).
+        scale: Whitening (h, w).
+        region: Pixels of the body (h, w).
+    """
     size = tuple(r.shape)
     flat = [y.reshape(1, r.numel(), -1) for y in (r, J, slope, image)]
     r, J, slope, smooth = (_smooth(y, size)[0] for y in flat)
     length = (outline_length(smooth.view(1, *size))[0] * scale).reshape(-1)
-    angle = _angles(image[None])[0].reshape(-1)
+    angle = _angles((image * region)[None])[0].reshape(-1)
+    if not region.all():
+        r, J, slope, length = (
+            torch.where(region.reshape(-1, *[1] * (y.ndim - 1)), y, 0.0) for y in (r, J, slope, length)
+        )
     waves = [length * wave(k * angle) for k in range(2, HARMONICS + 1) for wave in (torch.cos, torch.sin)]
     X = torch.cat([slope, torch.stack([*waves, length], 1)], 1)
     J = torch.cat([J, length[:, None]], 1)
@@ -320,27 +413,49 @@ def _box(region: Tensor) -> tuple[slice, slice]:
     return sides[0], sides[1]
 
 
-def _without_shared_shift(frames: _Frames, prior: float) -> tuple[Tensor, Tensor]:
-    """Shifts of visible frames (n, 2) without what a shift of all frames leaves of itself, after the unknowns have followed it.
+class _SharedShift(NamedTuple):
+    """A shift of the outlines of all frames alike.
 
-    Returns them and that shift (2,), which is estimated from them with a prior of this standard deviation.
+    Args:
+        moment: E[s sᵀ] (2, 2) [fitted px²].
+        visible: What the unknowns leave of its mean in each visible frame (n, 2) [fitted px].
+    """
+
+    moment: Tensor
+    visible: Tensor
+
+
+def _shared_shift(frames: _Frames, priors: list[float], variance: float) -> _SharedShift:
+    """Posterior of a shift of all frames, of which the shifts of frames show what the unknowns have not followed.
+
+    Args:
+        frames: Sums at the minimum.
+        priors: Standard deviations of each component [fitted px], of normal ones of which each weighs half of the one before.
+        variance: Of the shift of one frame besides; of a series that is correlated, of its mean times their number.
     """
     followed = torch.linalg.pinv(frames.information.sum(0), hermitian=True) @ frames.by_mode[:, :, :2].sum(0)
     left = (torch.eye(2).double() - frames.followed[:, :2] @ followed)[frames.visible].flatten(0, 1)
-    shifts = frames.modes[frames.visible, :2].flatten()
-    weight = shifts.square().mean().item() / prior**2
-    shift = torch.linalg.solve(left.T @ left + weight * torch.eye(2).double(), left.T @ shifts)
-    return (shifts - left @ shift).unflatten(0, (-1, 2)), shift
+    variance = max(variance, 1e-300)
+    information, slope = left.T @ left / variance, left.T @ frames.modes[frames.visible, :2].flatten() / variance
+    widths = torch.tensor(priors).double()[:, None, None]
+    covariance = torch.linalg.inv(information + torch.eye(2).double() / widths**2)
+    mean = covariance @ slope
+    evidence = 0.5 * (mean @ slope - torch.logdet(torch.eye(2).double() + widths**2 * information))
+    weight = torch.softmax(evidence - math.log(2) * torch.arange(len(priors)), 0)
+    moment = covariance + mean[:, :, None] * mean[:, None]
+    return _SharedShift(torch.einsum("k,kij->ij", weight, moment), (left @ (weight @ mean)).unflatten(0, (-1, 2)))
 
 
 def _covariance(frames: _Frames, power: Tensor, correlation: float, shared: Tensor) -> Tensor:
-    """Covariance of unknowns and offset (n + 1, n + 1); `shared` (2,): standard deviation of the shift of all frames [fitted px]."""
-    count = len(frames.information)
-    lag = (torch.arange(count)[:, None] - torch.arange(count)).abs().double()
+    """Covariance of unknowns and offset (n + 1, n + 1); `shared`: second moment of the shift of all frames (2, 2) [fitted px²]."""
+    place = torch.arange(len(frames.body))
+    alike = torch.where(
+        frames.body[:, None] == frames.body, correlation ** (place[:, None] - place).abs().double(), 0.0
+    )
     noisy = frames.by_mode * power.sqrt()
-    meat = torch.einsum("sim,st,tjm->ij", noisy, correlation**lag, noisy)
-    alike = shared * frames.by_mode[:, :, :2].sum(0)
-    meat = meat + alike @ alike.T
+    meat = torch.einsum("sim,st,tjm->ij", noisy, alike, noisy)
+    by_shift = frames.by_mode[:, :, :2].sum(0)
+    meat = meat + by_shift @ shared @ by_shift.T
     H = frames.information.sum(0)
     scale = H.diagonal().clamp(min=1e-300).rsqrt()
     inverse = torch.linalg.pinv(H * scale[:, None] * scale, hermitian=True, rtol=1e-12) * scale[:, None] * scale
