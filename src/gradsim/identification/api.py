@@ -64,7 +64,7 @@ UNSUPPORTED = (
     "None of the {} starts came to this minimum without a restart from another, and contact has kinked the likelihood: values "
     "outside of the intervals may explain the video as well. Use more starts, or fit a part of the video first."
 )
-SUPPORTING = 8  # starts from which on it says something that none of them came to the answer
+SUPPORTING = 8  # starts from which on it says something that none, or each of them, came to the answer
 NOISELESS = 1e-2  # χ²/N below which no noise is left that error bars could be sampled from
 CORNERS = 64  # corners of the ranges at which the time step is checked
 
@@ -298,15 +298,16 @@ def _outline_fit(
 ) -> Fit:
     """Fit of masks whose outlines are off: error bars and verdict from the outlines (`uncertainty.outline`).
 
-    Where contact cuts the likelihood into valleys, samples tell how far these lie apart, with the σ of pixels that outlines come to;
-    each is moved at random by what the errors of outlines are wider along some directions.
+    Where contact cuts the likelihood into valleys, not all starts come to the same one. Then samples tell how far these lie apart,
+    with the σ of pixels that outlines come to; each is moved at random by what the errors of outlines are wider along some directions.
     """
     space = problem.space
     observed = problem
     problem, best, outline = fit_outline(problem, outcome.best)
     wide = torch.linalg.inv(outline.covariance + 1e-18 * torch.eye(len(space)))
     value, samples, notes = best, None, _notes(problem, best)
-    if sampled and outline.explained and any(scene.surfaces for scene in problem.scenes):
+    unanimous = outcome.converged() == len(outcome.initial) >= SUPPORTING
+    if sampled and outline.explained and not unanimous and any(scene.surfaces for scene in problem.scenes):
         fisher, _, _, _ = _evidence(problem, best)
         samples, more = _explored(problem, best, secant_fisher(problem, best, fisher)[0], discretization, seed)
         notes += more

@@ -230,3 +230,11 @@ def test_intervals_hold_the_valleys_that_contact_makes(monkeypatch, agreed, stat
     speed, up = fit.unknowns["ball.velocity.x"], fit.unknowns["ball.velocity.z"]
     assert speed.interval95[0] < 0.91 and speed.interval95[1] > 1.09 and 0.09 < speed.std < 0.12
     assert 0.001 < up.std < 0.05 and up.interval95[0] < 4.0 < up.interval95[1]
+
+
+def test_where_all_starts_come_to_one_minimum_contact_makes_no_valleys(monkeypatch):
+    monkeypatch.setattr(api, "posterior", lambda *arguments: pytest.fail("sampled"))
+    grounded = gs.Scene.parse(scene(12).model_dump(exclude_unset=True) | {"ground": {"height": -5.0}})
+    errors = 0.1 * waves(12, 5.0, 0.5, np.random.default_rng([17, 5]))
+    fit = gs.identify(grounded, NAMES[:2], observation=masks(centres(12, TRUTH), errors), starts=8, seed=0)
+    assert fit.starts["converged"] == 8
