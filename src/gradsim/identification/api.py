@@ -32,7 +32,7 @@ from gradsim.identification.solvers.multistart import EXACT, MultistartConfig, O
 from gradsim.identification.uncertainty.causes import MOST, describe, likely_causes, misfit_of
 from gradsim.identification.uncertainty.contact_causes import contact_cause
 from gradsim.identification.uncertainty.discretization import Discretization, refine, with_steps
-from gradsim.identification.uncertainty.fisher import analyze, secant_fisher
+from gradsim.identification.uncertainty.fisher import analyze, is_quadratic, secant_fisher
 from gradsim.identification.uncertainty.intervals import Z95, estimates_with_intervals
 from gradsim.identification.uncertainty.outline import fit_outline
 from gradsim.identification.uncertainty.profile_likelihood import with_profiles
@@ -298,28 +298,30 @@ def _outline_fit(
 ) -> Fit:
     """Fit of masks whose outlines are off: error bars and verdict from the outlines (`uncertainty.outline`).
 
-    Where contact cuts the likelihood into valleys, not all starts come to the same one. Then samples tell how far these lie apart,
-    with the σ of pixels that outlines come to; each is moved at random by what the errors of outlines are wider along some directions.
+    Where contact cuts the likelihood into valleys, not all starts come to the same one, or χ² does not rise as at one. Then samples tell
+    how far these lie apart, with the σ of pixels that outlines come to; each is moved at random by what the errors of outlines are wider
+    along some directions.
     """
     space = problem.space
     observed = problem
     problem, best, outline = fit_outline(problem, outcome.best)
     wide = torch.linalg.inv(outline.covariance + 1e-18 * torch.eye(len(space)))
     value, samples, notes = best, None, _notes(problem, best)
+    fisher, _, chi2, informative = _evidence(problem, best)
     unanimous = outcome.converged() == len(outcome.initial) >= SUPPORTING
-    if sampled and outline.explained and not unanimous and any(scene.surfaces for scene in problem.scenes):
-        fisher, _, _, _ = _evidence(problem, best)
+    bent = any(scene.surfaces for scene in problem.scenes) and not (unanimous and is_quadratic(problem, best, fisher))
+    if sampled and outline.explained and bent:
         samples, more = _explored(problem, best, secant_fisher(problem, best, fisher)[0], discretization, seed)
         notes += more
         if samples.best_cost < problem.cost(best[None], problem.frames).item():
             problem, best, outline = fit_outline(observed, samples.best)
+            fisher, _, chi2, informative = _evidence(problem, best)
         value = central(samples.u, best) if samples.agreed else best
         samples = _widened(samples, outline.covariance - torch.linalg.pinv(fisher, hermitian=True), seed)
         wide = torch.linalg.inv(torch.cov(samples.u.T).reshape(len(space), -1) + 1e-18 * torch.eye(len(space)))
     wide, samples, discretization = with_steps(space, wide, samples, discretization, seed)
     uncertainty = analyze(space, wide, any(scene.pushes for scene in problem.scenes))
     estimates = estimates_with_intervals(space, value, uncertainty, samples)
-    _, _, chi2, informative = _evidence(problem, best)
     scale = max(chi2 / max(1.0, informative), 1e-300)
     left = residual_diagnostics(problem, best, outcome.history)
     misfit = misfit_of(outline)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gradsim.identification.uncertainty.fisher import secant_fisher
+from gradsim.identification.uncertainty.fisher import is_quadratic, secant_fisher
 
 SLOPE = 1e4  # of the residuals: an error bar of 1e-4
 TOOTH = 1e-6
@@ -85,3 +85,17 @@ def test_error_bar_of_teeth_is_the_scatter_of_the_estimates(tangent):
     assert found.rsqrt().item() == pytest.approx(
         estimates.std().item(), rel=4 / math.sqrt(2 * len(data)) + TOOTH * SLOPE
     )
+
+
+@pytest.mark.parametrize(("height", "quadratic"), [(0.0, True), (1.0, True), (12.0, False)])
+def test_valleys_within_four_standard_deviations_are_not_quadratic(height, quadratic):
+    """χ² of two directions with valleys a standard deviation of one apart; shallow ones are noise, and a minimum is never exact."""
+    J = torch.tensor([[3.0, 1.0], [0.5, 2.0]], dtype=torch.float64) * SLOPE
+    fisher = J.T @ J
+
+    def cost(u: Tensor, frames: int) -> Tensor:
+        smooth = torch.einsum("ki,ij,kj->k", u, fisher, u) + SLOPE * u.sum(1)
+        return smooth + height * (1 - torch.cos(2 * math.pi * u[:, 1] * fisher[1, 1].sqrt()))
+
+    space = SimpleNamespace(unit=torch.ones(2).double(), low=torch.tensor(-1.0), high=torch.tensor(1.0))
+    assert is_quadratic(SimpleNamespace(space=space, cost=cost, frames=1), torch.zeros(2).double(), fisher) == quadratic

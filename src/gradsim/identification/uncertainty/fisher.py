@@ -15,6 +15,7 @@ from gradsim.identification.unknowns import Space
 
 KNOWN = 0.1  # relative bound below which an unknown counts as identified
 WIDEST = 0.3  # relative step of a secant at most, for directions that the data leave open
+REACH = 4.0  # standard deviations within which a likelihood of one valley is nearly quadratic
 NARROWER = (1.0, 1 / 4, 1 / 16, 1 / 64)  # of that step: a bent valley looks open only on a short one
 
 
@@ -125,6 +126,28 @@ def secant_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4, variance:
         if agrees:
             break
     return scaled / unit[:, None] / unit[None, :], nonsmooth
+
+
+def is_quadratic(problem, u: Tensor, fisher: Tensor) -> bool:
+    """True if χ² rises as its curvature says, to a factor of 2: 4 standard deviations away along every principal axis.
+
+    The mean of both sides counts, as u need not be the minimum of this χ² exactly. Valleys that contact makes at this distance show.
+
+    Args:
+        problem: The problem.
+        u: The estimate (unknowns,).
+        fisher: From tangents (unknowns, unknowns).
+    """
+    space, unit = problem.space, problem.space.unit
+    eigenvalues, axes = torch.linalg.eigh(fisher * unit[:, None] * unit[None, :])
+    step = (REACH * eigenvalues.clamp(min=1e-300).rsqrt()).clamp(max=WIDEST)
+    shift = unit * axes.T * step[:, None]
+    points = torch.cat([u[None], u + shift, u - shift]).clamp(space.low, space.high)
+    cost = problem.cost(points, problem.frames)
+    rise = (cost[1:] - cost[0]).unflatten(0, (2, -1)).sum(0)
+    away = points[1:] - u
+    expected = torch.einsum("ki,ij,kj->k", away, fisher, away).unflatten(0, (2, -1)).sum(0)
+    return bool(((rise > expected / 2) & (rise < 2 * expected))[expected > 1].all())
 
 
 def _secants(problem, u: Tensor, unit: Tensor, axes: Tensor, step: Tensor, known: Tensor) -> Tensor:
