@@ -4,7 +4,6 @@ An independent re-implementation and extension of gradSim (Jatavallabhula, Mackl
 """
 
 import importlib
-import importlib.metadata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ __all__ = [
 
 def __getattr__(name: str):
     if name == "__version__":
-        return importlib.metadata.version("gradsim")
+        return importlib.import_module("gradsim.runtime.provenance").versions()["gradsim"]
     if name in _ROOMS:
         return importlib.import_module(f"gradsim.{name}")
     if name not in _HOME:

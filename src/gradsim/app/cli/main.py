@@ -9,7 +9,6 @@ them, so that `--help` answers at once.
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
@@ -61,7 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         SystemExit: After `--help` (0) and on wrong usage (2).
     """
     if list(sys.argv[1:] if arguments is None else arguments) == ["--version"]:
-        print(f"gradsim {version('gradsim')}")
+        from gradsim.runtime.provenance import versions
+
+        print(f"gradsim {versions()['gradsim']}")
         return 0
     command = tyro.cli(
         _Commands,
