@@ -7,7 +7,7 @@ A frame interval has strides of p.stride steps h, and each stride p.spare rows m
     h                            else
     none                         where its stride is over
 
-After p.events (0 for a body that is pushed) and near a grazing touch contacts are plain and steps end at no event. The
+After p.events and near a grazing touch contacts are plain and steps end at no event. The
 rest of the stride is part of the state: what follows an event depends on its time. With λ the adjoint after a step of length τ,
 ρ that of the rest after it, and dτ of `event_kernels.py`, a step that ends at an event has the adjoint of a step of given
 length with λ + μ ∂gap/∂y in place of λ, where

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         rk4_kernels,
         semi_implicit_kernels,
         stride_kernels,
+        stride_rollout_kernels,
         wrench_kernels,
     )
 else:
@@ -37,11 +38,13 @@ else:
     rk4_kernels = "gradsim.physics.rigid.rk4_kernels"
     semi_implicit_kernels = "gradsim.physics.rigid.semi_implicit_kernels"
     stride_kernels = "gradsim.physics.rigid.stride_kernels"
+    stride_rollout_kernels = "gradsim.physics.rigid.stride_rollout_kernels"
     wrench_kernels = "gradsim.physics.rigid.wrench_kernels"
     kernels = "gradsim.physics.rigid.kernels"
 
 STATE = {"x": "Vec3", "q": "Quat", "v": "Vec3", "l": "Vec3"}
-ROW = dict.fromkeys(("rest", "budget", "length", "event", "plain"), "Real")  # see `rigid/event_rollout_kernels.py`
+ROW = {"rest": "Real"}  # see `rigid/stride_rollout_kernels.py`
+EVENT_ROW = ROW | dict.fromkeys(("budget", "length", "event", "plain"), "Real")  # `rigid/event_rollout_kernels.py`
 PARAMETERS = {
     "mass": "Real",
     "inertia_inverse": "Mat3",
@@ -136,14 +139,17 @@ class RigidRollout:
         zeros = lambda kind, *items: layout.zeros(kind, worlds, items, device)
         pack = lambda ys: {name: layout.pack(kind, y) for (name, kind), y in zip(STATE.items(), ys, strict=True)}
         frames, frame_adjoints = struct_of(code.Trajectory, pack(outputs)), struct_of(code.Trajectory, pack(adjoints))
-        steps, rows, moded = frames, self._rows(inputs), self._moded(inputs)
-        states, more = (STATE | ROW, {"rest": zeros("Real")}) if moded else (STATE, {})
+        steps, rows = frames, self._rows(inputs)
+        strided, located = self._strided(inputs), self._events(inputs) > 0
+        states, more = STATE | (EVENT_ROW if located else ROW if strided else {}), {}
         if rows > 1:
             count = max(1, min(self.segment, self.frames - 1)) * rows + 1
             steps = struct_of(code.Trajectory, {name: zeros(kind, count) for name, kind in states.items()})
         parameters, names = self._parameters(code, layout, inputs, None), self._names(inputs)
         like = lambda: {name: zeros(PARAMETERS[name], *getattr(parameters, name).shape[1:]) for name in names}
-        if moded:
+        if strided:
+            more["rest"] = zeros("Real")
+        if located:
             more["unused"] = struct_of(code.Parameters, like())
         start = struct_of(code.Adjoint, {name: zeros(kind) for name, kind in STATE.items()} | more)
         sums = like()
@@ -190,31 +196,33 @@ class RigidRollout:
             layout.fill(arrays[name], PARAMETERS[name], x, t)
         schedule = push_schedule(self, layout, inputs[0].device)
         arrays |= dict(zip(SCHEDULE, schedule, strict=True))
-        if self._moded(inputs):
-            return self._moded_parameters(code, layout, inputs, arrays)
+        if self._strided(inputs):
+            return self._strided_parameters(code, layout, inputs, arrays)
         return _struct(code.Parameters, arrays)
 
-    def _moded_parameters(self, code, layout: Layout, inputs, arrays: dict):
-        """With those of steps that end at touch and release."""
+    def _strided_parameters(self, code, layout: Layout, inputs, arrays: dict):
+        """With those of strides, and of steps that end at touch and release."""
         points, radius, stiffness = (inputs[list(INPUTS).index(name)] for name in ("points", "radius", "stiffness"))
+        stride, events = self._stride, self._events(inputs)
         packs, device = layout.packs(len(points)), points.device
         reach = (torch.linalg.vector_norm(points, dim=-1) + radius).detach().amax(1)
         contacts = (stiffness.shape[1] * points.shape[1],)
-        for name, items in (("reach", ()), ("mode", contacts)):
+        for name, items in (("reach", ()), *([("mode", contacts)] if events else [])):
             arrays[name] = _reused(layout, name, "Real", packs, items, device)
         layout.fill(arrays["reach"], "Real", reach, None)
-        stride = self._stride
         arrays["quiet"] = quiet_strides(self, layout, stride, device)
         parameters = _struct(code.Parameters, arrays)
-        parameters.stride, parameters.flight, events = stride, int(self.strides), self._events(inputs)
-        parameters.events, parameters.spare = events, events + 1
+        parameters.stride = stride
+        if events:
+            parameters.flight, parameters.events, parameters.spare = int(self.strides), events, events + 1
         return parameters
 
-    def _moded(self, inputs: Sequence[Tensor]) -> bool:
-        """True if contacts have modes, and steps end at touch and release or are merged in free flight."""
+    def _strided(self, inputs: Sequence[Tensor]) -> bool:
+        """True if steps end at touch and release, or are merged in free flight."""
         stiffness, points = (inputs[list(INPUTS).index(name)] for name in ("stiffness", "points"))
         touching = stiffness.shape[1] * points.shape[1] > 0
-        return self.integrator == "rk4" and touching and self.substeps >= LEAST and (self.strides or self.events)
+        several = self.integrator == "rk4" and touching and self.substeps >= LEAST
+        return several and (self.strides or self._may_locate(inputs))
 
     @property
     def _stride(self) -> int:
@@ -227,14 +235,18 @@ class RigidRollout:
         None in single precision, where the place of a touch is rounding, and of bodies that are pushed: the stride into which a
         push falls has plain contacts in all worlds, also in windows of a clip that do not feel it.
         """
-        single = inputs[0].dtype == torch.float32
-        located = self.events and is_odd_law(self.law) and not single and not self.windows
+        located = self._strided(inputs) and self._may_locate(inputs)
         return MOST_EVENTS[self._stride == self.substeps] if located else 0
+
+    def _may_locate(self, inputs: Sequence[Tensor]) -> bool:
+        """False where no step may end at an event."""
+        single = inputs[0].dtype == torch.float32
+        return self.events and is_odd_law(self.law) and not single and not self.windows
 
     def _rows(self, inputs: Sequence[Tensor]) -> int:
         """Rows of a frame interval: its steps, and those that events may add."""
-        strides = strides_of(self.substeps)
-        return strides * (self._stride + self._events(inputs) + 1) if self._moded(inputs) else self.substeps
+        events = self._events(inputs)
+        return strides_of(self.substeps) * (self._stride + events + 1) if events else self.substeps
 
     def _check(self, inputs: Sequence[Tensor]) -> None:
         """The kernel reads by these counts, so they have to agree."""
@@ -266,7 +278,8 @@ class RigidRollout:
         like = inputs[0]
         dtype = str(like.dtype).removeprefix("torch.")
         width = self.width or (native_width(dtype) if like.device.type == "cpu" else 1)
-        return _code(Lane(dtype, width, dual), self.law, self.integrator, _obstacles(inputs) > 0, self._moded(inputs))
+        lane, strided = Lane(dtype, width, dual), self._strided(inputs)
+        return _code(lane, self.law, self.integrator, _obstacles(inputs) > 0, strided, self._events(inputs) > 0)
 
 
 def strides_of(substeps: int) -> int:
@@ -329,30 +342,43 @@ def _obstacles(inputs: Sequence[Tensor]) -> int:
 
 
 @cache
-def wrench_code(lane: Lane, law: str, obstacles: bool, modes: bool = False) -> ModuleType:
-    """`rigid/wrench_kernels.py` with this contact law; with a mode of each contact, or without."""
+def wrench_code(lane: Lane, law: str, obstacles: bool, strides: bool = False, modes: bool = False) -> ModuleType:
+    """`rigid/wrench_kernels.py` with this contact law; with strides and a mode of each contact, or without."""
     functions = dict(contact_functions(law, lane))
     if obstacles:
         shapes = obstacle_functions(law, lane)
         functions |= {name: shapes[name] for name in ("obstacle_gap", "obstacle_touch", "obstacle_power")}
-    return specialize(wrench_kernels, lane, OBSTACLES=obstacles, MODES=modes, **functions)
+    return specialize(wrench_kernels, lane, OBSTACLES=obstacles, STRIDES=strides, MODES=modes, **functions)
 
 
 @cache
-def integrator_code(lane: Lane, law: str, integrator: str, obstacles: bool, modes: bool = False) -> ModuleType:
+def integrator_code(
+    lane: Lane, law: str, integrator: str, obstacles: bool, strides: bool = False, modes: bool = False
+) -> ModuleType:
     """Steps of one body."""
-    wrench = wrench_code(lane, law, obstacles, modes)
+    wrench = wrench_code(lane, law, obstacles, strides, modes)
     names = () if lane.dual else WRENCH_ADJOINT
     steps = INTEGRATORS[integrator]
     return specialize(steps, lane, **members(wrench, *WRENCH, *names), KEY=wrench.__name__)
 
 
 @cache
+def stride_code(lane: Lane, law: str, obstacles: bool, events: bool) -> dict:
+    """`may_touch` of `rigid/stride_kernels.py`."""
+    wrench = wrench_code(lane, law, obstacles, True, events)
+    parts = members(wrench, "Parameters") | _obstacle_parts(lane, law, obstacles, "obstacle_gap")
+    strides = specialize(stride_kernels, lane, OBSTACLES=obstacles, **parts, KEY=wrench.__name__)
+    return members(strides, "may_touch")
+
+
+@cache
 def event_code(lane: Lane, law: str, obstacles: bool) -> dict:
-    """Functions that `rigid/event_rollout_kernels.py` leaves open, but for those of steps."""
-    wrench, steps = wrench_code(lane, law, obstacles, True), integrator_code(lane, law, "rk4", obstacles, True)
-    shapes = obstacle_functions(law, lane) if obstacles else {}
-    touch = {name: shapes[name] for name in ("obstacle_gap", "obstacle_touch") if name in shapes}
+    """Functions that `rigid/event_rollout_kernels.py` needs for steps that end at events."""
+    wrench, steps = (
+        wrench_code(lane, law, obstacles, True, True),
+        integrator_code(lane, law, "rk4", obstacles, True, True),
+    )
+    touch = _obstacle_parts(lane, law, obstacles, "obstacle_gap", "obstacle_touch")
     parts = members(wrench, "Parameters", "spin", "surface_gap") | touch
     events = specialize(event_kernels, lane, OBSTACLES=obstacles, **parts, KEY=steps.__name__)
     names = (
@@ -365,19 +391,26 @@ def event_code(lane: Lane, law: str, obstacles: bool) -> dict:
         "rounding",
         "set_modes",
     )
-    far = {name: parts[name] for name in ("Parameters", "obstacle_gap") if name in parts}
-    strides = specialize(stride_kernels, lane, OBSTACLES=obstacles, **far, KEY=wrench.__name__)
     gaps = {name: f for name, f in (contact_functions(law, lane) | touch).items() if name.endswith("_gap")}
-    return members(events, *names) | members(strides, "may_touch") | gaps
+    return members(events, *names) | gaps
+
+
+def _obstacle_parts(lane: Lane, law: str, obstacles: bool, *names: str) -> dict:
+    """Functions of obstacles, where there are any."""
+    shapes = obstacle_functions(law, lane) if obstacles else {}
+    return {name: shapes[name] for name in names if name in shapes}
 
 
 @cache
-def _code(lane: Lane, law: str, integrator: str, obstacles: bool, modes: bool):
-    wrench, steps = wrench_code(lane, law, obstacles, modes), integrator_code(lane, law, integrator, obstacles, modes)
+def _code(lane: Lane, law: str, integrator: str, obstacles: bool, strides: bool, events: bool):
+    wrench = wrench_code(lane, law, obstacles, strides, events)
+    steps = integrator_code(lane, law, integrator, obstacles, strides, events)
     bound = members(wrench, "Parameters", *(() if lane.dual else ("all_wrench_powers",)))
     bound |= members(steps, "advance", *(() if lane.dual else ("advance_adjoint", "all_step_powers")))
-    if modes:
+    if strides:
+        bound |= stride_code(lane, law, obstacles, events)
+    if events:
         bound |= event_code(lane, law, obstacles) | {"OBSTACLES": obstacles}
-    template = event_rollout_kernels if modes else kernels
+    template = event_rollout_kernels if events else stride_rollout_kernels if strides else kernels
     code = specialize(template, lane, **bound, KEY=steps.__name__)
     return code, Layout(lane)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.contact.point_sdf import obstacle_gap, obstacle_power, obstacle_touch
 
 OBSTACLES = globals().get("OBSTACLES", False)  # whether there are any besides planes
+STRIDES = globals().get("STRIDES", False)  # whether they are taken together in flight, see `stride_kernels.py`
 MODES = globals().get("MODES", False)  # whether each contact has a mode for the whole of a step, see `event_kernels.py`
 
 
@@ -42,13 +43,14 @@ class Parameters:
     window_fraction: wp.array2d[Scalar]  # of each push that falls into each step (steps, pushes)
     impulse_step: wp.array[int]  # step before which each push acts at once, -1: it has a window
     step: wp.array2d[Real]  # h in each frame interval [s]
+    if STRIDES:
+        stride: int  # steps of a stride, see `rigid/stride_rollout_kernels.py`
+        reach: wp.array[Real]  # of the contact points from the centre of mass [m]
+        quiet: wp.array[int]  # 1 for each stride of the rollout into which no push falls
     if MODES:
-        stride: int  # steps of a stride, see `rigid/event_kernels.py`
         spare: int  # further rows of a stride, for the steps that events add
         events: int  # most touches and releases in a stride at which steps end
         flight: int  # 1 if the steps of a stride are one where nothing can touch
-        reach: wp.array[Real]  # of the contact points from the centre of mass [m]
-        quiet: wp.array[int]  # 1 for each stride of the rollout into which no push falls
         mode: wp.array2d[Real]  # workspace: of each surface and point, see `contact/point_plane.py`
     if OBSTACLES:
         centre: wp.array2d[Vec3]  # of each obstacle [m]
