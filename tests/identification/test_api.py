@@ -142,3 +142,18 @@ def test_a_video_or_an_observation_has_to_be_given_and_not_both(tmp_path):
 def test_components_are_placed_in_their_vector():
     values = parameter_values(throw(velocity=[1.0, 2.0, 3.0]), {"cube.velocity.y": 7.0, "cube.mass": 2.5})
     assert values["cube.velocity"].tolist() == [[1.0, 7.0, 3.0]] and values["cube.mass"].tolist() == [2.5]
+
+
+def test_a_fit_has_one_thread_of_pytorch_and_leaves_their_number_as_it_was():
+    before = torch.get_num_threads()
+    threads = []
+    torch.set_num_threads(2)
+    try:
+        scene = Scene.library("pendulum")
+        report = lambda entry: threads.append(torch.get_num_threads())
+        fitted(scene, ["bob.string_length:0.4:0.8"], {"bob.string_length": 0.55}, starts=2, report=report)
+        after = torch.get_num_threads()
+    finally:
+        torch.set_num_threads(before)
+    assert set(threads) == {1}
+    assert after == 2

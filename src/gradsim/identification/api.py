@@ -44,6 +44,7 @@ from gradsim.identification.unknowns import Space, Unknown
 from gradsim.physics.energy import energy_increases
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
+from gradsim.runtime.parallel import one_thread
 from gradsim.runtime.progress import CheckpointStore
 from gradsim.scene.parameters import parameters, resolve
 
@@ -116,6 +117,7 @@ def _profiled(fit: Fit, problem: Problem, profile: bool | Sequence[str]) -> Fit:
     return with_profiles(fit, problem, [] if profile is True else profile)
 
 
+@one_thread()
 def solve(
     problem: Problem,
     plan: MultistartConfig | None = None,

@@ -12,11 +12,13 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import Any
 
 from gradsim.errors import InputError
 
 ENGINES = ("serial", "processes", "ray")
+THREADS = tuple(f"{library}_NUM_THREADS" for library in ("OMP", "MKL", "OPENBLAS"))  # read when a library is loaded
 AHEAD = 2  # jobs given to Ray for each of its cores, so that none waits for the next
 
 
@@ -152,10 +154,33 @@ def _on_ray(function, item):
 
 
 def _one_thread() -> None:
-    for library in ("OMP", "MKL", "OPENBLAS"):  # read when it is loaded; jobs without PyTorch do not wait for it
-        os.environ[f"{library}_NUM_THREADS"] = "1"
+    for name in THREADS:
+        os.environ[name] = "1"
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+
+
+def default_to_one_thread() -> None:
+    """Let libraries that are not imported yet use one thread, or as many as `OMP_NUM_THREADS` says.
+
+    Fits are made of many small operations, which further threads of PyTorch slow down: they wait for each other.
+    """
+    threads = os.environ.get(THREADS[0], "1")
+    for name in THREADS:
+        os.environ.setdefault(name, threads)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch has one thread within, and as many as before afterwards; a context or a decorator."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _died(index: int, item: object, times: int) -> str:

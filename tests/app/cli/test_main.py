@@ -1,6 +1,7 @@
 """The command line: what it imports, what it prints where, and its exit codes."""
 
 import json
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -195,3 +196,13 @@ def test_a_run_folder_that_is_not_there_cannot_be_resumed(capsys, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     assert main.main(["fit", "--resume", "gone"]) == 2
     assert "the run folder gone does not exist" in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(("environment", "threads"), [({}, "1"), ({"OMP_NUM_THREADS": "2"}, "2")])
+def test_a_command_has_one_thread_of_pytorch_unless_the_environment_has_another_number(environment, threads):
+    program = "from gradsim.app.cli.main import main; main(['--version']); import torch; print(torch.get_num_threads())"
+    rest = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, env=rest | environment, capture_output=True, text=True
+    )
+    assert done.stdout.split()[-1] == threads

@@ -22,6 +22,7 @@ from gradsim.app.cli.experiments import Demo, Doctor, Reproduce
 from gradsim.app.cli.fit import Compare, Fit
 from gradsim.app.cli.scene import Import, New, Render, Scenes, Simulate, View
 from gradsim.errors import InputError
+from gradsim.runtime.parallel import default_to_one_thread
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: After `--help` (0) and on wrong usage (2).
     """
+    default_to_one_thread()
     if list(sys.argv[1:] if arguments is None else arguments) == ["--version"]:
         from gradsim.runtime.provenance import versions
 

@@ -69,6 +69,7 @@ class RigidBody(System):
         off = shape.centre - centre
         steiner = off.square().sum() * torch.eye(3, dtype=off.dtype) - off[:, None] * off
         self.inertia_per_mass = (shape.inertia / shape.mass + steiner).to(**to)
+        self.inverse_inertia_per_mass = torch.linalg.inv(self.inertia_per_mass)
         self.principal = rotation.to_matrix(torch.tensor(body.inertia_quat_xyzw, **to))
         self.placed = name in placing_joints(scene.joints)
         self.quat = torch.tensor(body.quat_xyzw, **to)
@@ -145,7 +146,7 @@ class RigidBody(System):
         if f"{self.name}.inertia" in values:
             moments = size[:, None] * values[f"{self.name}.inertia"]
             return (self.principal / moments[:, None]) @ self.principal.T
-        return torch.linalg.inv(self.inertia_per_mass) / (self.mass(values) * size)[:, None, None]
+        return self.inverse_inertia_per_mass / (self.mass(values) * size)[:, None, None]
 
     def momentum(self, q: Tensor, spin: Tensor, values: Values) -> Tensor:
         """Angular momentum l (worlds, ..., 3) [kg m²/s] of the body that is turned by q and spins by ω [rad/s]."""
