@@ -4,6 +4,8 @@ Each camera sees a chessboard in `VIEWS` poses, drawn by OpenCV's lens with blur
 (`board_images`). The corners are detected, the lens and all poses fitted, and compared with the truth: z of the focal length
 and of the pose of the first view, and the joint Mahalanobis distance of all of the lens's numbers, √(eᵀ C⁻¹ e / n), which is 1
 in the mean of squares where the covariance is right, correlations included.
+
+The row `opencv corners` is the same fit on the corners of OpenCV's cornerSubPix, whose errors are not independent.
 """
 
 from collections.abc import Sequence
@@ -16,7 +18,7 @@ from scipy.spatial.transform import Rotation
 from gradsim.app.figures import figure
 from gradsim.runtime.optional import require_extra
 from gradsim.video.calibration.detect import detect, grid_points
-from gradsim.video.calibration.estimate import calibrate
+from gradsim.video.calibration.estimate import View, calibrate
 from gradsim.video.calibration.lens import make_lens
 from gradsim.video.calibration.start import initial_poses
 from gradsim.video.calibration.target import parse_target
@@ -53,7 +55,10 @@ def capture(run: Run) -> Outcome:
     images = write_figures(
         run.out, {"errors": (draw, "Errors", "Error over standard deviation, against the unit normal.")}
     )
-    return {"rows": {"calibration": row}, "records": records, "images": images}, figures
+    rows = {"calibration": row, "opencv corners": summary([record["opencv_corners"] for record in records])}
+    for name in ("lens_mahalanobis", "pose_mahalanobis", "corner_error_px"):
+        figures[f"opencv_corners: {name}"] = figure(rows["opencv corners"][name])
+    return {"rows": rows, "records": records, "images": images}, figures
 
 
 def summary(records: Sequence[dict]) -> dict:
@@ -117,6 +122,7 @@ def calibrate_one(job: tuple[int, int]) -> dict:
     look = Look(rng.uniform(0.5, 1.0), rng.uniform(1, 4) / 255)
     target = parse_target(f"chessboard:{SQUARES[0]}x{SQUARES[1]}:{SQUARE}")
     views, errors = [], []
+    others, other_errors = [], []
     for k, (turn, shift) in enumerate(poses):
         image = board_image(camera, rays, SQUARES, SQUARE, turn, shift, rng, look)
         view = detect(image, [target], k)
@@ -125,10 +131,17 @@ def calibrate_one(job: tuple[int, int]) -> dict:
         views.append(view)
         true = cv2.projectPoints(view.points @ FLIP, turn, shift, camera.K, camera.distortion)[0][:, 0] + 0.5
         errors.append(view.pixels - true)
+        start = np.ascontiguousarray((view.pixels - 0.5)[:, None], np.float32)
+        theirs = cv2.cornerSubPix(image, start, (5, 5), (-1, -1), (3, 100, 1e-6))[:, 0] + 0.5
+        others.append(View(k, view.points, theirs.astype(np.float64)))
+        other_errors.append(theirs - true)
     width, height = SIZE
     lens = make_lens("pinhole", [width, width, width / 2, height / 2, 0, 0, 0, 0, 0])
-    calibration = calibrate(*initial_poses(views, lens, width))
-    return _record(calibration, camera, poses, errors)
+    record, other = (
+        _record(calibrate(*initial_poses(v, lens, width)), camera, poses, e)
+        for v, e in ((views, errors), (others, other_errors))
+    )
+    return {**record, "opencv_corners": other}
 
 
 def _record(calibration, camera: CameraTruth, poses: list, errors: list[np.ndarray]) -> dict:

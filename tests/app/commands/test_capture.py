@@ -149,3 +149,32 @@ def test_a_folder_of_two_sizes_is_refused(images, tmp_path, capsys):
     assert "use images of one camera and size" in refused(
         capsys, tmp_path, "--target", BOARD, "--out", tmp_path / "run"
     )
+
+
+@pytest.fixture
+def rough(tmp_path):
+    """A scene whose camera is 2 m from the origin and looks along y, with a guessed focal length."""
+    ball = {"shape": {"sphere": {"radius": 0.1}}, "mass": 1.0}
+    view = {"eye": [0, -2, 0], "target": [0, 0, 0]}
+    camera = {"size": list(SIZE), "focal": 300.0, "look_at": view}
+    Scene.parse({"timing": {"fps": 30, "frames": 3}, "bodies": {"ball": ball}, "camera": camera}).save(
+        tmp_path / "r.yaml"
+    )
+    return tmp_path / "r.yaml"
+
+
+@pytest.mark.parametrize(("words", "focal", "distance"), [((), 330.0, 2.0), (("--focal", "165"), 165.0, 1.0)])
+def test_a_known_length_gives_focal_length_or_distance(words, focal, distance, rough, images, tmp_path):
+    """0.4 m at 2 m are 66 px at f = 330 px; at f = 165 px the same 66 px are at 1 m."""
+    target = ("--target", "length:40cm:100,120,166,120")
+    assert run(images / "0.png", *target, "--scene", rough, *words, "--out", tmp_path / "run") == 0
+    K, R, t = Scene.load(tmp_path / "run" / "scene.yaml").camera.matrices()
+    assert K[0, 0] == pytest.approx(focal) and (R.T @ t)[1] == pytest.approx(distance)
+    content = json.loads((tmp_path / "run" / "capture.json").read_text())
+    assert content["names"] == ["camera.translation.z" if words else "camera.focal"]
+    assert content["sd"][0] / (distance if words else focal) == pytest.approx(0.5 * np.sqrt(2) / 66)
+
+
+def test_a_length_without_a_scene_is_refused(images, tmp_path, capsys):
+    words = (images / "0.png", "--target", "length:40cm:100,120,166,120", "--out", tmp_path / "run")
+    assert "needs --scene SCENE" in refused(capsys, *words)

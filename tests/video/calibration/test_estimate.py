@@ -97,3 +97,20 @@ def test_views_that_all_face_the_camera_do_not_determine_the_focal_length():
     lens = make_lens("pinhole", [640, 640, 320, 240, 0, 0, 0, 0, 0], ("square", "centre", "k1", "k2", "p1", "p2", "k3"))
     with pytest.raises(InputError, match="do not determine the camera"):
         calibrate(*initial_poses([replace(observed[0], pixels=pixels)], lens, 640))
+
+
+def test_a_fisheye_is_calibrated_from_corners_of_opencv():
+    """150° across; the start has no coefficients and a focal length that is 20 % off."""
+    truth = np.array([220.0, 221.0, 331.0, 236.0, 0.03, -0.01, 0.004, -0.001])
+    K = np.array([[truth[0], 0, truth[2]], [0, truth[1], truth[3]], [0, 0, 1]])
+    rng, observed = np.random.default_rng(0), []
+    for k in range(10):
+        turn = Rotation.from_euler("xyz", [np.pi, 0, 0] + rng.uniform(-0.6, 0.6, 3)).as_rotvec()
+        shift = np.array([*rng.uniform(-0.15, 0.15, 2), rng.uniform(0.12, 0.25)])
+        pixels = cv2.fisheye.projectPoints(POINTS[:, None], turn, shift, K, truth[4:])[0][:, 0]
+        observed.append(View(k, POINTS, pixels + rng.normal(0, NOISE, pixels.shape), expected_noise=NOISE))
+    lens = make_lens("fisheye", [265, 265, 320, 240, 0, 0, 0, 0])
+    result = calibrate(*initial_poses(observed, lens, 640))
+    off = result.unknowns - truth
+    assert result.corner_rms < 2 * NOISE
+    assert off @ np.linalg.solve(result.covariance[:8, :8], off) < 26.1  # 0.999 quantile of χ² with 8 degrees

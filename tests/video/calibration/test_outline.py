@@ -5,6 +5,8 @@ from target_images import look, picture
 
 from gradsim.video.calibration.lens import project
 from gradsim.video.calibration.outline import fit_outline
+from gradsim.video.calibration.sheet import detect_sheet
+from gradsim.video.calibration.target import parse_target
 
 K = np.array([[250.0, 0, 160.0], [0, 250.0, 120.0], [0, 0, 1]])
 CORNERS = np.array([[-0.15, 0.1, 0], [0.15, 0.1, 0], [0.15, -0.1, 0], [-0.15, -0.1, 0]])
@@ -36,3 +38,9 @@ def test_straight_sides_are_fitted_as_lines():
 def test_no_outline_where_there_is_no_edge():
     image = np.random.default_rng(0).normal(128, 2, (240, 320))
     assert fit_outline(image, np.array([[50.0, 50], [250, 50], [250, 200], [50, 200]])) is None
+
+
+def test_a_sheet_that_a_lens_bends_is_detected():
+    image, true = sheet(-0.25)
+    view = detect_sheet(image, parse_target("sheet:30cmx20cm"), 0, "")
+    assert np.abs(view.pixels - true).max() < 0.12

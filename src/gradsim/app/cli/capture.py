@@ -25,7 +25,7 @@ class Capture(Command):
         arg(
             metavar="SPEC ...",
             help="What is in view, of chessboard:10x7:25mm (squares), charuco:7x5:40mm:30mm:4x4_50, aruco:4x4_50:7:12cm "
-            "(number, side), apriltag:36h11:0:12cm, a4, letter, sheet:30cmx20cm; its place in the world may follow: "
+            "(number, side), apriltag:36h11:0:12cm, a4, letter, sheet:30cmx20cm, length:1m:212,340,401,338 (two points in px; with --scene); its place in the world may follow: "
             "@X,Y,Z[,RX,RY,RZ] in m and deg. Markers may be several.",
         ),
     ] = field(default_factory=list)

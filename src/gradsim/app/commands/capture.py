@@ -1,14 +1,20 @@
 """`gradsim capture`: camera and covariance from targets in view."""
 
-import itertools
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from gradsim.app.commands.capture_files import SCHEMA, camera_content, capture_content, write_scene
+from gradsim.app.commands.capture_files import (
+    CaptureOptions,
+    camera_content,
+    capture_content,
+    leading_comments,
+    read_capture,
+    write_scene,
+)
+from gradsim.app.commands.capture_length import capture_length
 from gradsim.app.figures import write_result
 from gradsim.app.job import open_scene
 from gradsim.app.report import capture_plot, plots
@@ -34,31 +40,6 @@ ONLY_FOCAL = (
     "calibration with a board by --intrinsics capture.json."
 )
 LARGE_RMS = 1.0  # [px] of corners, above which the page warns
-
-
-@dataclass(frozen=True, kw_only=True)
-class CaptureOptions:
-    """Options of `capture`.
-
-    Attributes:
-        targets: Texts of `parse_target`.
-        scene: Scene whose camera is replaced; None: none.
-        model: "pinhole" or "fisheye".
-        fix: Numbers of the lens that are not estimated; see `make_lens`.
-        focal: Known focal length [px]; None: estimated.
-        intrinsics: capture.json of an earlier calibration.
-        views: Largest number of views.
-        frame: Frame whose pose is the camera's; None: the first with the target.
-    """
-
-    targets: tuple[str, ...]
-    scene: Path | None = None
-    model: str = "pinhole"
-    fix: tuple[str, ...] = ()
-    focal: float | None = None
-    intrinsics: Path | None = None
-    views: int = 20
-    frame: int | None = None
 
 
 @dataclass(eq=False)
@@ -97,6 +78,8 @@ def capture(source: Path, out: Path, options: CaptureOptions, progress: Progress
     check_targets(targets)
     _check(options, targets, source)
     scene = open_scene(options.scene) if options.scene else None
+    if targets[0].kind == "length":
+        return capture_length(source, out, options, targets[0], scene)
     earlier = read_capture(options.intrinsics) if options.intrinsics else None
     detections = _detect(source, targets, scene, earlier, options, progress)
     views = _chosen(detections, options)
@@ -108,21 +91,6 @@ def capture(source: Path, out: Path, options: CaptureOptions, progress: Progress
     result = _write(Path(out), source, calibration, detections, options, scene, notes)
     progress.done()
     return result, "\n".join([*_words(result), *(f"note: {note}" for note in result["notes"])])
-
-
-def read_capture(path: Path) -> dict:
-    """Content of a capture.json.
-
-    Raises:
-        InputError: If the file is missing or is another one.
-    """
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}); give a capture.json of `gradsim capture`.") from None
-    if not isinstance(content, Mapping) or content.get("schema") != SCHEMA:
-        raise InputError(f"{path} is not a capture.json of `gradsim capture` (schema {SCHEMA}).")
-    return dict(content)
 
 
 def _check(options: CaptureOptions, targets: Sequence[Target], source: Path) -> None:
@@ -265,7 +233,7 @@ def _write(
             draft.write_bytes(plots.png(draw))
         images.append({"file": f"{name}.png", "title": title, "caption": caption})
     if scene is not None and options.scene is not None:
-        write_scene(out / "scene.yaml", scene, _comments(options.scene), camera_content(content), source)
+        write_scene(out / "scene.yaml", scene, leading_comments(options.scene), camera_content(content), source)
     is_open = any(sd > MAX_SD * abs(x) for name, x, sd in _rows(content) if ".focal" in name)
     result = {
         "title": f"Camera from {' and '.join(options.targets)}",
@@ -319,9 +287,3 @@ def _words(result: Mapping) -> list[str]:
         f"{row['name']}: {with_error(row['value'], row['sd'])} {row['unit']}".rstrip() for row in result["estimates"]
     ]
     return [f"{result['views']} views, corners {result['corner_rms']:.3g} px from the model (RMS)", *rows]
-
-
-def _comments(path: Path) -> list[str]:
-    """Comments at the top of a scene file; none of a library scene."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    return list(itertools.takewhile(lambda line: line.startswith("#"), lines))

@@ -1,6 +1,9 @@
 """Files of `gradsim capture`: the content of capture.json, and a scene with its camera."""
 
+import itertools
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +18,53 @@ from gradsim.video.calibration.estimate import Calibration
 from gradsim.video.calibration.lens import COEFFICIENTS, KEYS, cross_matrix
 
 SCHEMA = "gradsim.capture/1"
+REPLACED = ("size", "look_at", "R", "t", "K", "focal", "centre", "distortion", "fisheye")  # keys of a camera
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptureOptions:
+    """Options of `capture`.
+
+    Attributes:
+        targets: Texts of `parse_target`.
+        scene: Scene whose camera is replaced; None: none.
+        model: "pinhole" or "fisheye".
+        fix: Numbers of the lens that are not estimated; see `make_lens`.
+        focal: Known focal length [px]; None: estimated.
+        intrinsics: capture.json of an earlier calibration.
+        views: Largest number of views.
+        frame: Frame whose pose is the camera's; None: the first with the target.
+    """
+
+    targets: tuple[str, ...]
+    scene: Path | None = None
+    model: str = "pinhole"
+    fix: tuple[str, ...] = ()
+    focal: float | None = None
+    intrinsics: Path | None = None
+    views: int = 20
+    frame: int | None = None
+
+
+def read_capture(path: Path) -> dict:
+    """Content of a capture.json.
+
+    Raises:
+        InputError: If the file is missing or is another one.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}); give a capture.json of `gradsim capture`.") from None
+    if not isinstance(content, Mapping) or content.get("schema") != SCHEMA:
+        raise InputError(f"{path} is not a capture.json of `gradsim capture` (schema {SCHEMA}).")
+    return dict(content)
+
+
+def leading_comments(path: Path) -> list[str]:
+    """Comments at the top of a scene file; none of a library scene."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return list(itertools.takewhile(lambda line: line.startswith("#"), lines))
 
 
 def capture_content(calibration: Calibration, size: Sequence[int], targets: Sequence[str]) -> dict:
@@ -108,6 +158,8 @@ def write_scene(
         source: Name of the images, for the comment.
     """
     # keys of a lens that scenes of this version do not have stay as comments
+    rest = scene.camera.model_dump(exclude_unset=True, exclude_none=True, exclude={*REPLACED}) if scene.camera else {}
+    entries = {**entries, **{key: (value, "") for key, value in rest.items()}}  # such as a shutter
     lines = [f"camera:  # by gradsim capture from {source.name}; ± is one standard deviation"]
     for key, (value, comment) in entries.items():
         mark = "" if key in Camera.model_fields else "# "

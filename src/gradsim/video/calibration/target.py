@@ -4,6 +4,7 @@
     charuco:COLUMNSxROWS:SQUARE:MARKER:DICTIONARY         charuco:7x5:40mm:30mm:4x4_50
     aruco:DICTIONARY:ID:SIZE,  apriltag:FAMILY:ID:SIZE    size of the black square: aruco:4x4_50:7:12cm
     a4, letter, sheet:WIDTHxHEIGHT                        a sheet of paper: sheet:30cmx20cm
+    length:METERS:U1,V1,U2,V2                             two points of the image [px] and their distance: length:1m:212,340,401,338
 
 A place @X,Y,Z[,RX,RY,RZ] may follow: the center of the target [m], and the turn [deg] about the axes x, then y, then z of
 the world. A target that is not turned lies flat with its face up (+z), its right side (as printed) along +x and its top
@@ -21,7 +22,7 @@ from gradsim.errors import InputError
 from gradsim.scene import units
 
 SHEETS = {"a4": (0.297, 0.210), "letter": (0.2794, 0.2159)}  # [m], lying on the long side
-KINDS = "chessboard:10x7:25mm, charuco:7x5:40mm:30mm:4x4_50, aruco:4x4_50:7:12cm, apriltag:36h11:0:12cm, a4, letter, sheet:30cmx20cm"
+KINDS = "chessboard:10x7:25mm, charuco:7x5:40mm:30mm:4x4_50, aruco:4x4_50:7:12cm, apriltag:36h11:0:12cm, a4, letter, sheet:30cmx20cm, length:1m:212,340,401,338"
 FEWEST = 3  # squares of a board on a side
 
 
@@ -30,14 +31,15 @@ class Target:
     """A target of known size.
 
     Attributes:
-        kind: "chessboard", "charuco", "marker" or "sheet".
+        kind: "chessboard", "charuco", "marker", "sheet" or "length".
         text: As the user wrote it.
         columns, rows: Squares of a board.
-        square: Side of a square, or of a marker [m].
+        square: Side of a square or of a marker, or a known length [m].
         marker: Side of a marker on a board [m].
         dictionary: Name of the dictionary of markers in OpenCV, such as "DICT_4X4_50".
         identifier: Number of the marker.
         width, height: Of a sheet [m].
+        ends: Of a length in the image, ((u, v), (u, v)) [px].
         position: Center in the world [m].
         turn: Rotation vector target → world [rad].
     """
@@ -52,6 +54,7 @@ class Target:
     identifier: int = 0
     width: float = 0.0
     height: float = 0.0
+    ends: tuple[tuple[float, float], ...] = ()
     position: tuple[float, float, float] = (0.0, 0.0, 0.0)
     turn: tuple[float, float, float] = field(default=(0.0, 0.0, 0.0))
 
@@ -78,7 +81,7 @@ def parse_target(text: str) -> Target:
     kind = kind.lower()
     position, turn = _place(place, text) if at else ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
     common = {"text": text, "position": position, "turn": turn}
-    expected = {"chessboard": 2, "charuco": 4, "aruco": 3, "apriltag": 3, "a4": 0, "letter": 0, "sheet": 1}
+    expected = {"chessboard": 2, "charuco": 4, "aruco": 3, "apriltag": 3, "a4": 0, "letter": 0, "sheet": 1, "length": 2}
     if kind not in expected or len(parts) != expected[kind]:
         raise InputError(f"--target is {text!r}; expected one of {KINDS}, perhaps followed by @X,Y,Z,RX,RY,RZ.")
     if kind in ("a4", "letter"):
@@ -89,6 +92,9 @@ def parse_target(text: str) -> Target:
         if len(sides) != 2:
             raise InputError(f"--target {text}: expected sheet:WIDTHxHEIGHT, such as sheet:30cmx20cm.")
         return Target("sheet", width=_length(sides[0], text), height=_length(sides[1], text), **common)
+    if kind == "length":
+        u1, v1, u2, v2 = _pixels(parts[1], text)
+        return Target("length", square=_length(parts[0], text), ends=((u1, v1), (u2, v2)), **common)
     if kind in ("aruco", "apriltag"):
         if not parts[1].isdigit():
             raise InputError(f"--target {text}: the number of the marker is {parts[1]!r}; expected a whole number.")
@@ -138,6 +144,16 @@ def _length(text: str, whole: str) -> float:
     if not 0 < value < 1e3:
         raise InputError(f"--target {whole}: got a length of {text!r}; expected meters above 0, or text such as 25mm.")
     return value
+
+
+def _pixels(text: str, whole: str) -> list[float]:
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != 4:
+        raise InputError(f"--target {whole}: its ends are {text!r}; expected U1,V1,U2,V2 in px.")
+    return numbers
 
 
 def _place(text: str, whole: str) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
