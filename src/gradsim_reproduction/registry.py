@@ -33,5 +33,6 @@ EXPERIMENTS = {  # name on the command line: module:function
     "verdicts": "gradsim_reproduction.statistics.verdicts:verdicts",
     "foreign": "gradsim_reproduction.foreign.foreign:foreign",
     "clips": "gradsim_reproduction.clips.clips:clips",
+    "capture": "gradsim_reproduction.calibration.capture:capture",
     "pendula": "gradsim_reproduction.pendulums.pendulums:pendula",
 }

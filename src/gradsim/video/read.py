@@ -20,6 +20,7 @@ from gradsim.errors import InputError
 
 if TYPE_CHECKING:
     from av.container import InputContainer
+    from av.video.reformatter import Interpolation
     from av.video.stream import VideoStream
     from PIL.Image import Image
 
@@ -91,6 +92,39 @@ def read(path: str | Path, fps: float | None = None) -> Video:
     return Video(np.stack(frames), times, rate)
 
 
+def stream_frames(path: str | Path, count: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Index and pixels (height, width, 3) uint8 of about `count` evenly spaced frames of a video, one after the other.
+
+    Args:
+        path: A .mp4, .webm, .mov or .mkv.
+        count: All frames are returned where there are no more; up to twice as many where the file does not say how many.
+
+    Raises:
+        InputError: If the file cannot be decoded or has no frames.
+    """
+    import av
+    from av.error import FFmpegError
+
+    exact, k = _exact_conversion(), -1
+    try:
+        with av.open(str(path), metadata_errors="replace") as container:
+            if not container.streams.video:
+                raise InputError(f"{path} has no video stream, only sound or data; give a video file.")
+            stream = container.streams.video[0]
+            stream.thread_type = "AUTO"
+            total = stream.frames or int(_stated_end(container, stream) * float(stream.average_rate or 0))
+            stride = max(1, total // count)
+            for k, frame in enumerate(container.decode(stream)):
+                if k % stride == 0:
+                    yield k, np.rot90(frame.to_ndarray(format="rgb24", interpolation=exact), round(frame.rotation / 90))
+    except FFmpegError as error:
+        raise InputError(
+            f"{path} cannot be decoded ({error}); it is corrupt or cut off: copy or record it again."
+        ) from error
+    if k < 0:
+        raise InputError(f"{path} has no frames; it is empty or cut off: copy or record it again.")
+
+
 def is_lossy(path: str | Path) -> bool:
     """True for a file whose codec is one of cameras and phones, which is not lossless; VP9, of which files of gradsim are, may be."""
     import av
@@ -134,10 +168,8 @@ def check_video(video: Video, width: int, height: int, fps: float, path: str | P
 def _read_container(path: Path) -> tuple[list[np.ndarray], np.ndarray | None, float | None]:
     import av
     from av.error import FFmpegError
-    from av.video.reformatter import Interpolation
 
-    # swscale's default is a fast path that is 2 to 3 grey levels off on flat colours
-    exact = Interpolation.BICUBIC | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
+    exact = _exact_conversion()
     try:
         with av.open(str(path), metadata_errors="replace") as container:
             if not container.streams.video:
@@ -172,6 +204,13 @@ def _read_container(path: Path) -> tuple[list[np.ndarray], np.ndarray | None, fl
             f"{times[-1]:.4g} s; copy or record it again."
         )
     return frames, times, fps
+
+
+def _exact_conversion() -> "Interpolation":
+    """Conversion to RGB: swscale's default is a fast path that is 2 to 3 grey levels off on flat colours."""
+    from av.video.reformatter import Interpolation
+
+    return Interpolation.BICUBIC | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
 
 
 def _times(stamps: list[int], tick: Fraction, rate: Fraction | None) -> tuple[np.ndarray, float | None]:

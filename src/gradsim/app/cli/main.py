@@ -15,6 +15,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, subcommand
 
 from gradsim.app.cli.analysis import Camera, Explain, Landscape
+from gradsim.app.cli.capture import Capture
 from gradsim.app.cli.command import BAD_INPUT, FAILED, STOPPED
 from gradsim.app.cli.control import Control
 from gradsim.app.cli.dataset import Dataset
@@ -37,6 +38,7 @@ _Commands = (
     | Annotated[Fit, subcommand("fit")]
     | Annotated[Explain, subcommand("explain")]
     | Annotated[Camera, subcommand("camera")]
+    | Annotated[Capture, subcommand("capture")]
     | Annotated[Compare, subcommand("compare")]
     | Annotated[Control, subcommand("control")]
     | Dataset

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from gradsim.app.report import plots
 from gradsim.app.report.sections import VERDICTS, comparison, estimate, has_error, interval
 from gradsim.errors import Status
+from gradsim.numerics.formatting import with_error
 from gradsim.runtime.atomic import atomic_path
 
 _TYPES = {
@@ -66,6 +67,7 @@ def template(name: str) -> jinja2.Template:
         "comparison": comparison,
         "estimate": estimate,
         "number": number,
+        "value_and_sd": lambda pair: with_error(*pair),
     }
     environment.globals |= {"verdicts": VERDICTS, "messages": {s: s.message for s in Status}}
     return environment.get_template(name)

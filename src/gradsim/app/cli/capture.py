@@ -1,0 +1,60 @@
+"""The command `gradsim capture`. Imports nothing heavy."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from gradsim.app.cli.command import OPEN, Command, flatten, working
+from gradsim.errors import Status
+
+
+@dataclass(kw_only=True)
+class Capture(Command):
+    """Calibrate a camera from a board, markers or a sheet of paper in view: lens, pose, and their covariance.
+
+    Needs the extra `capture`. Several views of a board give the lens; one view of a marker or a sheet of known place gives
+    the pose of the camera, with the lens of an earlier calibration (--intrinsics).
+    """
+
+    source: Annotated[Positional[Path], arg(metavar="VIDEO_OR_IMAGES")]
+    """A video, an image, or a folder of images."""
+    target: Annotated[
+        UseAppendAction[list[list[str]]],
+        arg(
+            metavar="SPEC ...",
+            help="What is in view, of chessboard:10x7:25mm (squares), charuco:7x5:40mm:30mm:4x4_50, aruco:4x4_50:7:12cm "
+            "(number, side), apriltag:36h11:0:12cm, a4, letter, sheet:30cmx20cm, length:1m:212,340,401,338 (two points in px; with --scene); its place in the world may follow: "
+            "@X,Y,Z[,RX,RY,RZ] in m and deg. Markers may be several.",
+        ),
+    ] = field(default_factory=list)
+    out: Annotated[Path, arg(metavar="DIR")] = Path("runs/capture")
+    """Output folder for capture.json, result.json, report.html and pictures."""
+    scene: Annotated[Path | None, arg(metavar="SCENE", help_behavior_hint="(default: none)")] = None
+    """Scene whose camera is replaced; the new scene is DIR/scene.yaml."""
+    model: Literal["pinhole", "fisheye"] = "pinhole"
+    """Lens: pinhole with OpenCV's k1 k2 p1 p2 k3, or its fisheye with k1 k2 k3 k4."""
+    fix: Annotated[list[str], arg(metavar="NAME ...")] = field(default_factory=list)
+    """Numbers of the lens that are not estimated: square (pixels), centre (of the image), k1, k2, p1, p2, k3 (zero)."""
+    focal: Annotated[float | None, arg(metavar="PX", help_behavior_hint="(default: estimated)")] = None
+    """Known focal length of square pixels, center in the middle, no distortion."""
+    intrinsics: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
+    """capture.json of an earlier calibration of the same camera: its lens, with its covariance."""
+    views: Annotated[int, arg(metavar="N")] = 20
+    """Largest number of views: the sharp and spread ones are chosen."""
+    frame: Annotated[int | None, arg(metavar="K", help_behavior_hint="(default: the first with the target)")] = None
+    """Frame whose pose is the camera's."""
+
+    def run(self, out, err):
+        from gradsim.app.commands.capture import CaptureOptions, capture
+
+        names = ("scene", "model", "focal", "intrinsics", "views", "frame")
+        options = CaptureOptions(
+            targets=tuple(flatten(self.target)), fix=tuple(self.fix), **{name: getattr(self, name) for name in names}
+        )
+        with working(err) as progress:
+            result, text = capture(self.source, self.out, options, progress)
+        out.print(text, highlight=False, soft_wrap=True, markup=False)
+        out.print(f"report: {(self.out / 'report.html').resolve()}", highlight=False, soft_wrap=True)
+        return OPEN if result["status"] != Status.OK else Status.OK.exit_code

@@ -1,0 +1,1 @@
+"""Camera calibration against truth that is not ours: images of boards by OpenCV's lens."""
