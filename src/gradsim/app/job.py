@@ -59,12 +59,14 @@ class RunArguments:
         """Content of job.json."""
         values = asdict(self)
         files = [name for name, value in values.items() if isinstance(value, Path)]
+        path_lists = [name for name, value in values.items() if isinstance(value, tuple) and any(_paths(value))]
         return {
             "schema": SCHEMA,
             "command": self.command,
-            "arguments": {name: str(value) if name in files else value for name, value in values.items()},
+            "arguments": {name: str(v) if name in files else _as_text(v) for name, v in values.items()},
             "folder": str(Path.cwd()),
             "files": files,
+            "lists_of_files": path_lists,
             "inputs": self.inputs(subject),
         }
 
@@ -89,6 +91,8 @@ class RunArguments:
         resolved = {name: started_in / old[name] for name in record["files"]}
         files = {name: path if path.exists() else Path(old[name]) for name, path in resolved.items()}
         lists = {name: tuple(value) for name, value in old.items() if isinstance(value, list)}
+        for name in record.get("lists_of_files", ()):
+            lists[name] = tuple(started_in / path if (started_in / path).exists() else Path(path) for path in old[name])
         arguments = cls(**{**old, **files, **lists})
         defaults = {f.name: () if f.name in lists else f.default for f in fields(cls)}
         for name, value in (overrides or {}).items():
@@ -120,6 +124,9 @@ class FitArguments(RunArguments):
         category: Categories of COCO annotations that are bodies, as in `from_video`.
         profile: Add profile likelihoods along the two weakest directions.
         estimator: Name of the estimator, as for `identify`.
+        priors: NAME=MEAN±SD of numbers that are known with an uncertainty.
+        prior_files: Files of such numbers with their covariance.
+        known_numbers: Examine what errors of known numbers would do.
     """
 
     command: ClassVar = "fit"
@@ -154,12 +161,20 @@ class FitArguments(RunArguments):
     category: str = ""
     profile: bool = False
     estimator: str = "least-squares"
+    priors: tuple[str, ...] = ()
+    prior_files: tuple[Path, ...] = ()
+    known_numbers: bool = True
 
     def __post_init__(self):
         if self.background is not None and self.background not in BACKGROUNDS:
             object.__setattr__(self, "background", Path(self.background))
         if self.mask is not None:
             object.__setattr__(self, "mask", (str if is_method(self.mask) else Path)(self.mask))
+
+    @property
+    def stated_priors(self) -> list[str | Path]:
+        """Priors as `identify` takes them."""
+        return [*self.priors, *self.prior_files]
 
     @property
     def video_options(self) -> dict:
@@ -211,6 +226,15 @@ def read_record(folder: Path) -> dict | None:
     """Content of a folder's job.json; None if there is none."""
     path = Path(folder) / RECORD
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def _paths(values: tuple) -> list[bool]:
+    return [isinstance(value, Path) for value in values]
+
+
+def _as_text(value: object) -> object:
+    """A tuple of paths as a list of texts; others as they are."""
+    return [str(v) for v in value] if isinstance(value, tuple) and any(_paths(value)) else value
 
 
 def abbreviate(value: object) -> str:

@@ -17,6 +17,7 @@ from gradsim.identification.observation.multi_view import MultiView
 from gradsim.identification.observation.points import Points
 from gradsim.identification.observation.tracks import read_tracks
 from gradsim.identification.observation.vertices import Vertices
+from gradsim.identification.priors import Prior
 from gradsim.identification.solvers.gradient_descent import descend
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Unknown
@@ -36,6 +37,7 @@ __all__ = [
     "MultipleShooting",
     "MultistartConfig",
     "Points",
+    "Prior",
     "Smooth",
     "States",
     "Unknown",

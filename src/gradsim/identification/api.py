@@ -24,6 +24,7 @@ from gradsim.identification.observation.base import Observation
 from gradsim.identification.observation.clip import Clip, Files
 from gradsim.identification.observation.observability import require_observable
 from gradsim.identification.outline_search import search_outlines
+from gradsim.identification.priors import Prior, Stated, priors_of
 from gradsim.identification.problem import Problem
 from gradsim.identification.sensitivity.lyapunov import growth
 from gradsim.identification.solvers.de_mcmc import Samples, sample
@@ -34,7 +35,9 @@ from gradsim.identification.uncertainty.contact_causes import contact_cause
 from gradsim.identification.uncertainty.discretization import Discretization, refine, with_steps
 from gradsim.identification.uncertainty.fisher import analyze, is_quadratic, secant_fisher
 from gradsim.identification.uncertainty.intervals import Z95, estimates_with_intervals
+from gradsim.identification.uncertainty.known_numbers import with_known_numbers
 from gradsim.identification.uncertainty.outline import fit_outline
+from gradsim.identification.uncertainty.prior_shares import report_priors
 from gradsim.identification.uncertainty.profile_likelihood import with_profiles
 from gradsim.identification.uncertainty.residual_diagnostics import chi2_limit, outlier_threshold, residual_diagnostics
 from gradsim.identification.uncertainty.smc import central, posterior
@@ -103,8 +106,14 @@ def least_squares(
     return _profiled(solve(problem, plan, seed, noise_known, report, checkpoint), problem, profile)
 
 
-def _problem(scene, observation: Observation, unknowns: Sequence[str | Unknown], model: Model | None = None) -> Problem:
-    space = Space(scene, unknowns)
+def _problem(
+    scene,
+    observation: Observation,
+    unknowns: Sequence[str | Unknown],
+    model: Model | None = None,
+    priors: Sequence[Prior] = (),
+) -> Problem:
+    space = Space(scene, unknowns, priors=priors)
     problem = Problem(model or model_for(scene, space), observation, space)
     require_observable(problem.model, observation, space.values(space.low[None]))
     return problem
@@ -127,13 +136,12 @@ def solve(
     checkpoint: CheckpointStore | None = None,
     shooting: MultipleShooting | None = None,
     estimator: str | Estimator = LEAST_SQUARES,
+    known_numbers: bool = True,
 ) -> Fit:
     """Search for the best fit of a problem and judge it; arguments as for `least_squares` and `identify`."""
     space, plan, search = problem.space, plan or MultistartConfig(), estimator_named(estimator)
-    if problem.observation.outline_noise and (shooting or problem.prior_precision.any()):
-        raise InputError(
-            "noise `auto` is for one shot without priors; state the noise, or remove `shooting` and the priors."
-        )
+    if problem.observation.outline_noise and shooting:
+        raise InputError("noise `auto` is for one shot; state the noise, or remove `shooting`.")
     if shooting and estimator != LEAST_SQUARES:
         raise InputError(f"multiple shooting has an estimator of its own; remove `shooting` or {estimator!r}.")
 
@@ -145,7 +153,8 @@ def solve(
     if shooting:
         outcome, segments, cut = shoot(problem, shooting, plan.starts, rng, report_values)
         if one_shot := one_shot_suffices(outcome, segments):
-            fit = make_fit(*refine(problem, outcome, rng, report_values), seed, noise_known, checkpoint)
+            refined = refine(problem, outcome, rng, report_values)
+            fit = _with_table(make_fit(*refined, seed, noise_known, checkpoint), refined[0], known_numbers)
         else:
             answer, steps = refine_windows(cut, segments, outcome, shooting.stiffness[-1], report_values)
             cut, segments = answer.cut, answer.segments
@@ -155,8 +164,14 @@ def solve(
         problem, outcome = search_outlines(problem, plan, rng, report_values, checkpoint, search)
     else:
         outcome = search(problem, plan, rng, report_values, checkpoint)
-    fit = make_fit(*refine(problem, outcome, rng, report_values), seed, noise_known, checkpoint)
-    return replace(fit, estimator=name_of(estimator))
+    refined = refine(problem, outcome, rng, report_values)
+    fit = make_fit(*refined, seed, noise_known, checkpoint)
+    return _with_table(replace(fit, estimator=name_of(estimator)), refined[0], known_numbers)
+
+
+def _with_table(fit: Fit, problem: Problem, known_numbers: bool) -> Fit:
+    """The fit with the table of its known numbers, where it is requested and there is an answer."""
+    return with_known_numbers(fit, problem) if known_numbers and fit.status != Status.FAILED else fit
 
 
 def identify(
@@ -170,6 +185,8 @@ def identify(
     shooting: MultipleShooting | None = None,
     profile: bool | Sequence[str] = False,
     estimator: str | Estimator = LEAST_SQUARES,
+    priors: Stated | Sequence[Stated] | None = None,
+    known_numbers: bool = True,
 ) -> Fit:
     """Identify physical parameters from a video.
 
@@ -185,6 +202,9 @@ def identify(
         profile: True: profile likelihoods along the two weakest directions; or names of unknowns.
         estimator: Search for the lowest cost: "least-squares" (multi-start Levenberg–Marquardt), "gradient-descent" (Adam on
             adjoints), a name added by `register_estimator`, or an `Estimator` itself. Error bars and verdict are the same.
+        priors: Numbers that are known with an uncertainty: `Prior`, "NAME=MEAN±SD", a file of `gradsim.capture/1`, {NAME: (MEAN, SD)},
+            or several of these, besides those of the scene. What is not among the unknowns becomes one that starts at its mean.
+        known_numbers: Whether to examine what errors of known numbers would do to the unknowns.
 
     Raises:
         InputError: If an argument is wrong, before any work starts.
@@ -193,12 +213,13 @@ def identify(
         raise InputError("give exactly one of `clip` and `observation`.")
     if observation is None:
         assert clip is not None
-        priors = any(u.prior for u in Space(scene, unknowns).unknowns)
-        observation = Clip.of(clip).observe(scene, outlines_by_default=shooting is None and not priors)
+        observation = Clip.of(clip).observe(scene, outlines_by_default=shooting is None)
     estimator_named(estimator)  # an unknown name is refused before the model is built
-    problem = _problem(scene, observation, unknowns)
-    plan = MultistartConfig(starts=starts)
-    fit = solve(problem, plan, seed, report=report, shooting=shooting, estimator=estimator)
+    stated, words = priors_of([scene], priors)
+    problem = _problem(scene, observation, unknowns, priors=stated)
+    plan, table = MultistartConfig(starts=starts), known_numbers
+    fit = solve(problem, plan, seed, report=report, shooting=shooting, estimator=estimator, known_numbers=table)
+    fit = replace(fit, notes=[*fit.notes, *words])
     return fit if shooting else _profiled(fit, problem, profile)
 
 
@@ -227,7 +248,7 @@ def make_fit(
         return _outline_fit(problem, outcome, discretization, seed, sampled)
     fisher, g, chi2, informative = _evidence(problem, best)
     scale = 1.0 if noise_known else max(chi2 / max(1.0, informative - len(space)), 1e-30)
-    prior = torch.diag(problem.prior_precision)  # not a residual: not scaled
+    prior = problem.prior_precision  # not a residual: not scaled
     wide, nonsmooth = secant_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
     samples, notes = None, _notes(problem, best)
     bent = nonsmooth or any(scene.surfaces for scene in problem.scenes)
@@ -250,14 +271,17 @@ def make_fit(
     wide, samples, discretization = with_steps(space, wide, samples, discretization, seed)
     if (gain := _distance_from_minimum(problem, best, cost, fisher, g, scale)) > 1:
         notes.append(NOT_MINIMAL.format(gain, math.sqrt(gain)))
-    spare = max(1.0, informative - len(space))
-    chi2_per_n = chi2 / spare
+    spare = max(1.0, informative + sum(len(weight.columns) for weight in space.weights) - len(space))
+    chi2_per_n = (chi2 + problem.prior_cost(best[None]).item()) / spare  # a prior is a residual for each of its numbers
     uncertainty = analyze(space, wide, pushed)
     estimates = estimates_with_intervals(space, value, uncertainty, samples)
     left = residual_diagnostics(problem, best, outcome.history) if math.isfinite(cost) else None
+    priors = report_priors(space, value, uncertainty.std_inner, (fisher - prior) / scale)
+    notes += priors.words if priors else []
+    explained = chi2_per_n <= chi2_limit(spare) and (left is None or left.white)
     if not math.isfinite(cost):
         status = Status.FAILED
-    elif noise_known and (chi2_per_n > chi2_limit(spare) or not (left is None or left.white)):
+    elif (noise_known and not explained) or (priors and priors.conflict):
         status = Status.MISMATCH
     elif not all(e.identifiable for e in estimates.values()):
         status = Status.UNIDENTIFIABLE
@@ -282,6 +306,7 @@ def make_fit(
         discretization=discretization,
         notes=notes,
         evidence=dict(problem.observation.notes) | _contact_law(problem),
+        priors=priors.result() if priors else {},
     )
 
 
@@ -335,6 +360,8 @@ def _outline_fit(
         causes = contact.causes if contact else likely_causes(observed, best, misfit)
         sentences += contact.words(misfit) if contact else describe(causes, problem, misfit)
     known = all(e.identifiable for e in estimates.values())
+    priors = report_priors(space, value, uncertainty.std_inner, outline.video)
+    notes += priors.words if priors else []
     half = None if outline.explained else tolerances(space, best, causes)
     if half is not None:
         missed = replace(uncertainty, std_inner=half / Z95, relative=half / Z95 / space.unit)
@@ -342,6 +369,8 @@ def _outline_fit(
         share = f"{100 * relative(space, best, half).max().item():.2g} %"
         sentences += f" With the cause and without it, the numbers are the same within {share}, to which they are good."
     status = Status.OK if outline.explained else Status.MISMATCH if half is None else Status.APPROXIMATE
+    if status == Status.OK and priors and priors.conflict:
+        status = Status.MISMATCH
     if status == Status.OK and not (known and (samples is None or samples.agreed)):
         status = Status.UNCONVERGED if known else Status.UNIDENTIFIABLE
     if left is not None:
@@ -366,6 +395,7 @@ def _outline_fit(
         | ({"contact": contact.result()} if contact else {}),
         notes=notes,
         evidence=dict(problem.observation.notes) | _contact_law(problem),
+        priors=priors.result() if priors else {},
     )
 
 
@@ -422,8 +452,8 @@ def model_for(scene, space: Space) -> Model:
 def _evidence(problem: Problem, u: Tensor) -> tuple[Tensor, Tensor, float, float]:
     """Fisher information, Jᵀ r, and χ² and number of the residuals that carry information or contradict the model."""
     n, limit = len(u), outlier_threshold(problem)
-    fisher, chi2, count = torch.diag(problem.prior_precision), 0.0, 0.0
-    g = problem.prior_precision * (u - problem.prior_mean)
+    fisher, chi2, count = problem.prior_precision, 0.0, 0.0
+    g = problem.prior_gradient(u)
     for r, J in problem.jacobian(u[None], problem.frames):
         fisher, g = fisher + J[0].T @ J[0], g + J[0].T @ r[0]
         counts = (J[0].abs().amax(1) > 1e-9 * J[0].abs().max().clamp(min=1e-300)) | (r[0].abs() > limit)

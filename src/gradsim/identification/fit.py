@@ -89,6 +89,8 @@ class Fit:
         evidence: How the video was read: frames used and dropped, loss.
         profiles: Profile likelihoods along weak directions or unknowns, where requested.
         estimator: Name of the estimator that searched.
+        priors: What each prior contributes to the error bars, and how far the answer is from it; empty without priors.
+        known_numbers: What an error of each known number would do to the unknowns; empty where that was not examined.
     """
 
     status: Status
@@ -116,6 +118,8 @@ class Fit:
     evidence: dict = field(default_factory=dict)
     profiles: list[Profile] = field(default_factory=list)
     estimator: str = "least-squares"
+    priors: dict = field(default_factory=dict)
+    known_numbers: dict = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -152,6 +156,10 @@ class Fit:
             "seed": seed,
         }
         return cls(**(fields | problem.effort.state() | search | others))
+
+    def with_table(self, known_numbers: dict) -> "Fit":
+        """The same fit with the table of its known numbers."""
+        return replace(self, known_numbers=known_numbers)
 
     @property
     def values(self) -> dict[str, float]:
@@ -207,6 +215,8 @@ class Fit:
                 "versions": versions(),
                 **({"outline": self.outline} if self.outline else {}),
                 **({"shooting": self.shooting} if self.shooting else {}),
+                **({"priors": self.priors} if self.priors else {}),
+                **({"known_numbers": self.known_numbers} if self.known_numbers else {}),
             }
         )
         assert isinstance(content, dict)

@@ -1,6 +1,7 @@
 """The cost of a fit along one or two of its unknowns, the others held: how wide the valley is that leads to the answer.
 
-Costs are Σ r² over pixels, and over the row and column CDFs of the masks, which see further; both from the same rollouts.
+Costs are Σ r² over pixels, and over the row and column CDFs of the masks, which see further; both from the same rollouts, and
+both with the cost of priors.
 """
 
 import itertools
@@ -90,6 +91,7 @@ def _costs(problem: Problem, u: Tensor) -> tuple[Tensor, Tensor]:
         trajectory = problem.model.rollout_unchecked(problem.model.values(problem.space.values(u)), problem.frames)
         near, far = (problem.observation.cost(trajectory, problem.frames, residual) for residual in ("pixels", "cdf"))
     problem.effort.rollouts += len(u)
+    near, far = near + problem.prior_cost(u), far + problem.prior_cost(u)
     return torch.where(near.isfinite(), near, torch.inf), torch.where(far.isfinite(), far, torch.inf)
 
 

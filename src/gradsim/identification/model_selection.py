@@ -29,15 +29,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradsim.errors import InputError
+from gradsim.errors import InputError, Status
 from gradsim.identification.api import make_fit, model_for
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.observation.clip import Clip, Files
+from gradsim.identification.priors import Prior, Stated, has, priors_of
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import MultistartConfig, Outcome, search
 from gradsim.identification.uncertainty.discretization import Discretization, refine
+from gradsim.identification.uncertainty.known_numbers import with_known_numbers
 from gradsim.identification.uncertainty.residual_diagnostics import chi2_limit
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.runtime.atomic import write_json
@@ -262,6 +264,7 @@ def compare(
     report: Callable[[dict], None] = lambda entry: None,
     stage: Callable[[str], None] = lambda text: None,
     sampled: bool = True,
+    priors: Stated | Sequence[Stated] | None = None,
 ) -> Comparison:
     """Fit the scene as given and every candidate, and rank them.
 
@@ -279,6 +282,7 @@ def compare(
         report: Called after each stage of each search.
         stage: Called with a description of each stage as it begins.
         sampled: Whether error bars of the chosen model come from samples where contact may kink the likelihood.
+        priors: As for `identify`; of every model that has the number and does not set it.
 
     Raises:
         InputError: If an argument is wrong, before any work starts.
@@ -296,9 +300,9 @@ def compare(
     if observation is None:
         assert clip is not None
         observation = Clip.of(clip).observe(scene)
-    problems = {}
+    problems, (stated, _) = {}, priors_of([scene], priors)
     for name, (edited, named) in edits.items():
-        space = Space(edited, named)
+        space = Space(edited, named, priors=_priors_left(stated, edited, changes.get(name, {})))
         problems[name] = Problem(model_for(edited, space), observation, space)
     outcomes = {}
     for name, problem in problems.items():
@@ -341,8 +345,20 @@ def edit_scene(scene: Scene, unknowns: Sequence[str | Unknown], changes: Changes
     added = [Unknown.parse(u) if isinstance(u, str) else u for u in changes.get("unknowns", ())]
     gone = [*set_here, *(u.name for u in added)]
     parsed = [Unknown.parse(u) if isinstance(u, str) else u for u in unknowns]
-    unchanged = [u for u in parsed if not any(n == g or n.startswith(f"{g}.") for n in u.names for g in gone)]
+    unchanged = [u for u in parsed if not any(_is_part(n, g) for n in u.names for g in gone)]
     return Scene.parse(content, "the changed scene"), [*unchanged, *added]
+
+
+def _is_part(name: str, group: str) -> bool:
+    """True for a name itself, and for one of what belongs to it."""
+    return name == group or name.startswith(f"{group}.")
+
+
+def _priors_left(priors: Sequence[Prior], edited: Scene, changes: Changes) -> list[Prior]:
+    """Priors of the numbers that a changed scene still has and that it does not set."""
+    fixed = [key for key in changes if key != "unknowns"]
+    left = [prior.of(name for name in prior.names if not any(_is_part(name, g) for g in fixed)) for prior in priors]
+    return [known for prior in left if prior and (known := prior.of(name for name in prior.names if has(edited, name)))]
 
 
 def _as_json(changes: Changes) -> dict:
@@ -398,6 +414,8 @@ def _ranked(
     odds = {name: math.exp(-min(700.0, (bic - lowest) / 2)) for name, (*_, bic) in scores.items()}
     chosen = max(odds, key=lambda name: (odds[name], -len(problems[name].space)))
     fits = first | ({chosen: make_fit(*refined[chosen], seed, True)} if sampled else {})
+    if fits[chosen].status != Status.FAILED:
+        fits[chosen] = with_known_numbers(fits[chosen], problems[chosen])
     candidates = {
         name: Candidate(
             name,

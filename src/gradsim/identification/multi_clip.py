@@ -22,6 +22,7 @@ from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import NoiseFloor, Observation, Residual
 from gradsim.identification.observation.clip import Clip, Files
 from gradsim.identification.observation.multi_view import combined_noise_floor, rms_sigma
+from gradsim.identification.priors import Prior, Stated, priors_of
 from gradsim.identification.problem import Effort, Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Ranges, Space, Unknown
@@ -36,6 +37,7 @@ class SharedSpace(Ranges):
     Args:
         scenes: One for each clip.
         unknowns: As for `Space`, with @CLIP or @each after the names of those that are not shared.
+        priors: Priors of numbers by such names; @each: a prior of that of each clip. What is not among the unknowns becomes one.
 
     Attributes:
         each: The space of each clip.
@@ -45,13 +47,15 @@ class SharedSpace(Ranges):
         InputError: As `Space`; on a clip that does not exist, or has no unknown at all.
     """
 
-    def __init__(self, scenes: Sequence, unknowns: Sequence[str | Unknown]):
+    def __init__(self, scenes: Sequence, unknowns: Sequence[str | Unknown], priors: Sequence[Prior] = ()):
         if not scenes:
             raise InputError("no clips; give at least one scene and its video.")
         by_clip: list[list[Unknown]] = [[] for _ in scenes]
         labels: list[list[str]] = [[] for _ in scenes]
         shared: dict[str, tuple[Unknown, bool, str]] = {}
-        for item in unknowns:
+        separate_priors = [one for prior in priors for one in _of_each(prior, scenes)]
+        added = _from_priors(scenes, unknowns, separate_priors)
+        for item in [*unknowns, *added]:
             unknown = Unknown.parse(item) if isinstance(item, str) else item
             name, clips, separate = _clips(scenes, unknown)
             first = None  # bounds that the first clip gives hold for all that share it
@@ -66,9 +70,49 @@ class SharedSpace(Ranges):
         for k, mine in enumerate(by_clip):
             if not mine:
                 raise InputError(f"clip {k + 1} has no unknown; leave it out, or give it one.")
-        super().__init__(*zip(*shared.values(), strict=True))  # pyright: ignore[reportArgumentType] -- three columns
+        super().__init__(
+            *zip(*shared.values(), strict=True),  # pyright: ignore[reportArgumentType] -- three columns
+            priors=separate_priors,
+            only_prior=[u.name for u in added],
+        )
         self.by_clip = [Space(scene, mine) for scene, mine in zip(scenes, by_clip, strict=True)]
         self.columns = [torch.tensor([self.names.index(label) for label in mine]) for mine in labels]
+
+
+def _of_each(prior: Prior, scenes: Sequence) -> list[Prior]:
+    """A prior, or of NAME@each one for each clip that has it.
+
+    Raises:
+        InputError: If it is one of several names, which would be known together with those of all clips.
+    """
+    names = [name for name in prior.names if name.endswith(f"@{EACH}")]
+    if not names:
+        return [prior]
+    if len(prior.names) > 1:
+        raise InputError(
+            f"`{names[0]}` has a prior together with other names; @{EACH} needs a prior of its name alone."
+        )
+    name, clips, _ = _clips(scenes, Unknown(names[0]))
+    return [Prior.independent(f"{name}@{k + 1}", prior.mean[0], prior.sd[0]) for k in clips]
+
+
+def _from_priors(scenes: Sequence, unknowns: Sequence[str | Unknown], priors: Sequence[Prior]) -> list[Unknown]:
+    """Unknowns for the names of priors that none has so far."""
+    stated = [Unknown.parse(item) if isinstance(item, str) else item for item in unknowns]
+    labels = set()
+    for unknown in stated:
+        name, clips, separate = _clips(scenes, unknown)
+        for k in clips:
+            space = Space(scenes[k], [replace(unknown, name=name, prior=None)])
+            for part in [part for u in space.unknowns for part in u.names]:
+                labels.add(f"{part}@{k + 1}" if separate else part)
+    added = []
+    for prior in priors:
+        for label in (name for name in prior.names if name not in labels):
+            name, clips, _ = _clips(scenes, Unknown(label))
+            (one,) = Space(scenes[clips[0]], [], priors=[replace(prior.of([label]), names=(name,))]).unknowns
+            added.append(replace(one, name=label))
+    return added
 
 
 def _clips(scenes: Sequence, unknown: Unknown) -> tuple[str, list[int], bool]:
@@ -109,9 +153,16 @@ class JointProblem:
         for problem in self.problems:
             problem.effort = self.effort
         self.observation = _Evidence([problem.observation for problem in problems])
-        priors = [u.prior or (0.0, float("inf")) for u in space.unknowns]
-        self.prior_mean, std = torch.tensor(priors, dtype=torch.float64).unbind(1)
-        self.prior_precision = std**-2
+
+    @property
+    def prior_mean(self) -> Tensor:
+        """m (unknowns,)."""
+        return self.space.prior_mean
+
+    @property
+    def prior_precision(self) -> Tensor:
+        """P (unknowns, unknowns)."""
+        return self.space.prior_precision
 
     @property
     def frames(self) -> int:
@@ -122,6 +173,15 @@ class JointProblem:
     def scenes(self) -> list:
         """Scene of each clip."""
         return [problem.model.scene for problem in self.problems]
+
+    def with_unknowns(self, more: Sequence[Unknown]) -> Self:
+        """As of `Problem`."""
+        problem = copy.copy(self)
+        problem.space = SharedSpace(self.scenes, [*self.space.unknowns, *more], self.space.priors)
+        problem.problems = [copy.copy(clip) for clip in self.problems]
+        for clip, space in zip(problem.problems, problem.space.by_clip, strict=True):
+            clip.space = space
+        return problem
 
     def with_finer_steps(self, factor: int) -> Self:
         """As of `Problem`."""
@@ -143,8 +203,8 @@ class JointProblem:
     def linearize(self, u: Tensor, frames: int, residual: Residual = "pixels") -> tuple[Tensor, Tensor, Tensor]:
         """As of `Problem`."""
         total = self.prior_cost(u)
-        A = torch.diag(self.prior_precision).repeat(len(u), 1, 1)
-        g = self.prior_precision * (u - self.prior_mean)
+        A = self.prior_precision.repeat(len(u), 1, 1)
+        g = self.prior_gradient(u)
         for problem, mine, first, columns in self._by_clip(u, frames):
             cost, own_A, own_g = problem.linearize(mine, first, residual)
             total = total + cost
@@ -171,7 +231,12 @@ class JointProblem:
             yield problem, u[:, columns], min(frames, problem.frames), columns
 
     def prior_cost(self, u: Tensor) -> Tensor:
-        return ((u - self.prior_mean) ** 2 * self.prior_precision).sum(1)
+        """As of `Problem`: a prior counts once, not for each clip."""
+        return (self.prior_gradient(u) * (u - self.prior_mean)).sum(1)
+
+    def prior_gradient(self, u: Tensor) -> Tensor:
+        """As of `Problem`."""
+        return (u - self.prior_mean) @ self.prior_precision
 
 
 class _Evidence:
@@ -200,6 +265,7 @@ def identify_many(
     seed: int = 0,
     report: Callable[[dict], None] = lambda entry: None,
     estimator: str | Estimator = LEAST_SQUARES,
+    priors: Stated | Sequence[Stated] | None = None,
 ) -> Fit:
     """Identify physical parameters that several clips share.
 
@@ -213,6 +279,7 @@ def identify_many(
         seed: Random seed of the starts.
         report: Called after each stage of the search.
         estimator: As for `identify`.
+        priors: As for `identify`, by the same names as unknowns; a prior counts once, not for each clip.
 
     Raises:
         InputError: If an argument is wrong, before any work starts.
@@ -222,12 +289,14 @@ def identify_many(
     count = len(clips if clips is not None else observations or ())
     if count != len(scenes):
         raise InputError(f"there are {len(scenes)} scenes and {count} clips; give one clip for each scene.")
-    space = SharedSpace(scenes, unknowns)
+    stated, words = priors_of(scenes, priors)
+    space = SharedSpace(scenes, unknowns, stated)
     if observations is None:
         observations = [Clip.of(clip).observe(scene) for scene, clip in zip(scenes, clips or (), strict=True)]
     problem = joint_problem(scenes, observations, space)
     plan = MultistartConfig(starts=starts)
-    return solve(problem, plan, seed, report=report, estimator=estimator)  # pyright: ignore[reportArgumentType]
+    fit = solve(problem, plan, seed, report=report, estimator=estimator)  # pyright: ignore[reportArgumentType]
+    return replace(fit, notes=[*fit.notes, *words])
 
 
 def joint_problem(scenes: Sequence, observations: Sequence[Observation], space: SharedSpace) -> JointProblem:

@@ -1,6 +1,8 @@
 """A least-squares problem: unknowns in, cost, gradient and Gauss–Newton matrix out, for many starts at once.
 
-    cost = Σ r² + Σ ((u − mean)/std)²,   A = Jᵀ J,   g = Jᵀ r          r whitened by the noise
+    cost = Σ r² + (u − m)ᵀ P (u − m),   A = Jᵀ J + P,   g = Jᵀ r + P (u − m)          r whitened by the noise
+
+with the mean m and the precision P of priors (`priors.py`), 0 without.
 
 J comes from forward sensitivities, in double precision: one rollout for every unknown of every start.
 """
@@ -16,7 +18,7 @@ from torch import Tensor
 
 from gradsim.engine.forward_mode import derivative
 from gradsim.identification.observation.base import Observation, Residual, Sensitivity, sum_squares
-from gradsim.identification.unknowns import Space
+from gradsim.identification.unknowns import Space, Unknown
 from gradsim.physics.dependencies import require_dependency
 from gradsim.physics.model import Model
 
@@ -75,9 +77,16 @@ class Problem:
         self.model, self.observation, self.space = model, observation, space
         require_dependency(model, space.values(space.low[None]))
         self.effort = Effort()
-        priors = [u.prior for u in space.unknowns]
-        self.prior_mean = torch.tensor([p[0] if p else 0.0 for p in priors], dtype=torch.float64)
-        self.prior_precision = torch.tensor([p[1] ** -2 if p else 0.0 for p in priors], dtype=torch.float64)
+
+    @property
+    def prior_mean(self) -> Tensor:
+        """m (unknowns,)."""
+        return self.space.prior_mean
+
+    @property
+    def prior_precision(self) -> Tensor:
+        """P (unknowns, unknowns)."""
+        return self.space.prior_precision
 
     @property
     def frames(self) -> int:
@@ -96,6 +105,12 @@ class Problem:
     def scenes(self) -> list:
         """The one scene."""
         return [self.model.scene]
+
+    def with_unknowns(self, more: Sequence[Unknown]) -> Self:
+        """The same problem with further unknowns; it counts the same effort."""
+        problem = copy.copy(self)
+        problem.space = Space(self.model.scene, [*self.space.unknowns, *more], priors=self.space.priors)
+        return problem
 
     def with_finer_steps(self, factor: int) -> Self:
         """The same problem with `factor` times the steps; it counts the same effort."""
@@ -152,8 +167,7 @@ class Problem:
                 cost, g, A = observation.normal(part, last - first, "pixels") if observation else _nothing(u)
                 parts.append((cost, A, g))
         cost, A, g = parts[0]
-        shift = self.prior_precision * (u - self.prior_mean)
-        parts[0] = cost + self.prior_cost(u), A + torch.diag(self.prior_precision), g + shift
+        parts[0] = cost + self.prior_cost(u), A + self.prior_precision, g + self.prior_gradient(u)
         return parts
 
     def sum_of_squares(self, u: Tensor, residual: Residual = "pixels") -> tuple[Tensor, int]:
@@ -172,8 +186,8 @@ class Problem:
         with torch.no_grad():
             cost, g, A = self.observation.normal(self._sensitivity(u, frames), frames, residual)
         total = cost + self.prior_cost(u)
-        A = A + torch.diag(self.prior_precision)
-        g = g + self.prior_precision * (u - self.prior_mean)
+        A = A + self.prior_precision
+        g = g + self.prior_gradient(u)
         bad = ~torch.isfinite(total) | ~torch.isfinite(A).flatten(1).all(1) | ~torch.isfinite(g).all(1)
         return torch.where(bad, torch.inf, total), A, g
 
@@ -203,8 +217,12 @@ class Problem:
         return Sensitivity(trajectory, tangent, along, n)
 
     def prior_cost(self, u: Tensor) -> Tensor:
-        """Σ ((u − mean)/std)² of the priors (starts,)."""
-        return ((u - self.prior_mean) ** 2 * self.prior_precision).sum(1)
+        """(u − m)ᵀ P (u − m) of the priors (starts,)."""
+        return (self.prior_gradient(u) * (u - self.prior_mean)).sum(1)
+
+    def prior_gradient(self, u: Tensor) -> Tensor:
+        """P (u − m) of the priors (starts, unknowns)."""
+        return (u - self.prior_mean) @ self.prior_precision
 
 
 def _nothing(u: Tensor) -> tuple[Tensor, Tensor, Tensor]:

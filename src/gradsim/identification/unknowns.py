@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
+from gradsim.identification.priors import Prior, Weight, reach
 from gradsim.physics.system import Values
 from gradsim.scene.parameters import Parameter, component_letters, parameters, resolve
 
@@ -29,12 +30,16 @@ class Unknown:
         low: Lower bound, and lower end of the starts. None: from the scene's value (positive quantities only).
         high: Upper bound, and upper end of the starts.
         prior: Mean and standard deviation of a Gaussian prior, on the logarithm for positive quantities.
+        logarithmic: Whether it is solved for by its logarithm; None: if the quantity is positive.
+        at: Number about which only derivatives are needed, so that its range does not matter.
     """
 
     name: str
     low: float | None = None
     high: float | None = None
     prior: tuple[float, float] | None = None
+    logarithmic: bool | None = None
+    at: float | None = None
 
     @classmethod
     def parse(cls, text: str) -> "Unknown":
@@ -53,6 +58,12 @@ class Unknown:
         return tuple(name.strip() for name in self.name.split("="))
 
 
+def _tied(label: str) -> set[str]:
+    """Names that share a number, each with the clip that it is of."""
+    names, at, clip = label.partition("@")
+    return {f"{name.strip()}{at}{clip}" for name in names.split("=")}
+
+
 class Ranges:
     """Unknowns with the ranges they start in, and their solver coordinates.
 
@@ -61,18 +72,60 @@ class Ranges:
         logarithmic: Whether each is solved for by its logarithm.
         units: SI unit of each.
         decades: Whether starts are drawn evenly over the logarithms of positive unknowns, not over their values.
+        priors: Priors of some unknowns by their names, besides those of `Unknown.prior`.
+        only_prior: Names of the unknowns that start at the mean of their prior.
+
+    Attributes:
+        priors: As given.
+        weights: All priors in solver coordinates.
+        prior_mean: Mean of each unknown with a prior, else 0 (unknowns,).
+        prior_precision: P (unknowns, unknowns); 0 without priors.
     """
 
     def __init__(
-        self, unknowns: Sequence[Unknown], logarithmic: Sequence[bool], units: Sequence[str], decades: bool = False
+        self,
+        unknowns: Sequence[Unknown],
+        logarithmic: Sequence[bool],
+        units: Sequence[str],
+        decades: bool = False,
+        priors: Sequence[Prior] = (),
+        only_prior: Sequence[str] = (),
     ):
-        self.decades = decades
+        self.decades, self.priors = decades, list(priors)
         self.unknowns, self.logarithmic, self.units = list(unknowns), list(logarithmic), list(units)
         self.names = [u.name for u in self.unknowns]
         log = torch.tensor(self.logarithmic)
         bounds = torch.tensor([[u.low, u.high] for u in self.unknowns], dtype=torch.float64)
         self.low, self.high = torch.where(log[:, None], bounds.clamp(min=1e-300).log(), bounds).unbind(1)
         self._log = log
+        self.weights = [
+            Weight(u.name, [k], torch.tensor([u.prior[0]]).double(), torch.tensor([[u.prior[1] ** -2]]).double())
+            for k, u in enumerate(self.unknowns)
+            if u.prior
+        ]
+        self.weights += [
+            Weight.of(prior, [self._column(name) for name in prior.names], self.logarithmic) for prior in priors
+        ]
+        self._weigh()
+        self._first = torch.full_like(self.low, torch.nan)
+        for k in [self._column(name) for name in only_prior]:
+            self._first[k] = self.prior_mean[k].clamp(self.low[k], self.high[k])
+
+    def _weigh(self) -> None:
+        """Sum the priors."""
+        n = len(self)
+        self.prior_mean, self.prior_precision = torch.zeros(n).double(), torch.zeros(n, n).double()
+        taken: set[int] = set()
+        for weight in self.weights:
+            if twice := taken & set(weight.columns):
+                raise InputError(f"`{self.names[min(twice)]}` has two priors; give one, or their product as one.")
+            taken |= set(weight.columns)
+            self.prior_precision += weight.among(n)
+            self.prior_mean[weight.columns] = weight.mean
+
+    def _column(self, name: str) -> int:
+        """Number of the unknown of this name, or that ties it to others."""
+        return next(k for k, u in enumerate(self.unknowns) if _tied(name) <= _tied(u.name))
 
     def __len__(self) -> int:
         return len(self.unknowns)
@@ -89,11 +142,17 @@ class Ranges:
         return low, high
 
     def draw(self, rng: np.random.Generator, count: int) -> Tensor:
-        """Starts (count, unknowns), uniform over the ranges, or over their logarithms with `decades`."""
+        """Starts (count, unknowns), uniform over the ranges, or over their logarithms with `decades`.
+
+        Unknowns that only a prior made so start at its mean.
+        """
+        share = rng.random((count, len(self)))
         if self.decades:
-            return self.low + (self.high - self.low) * torch.tensor(rng.random((count, len(self))))
-        low, high = (np.array([getattr(u, end) for u in self.unknowns]) for end in ("low", "high"))
-        return self.inner(torch.tensor(low + (high - low) * rng.random((count, len(self)))))
+            starts = self.low + (self.high - self.low) * torch.tensor(share)
+        else:
+            low, high = (np.array([getattr(u, end) for u in self.unknowns]) for end in ("low", "high"))
+            starts = self.inner(torch.tensor(low + (high - low) * share))
+        return torch.where(self._first.isnan(), starts, self._first)
 
     def inner(self, numbers: Tensor) -> Tensor:
         """Solver coordinates (..., unknowns) of values in SI units."""
@@ -112,15 +171,16 @@ class Space(Ranges):
         unknowns: Names, NAME:LOW:HIGH, or `Unknown`s; NAME=OTHER is one number for several parameters. A vector
             parameter such as `cube.velocity` means all its components.
         decades: As for `Ranges`.
+        priors: Priors of numbers of the scene; what is not among the unknowns becomes one.
 
     Raises:
         InputError: On a name that the scene lacks, arrays of soft bodies, bounds the wrong way round or outside the physical range,
             missing bounds where none can be guessed, and ties between parameters of different kinds.
     """
 
-    def __init__(self, scene, unknowns: Sequence[str | Unknown], decades: bool = False):
+    def __init__(self, scene, unknowns: Sequence[str | Unknown], decades: bool = False, priors: Sequence[Prior] = ()):
         self.scene, self.kinds = scene, parameters(scene)
-        if not unknowns:
+        if not unknowns and not priors:
             raise InputError("nothing to identify: name at least one unknown, such as cube.mass.")
         self.unknowns: list[Unknown] = []
         self.places: list[list[tuple[str, int | None]]] = []  # of each unknown: what it sets
@@ -129,7 +189,11 @@ class Space(Ranges):
         for item in unknowns:
             for unknown in self._components(Unknown.parse(item) if isinstance(item, str) else item):
                 self._add(unknown)
-        super().__init__(self.unknowns, self.logarithmic, self.units, decades)
+        added = [unknown for prior in priors for unknown in self._from_prior(prior)]
+        for unknown in added:
+            self._add(unknown)
+        only_prior = [unknown.name for unknown in added]
+        super().__init__(self.unknowns, self.logarithmic, self.units, decades, priors, only_prior)
 
     def values(self, inner: Tensor) -> Values:
         """Parameters (worlds, ...) that the unknowns touch, by name; differentiable."""
@@ -146,6 +210,23 @@ class Space(Ranges):
             touched[name] = torch.where(mask, numbers[:, k, None], touched[name])
         return touched
 
+    def _from_prior(self, prior: Prior) -> list[Unknown]:
+        """Unknowns for the names of a prior that none has so far."""
+        added, taken = [], [place for places in self.places for place in places]
+        for name, mean, sd in zip(prior.names, prior.mean, prior.sd, strict=True):
+            unknown = Unknown(name)
+            places = [resolve(self.scene, part) for part in unknown.names]
+            if set(places) <= set(taken):
+                continue
+            kind = self._kind(unknown, [self.kinds[where] for where, _ in places])
+            low, high = reach(kind, name, mean, sd)
+            if not low < mean < high:
+                raise InputError(
+                    f"the prior of `{name}` has the mean {mean:g}, which leaves what is physical: {kind.lower:g} to {kind.upper:g}."
+                )
+            added.append(Unknown(name, low, high))
+        return added
+
     def _components(self, unknown: Unknown) -> list[Unknown]:
         sizes = {len(self.kinds[name].value) for name in unknown.names if self._whole_vector(name)}
         if not sizes:
@@ -154,9 +235,8 @@ class Space(Ranges):
             raise InputError(
                 f"`{unknown.name}` ties vectors to numbers, or to others; name a component of each, as .x."
             )
-        bounds = unknown.low, unknown.high, unknown.prior
         letters = component_letters(unknown.names[0])[: sizes.pop()]
-        return [Unknown("=".join(f"{name}.{axis}" for name in unknown.names), *bounds) for axis in letters]
+        return [replace(unknown, name="=".join(f"{name}.{axis}" for name in unknown.names)) for axis in letters]
 
     def _whole_vector(self, dotted: str) -> bool:
         name, index = resolve(self.scene, dotted)
@@ -171,7 +251,10 @@ class Space(Ranges):
         places = [resolve(self.scene, name) for name in unknown.names]
         label, kind = "=".join(unknown.names), self._kind(unknown, [self.kinds[name] for name, _ in places])
         low, high = unknown.low, unknown.high
-        if low is None or high is None:
+        logarithmic = kind.positive if unknown.logarithmic is None else unknown.logarithmic
+        if unknown.at is not None:
+            low, high = unknown.at - 1, unknown.at + 1
+        elif low is None or high is None:
             name, index = places[0]
             value = float(self.kinds[name].value if index is None else self.kinds[name].value[index])
             if not kind.positive or value <= 0:
@@ -181,7 +264,7 @@ class Space(Ranges):
             raise InputError(f"the bounds of `{label}` are {low:g} and {high:g}; both must be finite.")
         if low >= high:
             raise InputError(f"the bounds of `{label}` are the wrong way round: {low:g} is not below {high:g}.")
-        if low < kind.lower or high > kind.upper or (kind.positive and low <= 0):
+        if unknown.at is None and (low < kind.lower or high > kind.upper or (kind.positive and low <= 0)):
             least = "above 0" if kind.positive else f"from {kind.lower:g} to {kind.upper:g}"
             raise InputError(f"the range {low:g} to {high:g} of `{label}` leaves what is physical ({least}).")
         taken = [place for others in self.places for place in others]
@@ -189,9 +272,9 @@ class Space(Ranges):
             if place in taken:
                 raise InputError(f"`{name}` is named twice.")
             taken.append(place)
-        self.unknowns.append(Unknown(label, low, high, unknown.prior))
+        self.unknowns.append(replace(unknown, name=label, low=low, high=high))
         self.places.append(places)
-        self.logarithmic.append(kind.positive)
+        self.logarithmic.append(logarithmic)
         self.units.append(kind.unit)
 
     def _kind(self, unknown: Unknown, kinds: list[Parameter]) -> Parameter:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from pydantic_core import core_schema
 
 from gradsim.scene.node import Node, Place, mistake, quote
 from gradsim.scene.quantity import Count, Matrix3, Quantity, Tuple, Vector2, Vector3, positive, vector
+from gradsim.scene.yaml_io import FilePath
 
 RIGHT_ANGLE = 1e-5  # tolerance of R Rᵀ = 1: matrices in files often have six digits
 
@@ -73,6 +75,8 @@ class Camera(Node):
         K: Intrinsic matrix [px].
         focal: Focal length of square pixels [px].
         centre: Principal point [px]; by default the center of the image.
+        prior: Numbers of this camera that are known with an uncertainty, and their covariance: a file of the schema
+            `gradsim.capture/1` ([uncertainty](uncertainty.md)).
     """
 
     size: Annotated[tuple[int, int], Tuple(Count(1, 16384), 2, "whole numbers: width and height in px")] = Field(
@@ -84,6 +88,7 @@ class Camera(Node):
     K: Annotated[Matrix3 | None, _Intrinsics(vector("px"), 3, "rows [a, b, c]")] = None
     focal: Annotated[float | None, positive("px")] = None
     centre: Annotated[Vector2 | None, Tuple(Quantity("px"), 2)] = None
+    prior: Annotated[Path | None, FilePath("a file of numbers with a covariance", (".json",))] = None
 
     @classmethod
     def prepare(cls, raw: dict[str, Any]) -> dict[str, Any]:

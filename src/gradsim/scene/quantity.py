@@ -4,6 +4,7 @@ The classes annotate fields: `Annotated[float, Quantity("kg", lower=0, above=Tru
 """
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,8 @@ from gradsim.scene import units
 from gradsim.scene.node import mistake, quote
 
 NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"  # text that begins so may be a quantity
+_FLOAT = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+STATED = re.compile(rf"\s*(?P<mean>{_FLOAT})\s*(?:±|\+-|\+/-)\s*(?P<sd>{_FLOAT})\s*(?P<percent>%?)\s*")
 UNIT = "x-unit"  # keyword of a JSON schema for the SI unit of a plain number
 Vector2 = tuple[float, float]
 Vector3 = tuple[float, float, float]
@@ -168,6 +171,42 @@ class Tuple:
             unit = f" [{self.unit}]" if self.unit else ""
             raise mistake(f"got {quote(value)}; expected a list of {self.size} {self.label}{unit}.")
         return tuple(value)
+
+
+def mean_and_sd(text: str) -> tuple[float, float] | None:
+    """Mean and standard deviation of MEAN ± SD, where SD may be in percent of the mean; None if it is not of this form."""
+    match = STATED.fullmatch(text)
+    if match is None:
+        return None
+    mean, sd = float(match["mean"]), float(match["sd"])
+    return mean, abs(mean) * sd / 100 if match["percent"] else sd
+
+
+@dataclass(frozen=True)
+class Uncertain:
+    """Annotate a mean and a standard deviation above 0, in SI units."""
+
+    def __get_pydantic_core_schema__(self, source, handler):
+        return core_schema.no_info_plain_validator_function(self.read)
+
+    def __get_pydantic_json_schema__(self, core, handler) -> dict[str, Any]:
+        pair = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+        return {"anyOf": [{"type": "string", "minLength": 1}, pair]}
+
+    def read(self, raw: Any) -> tuple[float, float]:
+        """Convert to mean and standard deviation.
+
+        Raises:
+            PydanticCustomError: If the value is neither MEAN ± SD nor a list of both.
+        """
+        value = plain(raw)
+        pair = mean_and_sd(value) if isinstance(value, str) else value
+        is_number = lambda x: isinstance(x, int | float) and not isinstance(x, bool)
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(map(is_number, pair)) or not pair[1] > 0:
+            raise mistake(
+                f"got {quote(raw)}; expected MEAN ± SD in SI units with SD above 0, such as 1000 ± 50, or [1000, 50]."
+            )
+        return float(pair[0]), float(pair[1])
 
 
 def vector(unit: str, **limits: Any) -> Tuple:

@@ -22,7 +22,7 @@ from gradsim.scene.light import LIGHTS, Light
 from gradsim.scene.material import COLOR
 from gradsim.scene.node import ByKind, Node, Place, did_you_mean, mistake, quote
 from gradsim.scene.obstacle import Obstacle
-from gradsim.scene.quantity import UNIT, Count, Quantity, Vector3, plain, vector
+from gradsim.scene.quantity import UNIT, Count, Quantity, Uncertain, Vector3, plain, vector
 from gradsim.scene.soft_body import ContactOverrides, Soft, VertexImpulse
 from gradsim.scene.solid import Solid
 from gradsim.scene.springs import Springs
@@ -122,6 +122,9 @@ class Scene(Node):
         attachments: Attachments by name: vertices of soft bodies held by rigid bodies.
         joints: Joints by name: hinges, slides, ball joints and rigid links between rigid bodies, or to the world.
         markers: Points fixed on bodies by name, whose tracks can be observed.
+        priors: Numbers that are known with an uncertainty, by dotted name, as `1000 ± 50` in SI units or
+            `1000 ± 5 %`. A fit takes them as unknowns with a Gaussian prior ([uncertainty](uncertainty.md)); the scene's own values are
+            those of everything else.
         camera: First camera; required for images.
         cameras: Further cameras by name, with the same frames.
         background: Background color, RGB.
@@ -140,6 +143,7 @@ class Scene(Node):
     attachments: dict[str, Attachment] = Field(default_factory=dict)
     joints: dict[str, Annotated[AnyJoint, ByKind(JOINTS)]] = Field(default_factory=dict)
     markers: dict[str, Marker] = Field(default_factory=dict)
+    priors: dict[str, Annotated[tuple[float, float], Uncertain()]] = Field(default_factory=dict)
     camera: Camera | None = None
     cameras: dict[str, Camera] = Field(default_factory=dict)
     background: Annotated[Vector3, COLOR] = (0.9, 0.9, 0.9)
@@ -288,7 +292,7 @@ class Scene(Node):
 
     @model_serializer(mode="wrap")
     def _without_empty(self, content):
-        optional = ("cameras", "lights", "contacts", "attachments", "joints", "markers")
+        optional = ("cameras", "lights", "contacts", "attachments", "joints", "markers", "priors")
         return {key: value for key, value in content(self).items() if key not in optional or value}
 
     @classmethod

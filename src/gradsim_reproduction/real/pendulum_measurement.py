@@ -79,7 +79,7 @@ class PixelInformation:
         informative = J.abs().amax(1) > 1e-9 * J.abs().max()
         variance = r[informative].square().sum().item() / max(1, int(informative.sum()) - J.shape[1])
         r, J = (x.unflatten(0, (problem.frames, -1)) for x in (r, J))
-        return cls(Clusters.at(r, J, torch.diag(problem.prior_precision)), variance, int(informative.sum()))
+        return cls(Clusters.at(r, J, problem.prior_precision), variance, int(informative.sum()))
 
     @property
     def plain(self) -> Tensor:

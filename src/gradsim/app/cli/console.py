@@ -20,6 +20,7 @@ from gradsim.app.report.sections import (
     estimate,
     has_error,
     interval,
+    prior_words,
     sections,
     video_notes,
 )
@@ -181,6 +182,11 @@ def show_result(console: Console, result: Mapping) -> None:
             console.print(Text.assemble(("residuals: ", "dim"), section.residual_diagnostics["words"]))
         if section.discretization:
             console.print(Text.assemble(("time step: ", "dim"), section.discretization["words"]))
+        for prior in section.priors["numbers"] if section.priors else ():
+            console.print(Text.assemble(("prior: ", "dim"), prior_words(prior, section.priors["shares"])))
+        if section.known_numbers and section.known_numbers["words"]:
+            share = f" (table: {100 * section.known_numbers['cpu_share']:.1g} % of the CPU time)"
+            console.print(Text.assemble(("known numbers: ", "dim"), section.known_numbers["words"], (share, "dim")))
         console.print()
     if result.get("verdict"):
         verdict = result["verdict"]

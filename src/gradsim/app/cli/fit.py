@@ -10,7 +10,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 from gradsim.app.cli.command import Command, flatten, show, working
 from gradsim.errors import InputError, Status
 
-SHARED_OPTIONS = ("noise", "robust", "starts", "seed", "estimator")  # of one clip and of several
+SHARED_OPTIONS = ("noise", "robust", "starts", "seed", "estimator", "known_numbers")  # of one clip and of several
 FIT_OPTIONS = (*SHARED_OPTIONS, "ignore", "frames", "background", "category", "profile")  # of one clip
 
 
@@ -35,6 +35,11 @@ class Fit(Command):
         UseAppendAction[list[list[str]]], arg(metavar="NAME[:LOW:HIGH] ...", help_behavior_hint="(required)")
     ] = field(default_factory=list)
     """Unknown to estimate, such as cube.mass:2:12; repeatable."""
+    prior: Annotated[
+        UseAppendAction[list[list[str]]],
+        arg(metavar="NAME=MEAN±SD|FILE ...", help_behavior_hint="(default: those of the scene)"),
+    ] = field(default_factory=list)
+    """Number that is known with an uncertainty, in SI units: NAME=MEAN±SD, NAME=MEAN+-SD or NAME=MEAN±5%; it becomes an unknown. Or a .json file of several with their covariance. Repeatable."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(required)")] = None
     """Run folder for result.json, report.html, plots and videos."""
     mask: Annotated[
@@ -63,6 +68,8 @@ class Fit(Command):
     """Frames to use, comma-separated: A:B only these; !K not K; -K: K is an extra frame; +K: one is missing before K."""
     profile: bool = False
     """Add profile likelihoods along the two weakest directions; takes some seconds."""
+    known_numbers: bool = True
+    """Examine what an error of 1 % in each known number of the scene would do to the unknowns."""
     starts: int = 16
     """Number of starts, drawn from the whole ranges."""
     estimator: Annotated[str, arg(metavar="NAME")] = "least-squares"
@@ -92,6 +99,7 @@ class Fit(Command):
         from gradsim.app.job import FitArguments
 
         unknowns, options = flatten(self.unknown), {name: getattr(self, name) for name in FIT_OPTIONS}
+        options |= self._priors()
         if self.scene is None or self._is_run_folder():
             arguments = FitArguments.load(folder, {**options, "unknowns": tuple(unknowns)})
             job = TracksFit(arguments) if arguments.tracks else fit.ClipFit(arguments)
@@ -110,7 +118,16 @@ class Fit(Command):
                 "clip alone."
             )
         shared = {name: options[name] for name in SHARED_OPTIONS}
+        shared["priors"] = flatten(self.prior)
         return run_fit(MultiClipFit(clips, unknowns, window=self.window, **shared), folder, progress=progress)
+
+    def _priors(self) -> dict[str, tuple]:
+        """Priors as arguments of a fit."""
+        from gradsim.identification.priors import is_file
+
+        stated = flatten(self.prior)
+        files = tuple(Path(text) for text in stated if is_file(text))
+        return {"priors": tuple(text for text in stated if not is_file(text)), "prior_files": files}
 
     def _tracks_arguments(self, options: dict):
         """Arguments of a fit of tracks.
@@ -146,7 +163,7 @@ class Fit(Command):
             required |= {
                 "SCENE": self.scene,
                 "--video VIDEO": self.video or self.tracks,
-                "--unknown NAME[:LOW:HIGH]": self.unknown,
+                "--unknown NAME[:LOW:HIGH]": self.unknown or self.prior,
             }
         missing = [name for name, value in required.items() if not value]
         if missing and self.resume and self.scene is not None and not self.scene.exists():
@@ -168,6 +185,11 @@ class Compare(Command):
     """Unknown to estimate, such as cube.mass:2:12; repeatable."""
     out: Annotated[Path, arg(metavar="DIR")]
     """Run folder for result.json, report.html, plots and videos."""
+    prior: Annotated[
+        UseAppendAction[list[list[str]]],
+        arg(metavar="NAME=MEAN±SD|FILE ...", help_behavior_hint="(default: those of the scene)"),
+    ] = field(default_factory=list)
+    """Number that is known with an uncertainty, as for `gradsim fit`; of every model that has it."""
     without: Annotated[tuple[str, ...], arg(metavar="PART ...")] = ()
     """Models without a part: friction, elasticity, damping."""
     model: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
@@ -188,7 +210,7 @@ class Compare(Command):
         from gradsim.app.commands.fit_job import run_fit
 
         models = [*(f"without {part}" for part in self.without), *self.model]
-        options = {"seed": self.seed, "starts": self.starts, "noise": self.noise}
+        options = {"seed": self.seed, "starts": self.starts, "noise": self.noise, "priors": flatten(self.prior)}
         with working(err) as progress:
             job = ModelComparison(self.scene, self.video, self.mask, flatten(self.unknown), models, **options)
             result = run_fit(job, self.out, progress=progress)

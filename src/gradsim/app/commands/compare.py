@@ -12,6 +12,7 @@ from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.fit import Fit
 from gradsim.identification.model_selection import compare
 from gradsim.identification.observation.from_video import from_video
+from gradsim.identification.priors import priors_of
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.runtime.progress import CheckpointStore, Progress, progress_callback
@@ -30,6 +31,7 @@ class ModelComparison(FitJob):
         seed: Seed of the starts.
         starts: Number of starts of each model.
         noise: Standard deviation of a pixel's noise in [0, 1]; None: 1/255.
+        priors: As for `compare`.
 
     Raises:
         InputError: If an argument is wrong.
@@ -47,10 +49,12 @@ class ModelComparison(FitJob):
         seed: int = 0,
         starts: int = 16,
         noise: float | None = None,
+        priors: Sequence[str] = (),
     ):
         self.scene, self.video = open_scene(Path(scene)), video
         self.unknowns, self.models, self.seed, self.starts = list(unknowns), list(models), seed, starts
-        self.title = self.scene.name
+        self.title, self.priors = self.scene.name, list(priors)
+        priors_of([self.scene], self.priors)  # raises on a mistake
         if not models:
             raise InputError('no model to compare with; add --without friction, or --model "paper law".')
         require_starts(starts)
@@ -69,6 +73,7 @@ class ModelComparison(FitJob):
             seed=self.seed,
             report=progress_callback(progress),
             stage=progress.stage,
+            priors=self.priors,
         )
         return self.comparison.best.fit
 

@@ -3,6 +3,7 @@
 import contextlib
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -19,6 +20,7 @@ from gradsim.identification.fit import SCHEMA, Fit
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.observation.observability import require_observable
+from gradsim.identification.priors import priors_of
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.uncertainty.discretization import at_answer
@@ -54,7 +56,8 @@ class ClipFit(FitJob):
         self.title = self.scene.name
         require_starts(arguments.starts)
         estimator_named(arguments.estimator)  # raises on an unknown name
-        self.space = Space(self.scene, [Unknown.parse(text) for text in arguments.unknowns])
+        priors, self.unused = priors_of([self.scene], arguments.stated_priors)
+        self.space = Space(self.scene, [Unknown.parse(text) for text in arguments.unknowns], priors=priors)
         self.observation = self.observe()
 
     def observe(self) -> Observation:
@@ -66,7 +69,7 @@ class ClipFit(FitJob):
             arguments.mask,
             arguments.noise,
             **arguments.video_options,
-            outlines_by_default=not any(u.prior for u in self.space.unknowns),
+            outlines_by_default=True,
         )
 
     def finished_result(self, directory):
@@ -90,6 +93,8 @@ class ClipFit(FitJob):
         saved = checkpoint.load("search")
         origin = f", on from {saved['history'][-1]['frames']} frames" if saved else ""
         frames = self.observation.frames
+        for text in self.unused:
+            progress.stage(text)
         if self.faults.words:
             progress.stage(f"{'; '.join(self.faults.words)}: see {FILE}")
         progress.stage(f"fitting {', '.join(self.space.names)} to {frames} frames{origin}")
@@ -102,7 +107,9 @@ class ClipFit(FitJob):
             report=progress_callback(progress),
             checkpoint=checkpoint,
             estimator=self.arguments.estimator,
+            known_numbers=self.arguments.known_numbers,
         )
+        fit = replace(fit, notes=[*fit.notes, *self.unused])
         self.problem = at_answer(self.problem, fit.discretization)
         if self.arguments.profile and fit.status != Status.FAILED:
             progress.stage("profile likelihood of the two weakest directions")

@@ -6,7 +6,7 @@ the next clip.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -21,6 +21,7 @@ from gradsim.identification.long_clip import MultipleShooting
 from gradsim.identification.multi_clip import SharedSpace, clip_values, joint_problem
 from gradsim.identification.observation.clip import Clip
 from gradsim.identification.observation.from_video import AUTO
+from gradsim.identification.priors import priors_of
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.uncertainty.discretization import at_answer
@@ -89,6 +90,8 @@ class MultiClipFit(FitJob):
         window: Frames per window of multiple shooting, for one long clip; None: single shooting.
         robust: Loss of the residuals.
         estimator: Name of the estimator, as for `identify`.
+        priors: As for `identify_many`.
+        known_numbers: Examine what errors of known numbers would do.
 
     Raises:
         InputError: If an argument is wrong.
@@ -104,6 +107,8 @@ class MultiClipFit(FitJob):
         window: int | None = None,
         robust: str = "gaussian",
         estimator: str = LEAST_SQUARES,
+        priors: Sequence[str] = (),
+        known_numbers: bool = True,
     ):
         require_starts(starts)
         estimator_named(estimator)  # raises on an unknown name
@@ -115,9 +120,13 @@ class MultiClipFit(FitJob):
             raise InputError(f"--noise {AUTO} is for one clip of one camera, in one shot; state the noise.")
         self.clips, self.seed, self.starts, self.window = list(clips), seed, starts, window
         self.scenes = [open_scene(clip.scene) for clip in clips]
-        self.estimator = estimator
+        self.estimator, self.known_numbers = estimator, known_numbers
         self.title = " and ".join(dict.fromkeys(scene.name for scene in self.scenes))
-        self.space = SharedSpace(self.scenes, unknowns) if len(clips) > 1 else Space(self.scenes[0], unknowns)
+        stated, self.unused = priors_of(self.scenes, priors)
+        if len(clips) > 1:
+            self.space = SharedSpace(self.scenes, unknowns, stated)
+        else:
+            self.space = Space(self.scenes[0], unknowns, priors=stated)
         self.observations = [
             Clip(clip.videos, clip.masks, noise, robust).observe(scene)
             for scene, clip in zip(self.scenes, self.clips, strict=True)
@@ -142,7 +151,9 @@ class MultiClipFit(FitJob):
             report=progress_callback(progress),
             shooting=None if self.window is None else MultipleShooting(window=self.window),
             estimator=self.estimator,
+            known_numbers=self.known_numbers,
         )
+        fit = replace(fit, notes=[*fit.notes, *self.unused])
         answer = at_answer(self.problem, fit.discretization)  # pyright: ignore[reportArgumentType]
         self.parts = answer.problems
         return fit

@@ -17,6 +17,7 @@ from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.fit import SCHEMA
 from gradsim.identification.landscape import Axis, Landscape, landscape, valleys
 from gradsim.identification.observation.from_video import from_video
+from gradsim.identification.priors import Prior, priors_of
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.runtime.atomic import atomic_path, write_json
@@ -40,6 +41,7 @@ class Case:
         noise: Standard deviation of a pixel's noise.
         video_options: Further options of the video, as in `FitArguments.video_options`.
         unknowns: Range by name of the fit's unknowns.
+        priors: Of the fit, or of the scene.
         marks: Points by name of the unknown, for the plot.
     """
 
@@ -50,6 +52,7 @@ class Case:
     noise: float | None = None
     video_options: dict = field(default_factory=dict)
     unknowns: dict[str, tuple[float, float]] = field(default_factory=dict)
+    priors: list[Prior] = field(default_factory=list)
     marks: dict[str, list[dict[str, float]]] = field(
         default_factory=lambda: {key: [] for key in ("truth", "estimate", "starts", "ends", "path")}
     )
@@ -109,7 +112,7 @@ def write_landscape(
 def scene_case(path: Path, is_synthetic: bool) -> Case:
     """Case of a scene file; without a video its values are the truth."""
     scene = open_scene(path)
-    case = Case(scene, scene.name)
+    case = Case(scene, scene.name, priors=priors_of([scene], None)[0])
     if is_synthetic:
         case.marks["truth"] = [_scene_values(scene)]
     return case
@@ -128,7 +131,7 @@ def run_case(folder: Path) -> Case:
     scene, result = Scene.load(folder / "scene.yaml"), read_result(folder)
     history = read_result(folder, "history.json")
     fitted = result.get("unknowns_8bit") or result.get("unknowns") or {}
-    case = Case(scene, str(result.get("title") or scene.name))
+    case = Case(scene, str(result.get("title") or scene.name), priors=priors_of([scene], None)[0])
     case.unknowns = {name: (u["low"], u["high"]) for name, u in fitted.items()}
     case.marks["estimate"] = [{n: u["value"] for n, u in fitted.items() if u["value"] is not None}] if fitted else []
     truth = {n: u["truth"] for n, u in fitted.items() if u["truth"] is not None}
@@ -144,6 +147,7 @@ def run_case(folder: Path) -> Case:
         arguments = FitArguments.load(folder)
         case.video, case.mask, case.noise = arguments.video, arguments.mask, arguments.noise
         case.video_options = arguments.video_options
+        case.priors = priors_of([scene], arguments.stated_priors)[0]
     elif (folder / "video.webm").is_file():
         case.video = folder / "video.webm"
     elif not case.marks["truth"]:
@@ -161,7 +165,9 @@ def _problem(case: Case, axis_unknowns: Sequence[Unknown]) -> tuple[Problem, tor
     for unknown in axis_unknowns:
         if unknown.low is not None or unknown.name not in ranges:
             ranges[unknown.name] = (unknown.low, unknown.high)
-    space = Space(case.scene, [Unknown(name, *ends) for name, ends in ranges.items()])
+    named = {part for name in ranges for part in Unknown(name).names} | set(ranges)
+    priors = [prior for p in case.priors if (prior := p.of(name for name in p.names if name in named))]
+    space = Space(case.scene, [Unknown(name, *ends) for name, ends in ranges.items()], priors=priors)
     if case.video is not None:
         observation = from_video(case.scene, case.video, case.mask, case.noise, **case.video_options)
         model = model_for(case.scene, space)

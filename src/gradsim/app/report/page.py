@@ -9,7 +9,7 @@ import jinja2
 from matplotlib.figure import Figure
 
 from gradsim.app.report import plots
-from gradsim.app.report.sections import VERDICTS, comparison, estimate, has_error, interval
+from gradsim.app.report.sections import VERDICTS, comparison, effect, estimate, has_error, interval
 from gradsim.errors import Status
 from gradsim.numerics.formatting import with_error
 from gradsim.runtime.atomic import atomic_path
@@ -63,6 +63,8 @@ def template(name: str) -> jinja2.Template:
     )
     environment.filters |= {
         "interval": interval,
+        "effect": effect,
+        "stated": lambda prior: with_error(prior["mean"], prior["sd"]),
         "has_error": has_error,
         "comparison": comparison,
         "estimate": estimate,

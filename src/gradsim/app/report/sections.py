@@ -81,6 +81,8 @@ class Section:
         residual_diagnostics: Residuals by frame; None if the result has none.
         discretization: Dependence on the time step; None if the result has none.
         profiles: Profile likelihoods along weak directions.
+        priors: Priors, and the shares of variances that are theirs; None without.
+        known_numbers: Effects of errors of known numbers; None where they were not examined.
     """
 
     title: str
@@ -92,6 +94,8 @@ class Section:
     residual_diagnostics: Mapping | None = None
     discretization: Mapping | None = None
     profiles: Sequence[Mapping] = ()
+    priors: Mapping | None = None
+    known_numbers: Mapping | None = None
 
     @property
     def compared(self) -> bool:
@@ -115,13 +119,29 @@ def sections(result: Mapping) -> list[Section]:
         directions = result.get("null_directions" + suffix) or []
         diagnostics, steps = (result.get(name + suffix) for name in ("residual_diagnostics", "discretization"))
         profiles = result.get("profiles" + suffix) or ()
-        fits.append(Section(title, unknowns, status, chi2, starts, directions, diagnostics, steps, profiles))
+        tables = [result.get(name + suffix) for name in ("priors", "known_numbers")]
+        fits.append(Section(title, unknowns, status, chi2, starts, directions, diagnostics, steps, profiles, *tables))
     return fits
 
 
 def _without_errors(unknowns: Mapping[str, Mapping]) -> dict[str, dict]:
     """Unknowns with std NaN (not known yet) instead of None (infinite)."""
     return {name: {**u, "std": math.nan} for name, u in unknowns.items()}
+
+
+def effect(effect: Mapping) -> str:
+    """Effect of a number on an unknown: "+1 %, 34 sd"; of an unknown that is 0 in its unit."""
+    amount = f"{effect['shift']:+.2g}" if effect["percent"] is None else f"{effect['percent']:+.2g} %"
+    return amount if effect["sd"] is None else f"{amount}, {abs(effect['sd']):.2g} sd"
+
+
+def prior_words(prior: Mapping, shares: Mapping[str, Mapping]) -> str:
+    """A prior in a sentence: what the video adds, and the variance that is due to it."""
+    stated = f"{prior['name']} {with_error(prior['mean'], prior['sd'])} {prior['unit']}".strip()
+    parts = {name: part.get(prior["source"], 0.0) for name, part in shares.items() if name != prior["name"]}
+    due = [f"{100 * part:.2g} % of the variance of {name}" for name, part in parts.items() if part > 0.005]
+    after = f"{prior['ratio']:.2g} of its sd is left, {prior['pull']:+.2g} sd from its mean"
+    return f"{stated}: {after}" + (f"; from {prior['source']} {', '.join(due)}." if due else ".")
 
 
 def estimate(unknown: Mapping) -> str:

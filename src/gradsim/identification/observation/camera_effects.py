@@ -153,7 +153,8 @@ class _WithAmount(Ranges):
 
     def __init__(self, base: Ranges, effect: CameraEffect):
         last = Unknown(effect.name, -20 * effect.typical, 20 * effect.typical)
-        super().__init__([*base.unknowns, last], [*base.logarithmic, False], [*base.units, effect.unit])
+        kinds = [*base.logarithmic, False], [*base.units, effect.unit]
+        super().__init__([*base.unknowns, last], *kinds, priors=base.priors)
         self.base = base
 
     def values(self, inner: Tensor) -> Values:

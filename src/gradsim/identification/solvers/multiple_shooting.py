@@ -100,8 +100,8 @@ class ShootingProblem:
             trajectories, tangents, along = self.windows.tangent(u, nodes, frames)
             self.effort.rollouts += len(u) * lanes
             A, g = torch.zeros(len(u), N, N).double(), torch.zeros(len(u), N).double()
-            A[:, range(n), range(n)] += self.problem.prior_precision
-            g[:, :n] += self.problem.prior_precision * (u - self.problem.prior_mean)
+            A[:, :n, :n] += self.problem.prior_precision
+            g[:, :n] += self.problem.prior_gradient(u)
             count = inner + 1
             for j, (trajectory, observation, length) in enumerate(self._parts(trajectories, frames, lanes)):
                 rows = _rows(j, count, lanes, len(u))

@@ -299,6 +299,7 @@ def _around(value: float) -> tuple[float, float]:
 
 
 def _with(problem: Problem, unknowns: list[Unknown]) -> Problem:
-    wider = Problem(problem.model, problem.observation, Space(problem.model.scene, unknowns))
+    space = Space(problem.model.scene, unknowns, priors=problem.space.priors)
+    wider = Problem(problem.model, problem.observation, space)
     wider.effort = problem.effort
     return wider

@@ -248,7 +248,8 @@ def _fitted(
     bars = errors.covariance.diagonal().clamp(min=0).sqrt()
     unknowns = [_near(problem.space, k, flight, bars) for k in same] + more
     scene = Scene.parse(content)
-    space = Space(scene, unknowns)
+    priors = [prior.of(u.name for u in unknowns) for prior in problem.space.priors]
+    space = Space(scene, unknowns, priors=[prior for prior in priors if prior])
     alternative = Problem(build(scene, space), problem.observation, space)
     alternative.effort = problem.effort
     first = min(problem.frames, max(frame + AFTER, 3 * frame // 2))

@@ -114,7 +114,7 @@ def secant_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4, variance:
         step = eigenvalues.clamp(min=WIDEST**-2).rsqrt()
         informative = eigenvalues > WIDEST**-2
         secant = _secants(problem, u, unit, axes, step, informative) / math.sqrt(variance)
-        prior = axes.T @ torch.diag(problem.prior_precision * unit**2) @ axes
+        prior = axes.T @ (problem.prior_precision * unit[:, None] * unit) @ axes
         updated = secant @ secant.T + prior
         if not torch.isfinite(updated).all():
             break

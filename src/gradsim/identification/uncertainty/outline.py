@@ -17,13 +17,18 @@ frames share. Speeds absorb most of it, and what they leave, L s with L = 1 − 
 shifts. Its prior has long tails: a mixture of normal ones, the narrowest of which is a share of the displacements' RMS, from
 videos whose truth is known (`reproduce clips`).
 
+Priors of the unknowns (`identification.priors`) weigh against what outlines tell, not against pixels. With M, the matrix in
+the middle of that covariance, the score g = Σ Jᵀr has the covariance M about −H (û − u), so the answer minimizes
+
+    gᵀ M⁻¹ g + (u − m)ᵀ P (u − m),      covariance (H M⁻¹ H + P)⁻¹          generalized least squares (Aitken 1935)
+
 A wrong model leaves something else: shifts of the whole outline that go on from frame to frame. Where shifts are larger
 than the next two harmonics, and each frame's is like the next, the motion is not explained.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -38,6 +43,8 @@ from gradsim.physics.trajectory import Trajectory
 
 MARGIN = 3  # pixels about a body that filters reach
 ITERATIONS = 6  # Gauss–Newton steps of unknowns and offset
+OPEN = 1e-6  # variance ratio over the largest below which a direction is one that only priors determine
+COMBINED = 2  # steps that weigh priors against outlines
 HARMONICS = 6  # of an outline's displacement about its centre; the first is a shift
 COMPARED = 3  # harmonic up to which deformations are compared with shifts
 EXCESS = 2.5  # mean square of shifts over that of the second and third harmonics, above which they are too large
@@ -64,6 +71,8 @@ class OutlineErrors:
         memory: Standard score of the correlation of one frame's shift with the next.
         correlation: ρ of a harmonic in one frame with the next.
         binning: Pixels of the video in a row of each fitted pixel.
+        video: Information of the outlines on the unknowns without priors, the offset eliminated (unknowns, unknowns).
+        gain: Change of the unknowns by that of the score, of unknowns and offset (unknowns, unknowns + 1).
     """
 
     covariance: Tensor
@@ -75,6 +84,8 @@ class OutlineErrors:
     memory: float
     correlation: float
     binning: int = 1
+    video: Tensor = field(default_factory=lambda: torch.zeros(0, 0))
+    gain: Tensor = field(default_factory=lambda: torch.zeros(0, 1))
 
     @property
     def explained(self) -> bool:
@@ -114,7 +125,8 @@ class OutlineErrors:
     def result(self) -> dict:
         """For `result.json`."""
         entry = asdict(self)
-        del entry["covariance"]
+        for name in ("covariance", "video", "gain"):
+            del entry[name]
         return entry | {"explained": self.explained, "words": self.words}
 
 
@@ -146,11 +158,16 @@ def fit_outline(
         held = reluctance * information[n, n]
         information[n, n] += held
         gradient[n] += held * offset
+        information[:n, :n] += problem.prior_precision
+        gradient[:n] += problem.prior_gradient(u[None])[0]
         step = -torch.linalg.pinv(information, hermitian=True) @ gradient
         trial = (u + share * step[:n]).clamp(low, high), offset + share * step[n].item()
         corrected = _without_offset(problem, data, *trial)
         after = sums_by_frame(corrected, trial[0])
-        before, now = frames.squares + held * offset**2, after.squares + held * trial[1] ** 2
+        before, now = (
+            sums.squares + held * wide**2 + problem.prior_cost(at[None]).item()
+            for sums, at, wide in ((frames, u, offset), (after, *trial))
+        )
         if now < before:
             problem, (u, offset), frames = corrected, trial, after
             if now > (1 - rtol) * before:
@@ -158,6 +175,25 @@ def fit_outline(
             share = min(1.0, 2 * share)
         else:
             share /= 4
+    priors = problem.prior_precision
+    for _ in range(COMBINED if priors.any() else 0):
+        _, pull = _outline_errors(frames, data, offset, priors)
+        step = pull(frames.gradient.sum(0), problem.prior_gradient(u[None])[0])
+        trial = (u + step[:n]).clamp(low, high), offset + step[n].item()
+        problem = _without_offset(problem, data, *trial)
+        (u, offset), frames = trial, sums_by_frame(problem, trial[0])
+    return problem, u, _outline_errors(frames, data, offset, priors)[0]
+
+
+def _outline_errors(
+    frames: "_Frames", data: Masks, offset: float, priors: Tensor
+) -> tuple[OutlineErrors, Callable[[Tensor, Tensor], Tensor]]:
+    """Errors of outlines at an answer, and the step of unknowns and offset from gradients of the video and of the priors.
+
+    Raises:
+        InputError: As `fit_outline`.
+    """
+    n = len(priors)
     modes = frames.modes[frames.visible]
     if len(modes) < FEWEST:
         raise InputError(
@@ -180,9 +216,17 @@ def fit_outline(
     correlation = ((unit[1:] * unit[:-1])[next_of_body[:, 0]].mean() / unit.square().mean()).item()
     correlation = min(0.95, max(0.0, correlation + (1 + 3 * max(0.0, correlation)) / len(modes)))  # of a short series
     narrowest = math.hypot(SHARED_SHARE * frames.size, SHARED_LEAST / px)
-    priors = [narrowest * 2**level for level in range(SHARED_LEVELS)]
+    widths = [narrowest * 2**level for level in range(SHARED_LEVELS)]
     variance = frames.modes[frames.visible, :2].square().mean().item() * (1 + correlation) / (1 - correlation)
-    covariance = _covariance(frames, power, correlation, _shared_shift(frames, priors, variance).moment)
+    H, M = _sandwich(frames, power, correlation, _shared_shift(frames, widths, variance).moment)
+    inverse = _inverse(H)
+    covariance, weight, P = inverse @ M @ inverse, torch.eye(n + 1).double(), torch.zeros(n + 1, n + 1).double()
+    P[:n, :n] = priors
+    if priors.any():
+        weight = H @ _inverse(M)
+        inverse = covariance = _inverse(weight @ H + P)
+    K = H @ _inverse(M) @ H
+    video = K[:n, :n] - torch.outer(K[:n, n], K[n, :n]) / K[n, n].clamp(min=1e-300)
     errors = OutlineErrors(
         covariance[:n, :n],
         px * offset,
@@ -193,8 +237,10 @@ def fit_outline(
         memory.item() * math.sqrt(shifts[1:].numel()),
         correlation,
         px,
+        video,
+        -(inverse @ weight)[:n],
     )
-    return problem, u, errors
+    return errors, lambda g, pull: -inverse @ (weight @ g + torch.cat([pull, pull.new_zeros(1)]))
 
 
 def with_outline_scale(problem: Problem, u: Tensor) -> Problem:
@@ -211,9 +257,14 @@ def with_outline_scale(problem: Problem, u: Tensor) -> Problem:
     assert isinstance(data, Masks)
     errors = fit_outline(problem, u)[2]
     _, information, _ = problem.linearize(u[None], problem.frames)
-    eigenvalues, axes = torch.linalg.eigh(information[0])
-    root = axes * eigenvalues.clamp(min=0).sqrt()
-    factor = torch.linalg.eigvalsh(root.T @ errors.covariance @ root).median().item()
+    eigenvalues, axes = torch.linalg.eigh(information[0] - problem.prior_precision)
+    root, covariance = axes * eigenvalues.clamp(min=0).sqrt(), errors.covariance
+    if problem.prior_precision.any():  # of the video alone
+        covariance = _inverse(errors.video)
+    factors = torch.linalg.eigvalsh(root.T @ covariance @ root)
+    if problem.prior_precision.any():  # there may be directions of which the video tells nothing
+        factors = factors[factors > OPEN * factors.max()]
+    factor = factors.median().item()
     scaled = data.replaced(sigma=data.sigma * math.sqrt(factor))
     scaled.outline_noise = True
     return problem.with_observation(scaled)
@@ -446,8 +497,15 @@ def _shared_shift(frames: _Frames, priors: list[float], variance: float) -> _Sha
     return _SharedShift(torch.einsum("k,kij->ij", weight, moment), (left @ (weight @ mean)).unflatten(0, (-1, 2)))
 
 
-def _covariance(frames: _Frames, power: Tensor, correlation: float, shared: Tensor) -> Tensor:
-    """Covariance of unknowns and offset (n + 1, n + 1); `shared`: second moment of the shift of all frames (2, 2) [fitted px²]."""
+def _sandwich(frames: _Frames, power: Tensor, correlation: float, shared: Tensor) -> tuple[Tensor, Tensor]:
+    """H and the covariance of the score, of unknowns and offset (n + 1, n + 1).
+
+    Args:
+        frames: Sums at the minimum.
+        power: Variances of harmonics.
+        correlation: ρ.
+        shared: Second moment of the shift of all frames (2, 2) [fitted px²].
+    """
     place = torch.arange(len(frames.body))
     alike = torch.where(
         frames.body[:, None] == frames.body, correlation ** (place[:, None] - place).abs().double(), 0.0
@@ -456,10 +514,13 @@ def _covariance(frames: _Frames, power: Tensor, correlation: float, shared: Tens
     meat = torch.einsum("sim,st,tjm->ij", noisy, alike, noisy)
     by_shift = frames.by_mode[:, :, :2].sum(0)
     meat = meat + by_shift @ shared @ by_shift.T
-    H = frames.information.sum(0)
+    return frames.information.sum(0), meat + frames.rest * frames.by_pixel
+
+
+def _inverse(H: Tensor) -> Tensor:
+    """Pseudoinverse of a symmetric matrix, balanced: units do not matter."""
     scale = H.diagonal().clamp(min=1e-300).rsqrt()
-    inverse = torch.linalg.pinv(H * scale[:, None] * scale, hermitian=True, rtol=1e-12) * scale[:, None] * scale
-    return inverse @ (meat + frames.rest * frames.by_pixel) @ inverse
+    return torch.linalg.pinv(H * scale[:, None] * scale, hermitian=True, rtol=1e-12) * scale[:, None] * scale
 
 
 def _smooth(images: Tensor, size: tuple[int, ...]) -> Tensor:
