@@ -271,6 +271,11 @@ class Surface:
         later = (replace(p, vertices=slice(p.vertices.start + n, p.vertices.stop + n)) for p in other.parts)
         return Surface(both, (*self.parts, *later))
 
+    def detach(self) -> "Surface":
+        """The same without gradients."""
+        dense = self.dense and DenseVertices(self.dense.offsets, self.dense.vertices.detach())
+        return Surface(self.vertices.detach(), self.parts, dense)
+
     def at(self, frames: slice | Sequence[int], worlds: slice = slice(None)) -> "Surface":
         """That of some frames and worlds alone."""
         which = frames if isinstance(frames, slice) else list(frames)

@@ -351,7 +351,10 @@ class Model(nn.Module):
 
     def _intervals(self, frames: int) -> Tensor | None:
         """Durations between frames (frames - 1,) by the clock of the video [s]; None where all are equal."""
-        return None
+        if self.scene.timing.stamps is None:
+            return None
+        times = torch.tensor([self.scene.timing.time(k) for k in range(frames)], dtype=torch.float64)
+        return times.diff()
 
     def _durations(self, frames: int) -> Tensor:
         """The same of at least one interval, in any case."""
@@ -387,6 +390,10 @@ class Model(nn.Module):
 
     def _continued(self, values: Values, start: States) -> tuple[Values, States]:
         """Both for as many worlds."""
+        if self.scene.timing.stamps is not None:
+            raise InputError(
+                "`start` is given and the scene has `timing.stamps`, which count from its start; remove one of them."
+            )
         for system in self.systems:
             if system.name not in start or set(start[system.name]) != set(system.states):
                 raise InputError(
@@ -430,7 +437,8 @@ class Model(nn.Module):
 
     def _longest(self, values: Values) -> float:
         """Longest interval that is cut into substeps [s]."""
-        between = values["timing.rate"].max().item() / self.scene.timing.fps
+        longest = max(self.scene.timing.intervals or (1 / self.scene.timing.fps,))
+        between = values["timing.rate"].max().item() * longest
         return max(between, values["timing.offset"].max().item() / self.lead)
 
     def _check_finite(self, states, values: Values, steps: Tensor, lead: int, start: States | None) -> None:

@@ -230,7 +230,7 @@ def image_points(
     """
     valid = torch.isfinite(samples).flatten(4).all(-1).all(2)[..., None]
     middle = K[:, None, None, :2, 2].detach()
-    lens = _lens(K, optics, values)
+    lens = lens_map(K, optics, values)
     if offsets is None:
         return torch.where(valid, lens(torch.where(valid, samples[:, :, 0], middle)), torch.nan)
     safe = torch.where(valid[:, :, None], samples, middle[:, None])
@@ -249,7 +249,7 @@ def image_points(
     return torch.where(valid[:, :, None], torch.stack(images, 2), torch.nan).flatten(1, 2)
 
 
-def _lens(K: Tensor, optics: Optics, values: OpticsValues) -> Callable[[Tensor], Tensor]:
+def lens_map(K: Tensor, optics: Optics, values: OpticsValues) -> Callable[[Tensor], Tensor]:
     """Map of pixels (worlds, frames, n, 2) of a pinhole to those of the image."""
     k = values.coefficients
     if k is None:

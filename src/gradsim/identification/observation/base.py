@@ -266,10 +266,8 @@ class Masks(Observation):
     def sums(self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, residual: Residual):
         """`normal` from screen vertices and their derivatives (see `coverage.objective`)."""
         far, count = _image_loss(residual), self.silhouettes.instants
-        if far is None and count > 1:
-            return normal_equations(self.linear(screen, slope, faces, convex, frames, residual))
         if far is None:
-            cost, gradient, matrix = objective(screen, slope, faces, self._target, convex)
+            cost, gradient, matrix = objective(screen, slope, faces, self._target, convex, count)
             return self.loss.scale * cost, self.loss.scale * gradient, self.loss.scale * matrix
         if not isinstance(far, CDF):
             return normal_equations(self._linear(screen, slope, faces, convex, frames, far))

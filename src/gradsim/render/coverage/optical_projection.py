@@ -12,7 +12,8 @@ from gradsim.engine.lanes import lane_of, specialize
 from gradsim.engine.launch import array, replay
 from gradsim.geometry.surface import Part
 from gradsim.render.coverage.edges import edges_of
-from gradsim.render.optics import BEYOND, NEWTON, Optics, OpticsValues, image_points, radial_limit
+from gradsim.render.coverage.rigid_projection import AWAY
+from gradsim.render.optics import BEYOND, NEWTON, Optics, OpticsValues, radial_limit
 
 if TYPE_CHECKING:
     from gradsim.render.coverage import optics_kernels
@@ -21,7 +22,7 @@ else:
 
 BEND = 0.05  # [px] of an edge that is drawn as straight
 PIECES = (1, 2, 4, 8, 16)  # of an edge
-EXAMINED = 4, 16  # worlds and frames in which edges are examined
+EXAMINED = 2, 8  # worlds and frames in which edges are examined
 MARGIN = 0.5  # sizes of the image about it in which they are
 
 
@@ -124,7 +125,7 @@ def edge_pieces(
         None if values.coefficients is None else few(values.coefficients), few(values.readout), few(values.exposure)
     )
     points = samples.detach()[list(worlds)][:, list(frames)]
-    points = torch.where(points > -1e5, points, torch.nan)
+    points = torch.where(points > AWAY / 2, points, AWAY)
     times = None if offsets is None else offsets[list(frames)]
     edge = points.new_tensor([size[1], size[0]])
     still = Optics(optics.distortion, optics.fisheye, optics.readout, None, scan=optics.scan, window=optics.window)
@@ -132,10 +133,12 @@ def edge_pieces(
     for part in parts:
         ends = _edges(part.faces.cpu().numpy().tobytes(), str(part.faces.dtype))
         a, b = (points[..., part.vertices, :][..., ends[:, k], :] for k in (0, 1))
-        a, middle, b = image_points(torch.cat([a, (a + b) / 2, b], 3), times, few(K), still, numbers, size).chunk(3, 2)
+        three = torch.cat([a, (a + b) / 2, b], 3)
+        none = three.new_empty(len(three), 0, *three.shape[1:])
+        a, middle, b = project_optics(three, none, times, few(K), still, numbers, OpticsTangent(), size)[0].chunk(3, 2)
         near = lambda x: ((x > -MARGIN * edge) & (x < (1 + MARGIN) * edge)).all(-1)
         bend = (middle - (a + b) / 2).norm(dim=-1)
-        worst = torch.where(near(a) & near(b), bend, 0.0).nan_to_num(0.0).amax().item() if bend.numel() else 0.0
+        worst = torch.where(near(a) & near(b), bend, 0.0).amax().item() if bend.numel() else 0.0
         pieces.append(next((n for n in PIECES if worst <= BEND * n**2), PIECES[-1]))
     return pieces
 
