@@ -153,12 +153,20 @@ def test_transforms_json_of_nerfstudio_has_its_own_intrinsics(transforms, view):
     assert wide.K[1, 1] == pytest.approx(120)
 
 
+def test_transforms_json_has_the_lens_of_its_camera_model(transforms):
+    full = {"fl_x": 400, "w": 320, "h": 240, "k1": 0.1, "k2": 0.02, "k3": 0.003}
+    brown = camera.from_transforms_json(transforms(**full, p1=1e-3, camera_model="OPENCV"), 1).optics
+    assert brown.distortion.tolist() == [0.1, 0.02, 1e-3, 0.0, 0.003] and brown.fisheye is None
+    wide = camera.from_transforms_json(transforms(**full, k4=4e-4, camera_model="OPENCV_FISHEYE"), 1).optics
+    assert wide.fisheye.tolist() == [0.1, 0.02, 0.003, 4e-4] and wide.distortion is None
+
+
 def test_transforms_json_that_cannot_work_is_refused(tmp_path, transforms):
     full = {"fl_x": 400, "w": 320, "h": 240}
     with pytest.raises(InputError, match="2 frames; frame 2 does not exist"):
         camera.from_transforms_json(transforms(**full), 2)
-    with pytest.raises(InputError, match=r"lens distortion \(k2\)"):
-        camera.from_transforms_json(transforms(**full, k1=0, k2=0.1), 1)
+    with pytest.raises(InputError, match=r"k4 = 0.1, not one of OpenCV's"):
+        camera.from_transforms_json(transforms(**full, k1=0, k4=0.1), 1)
     with pytest.raises(InputError, match="no focal length"):
         camera.from_transforms_json(transforms(w=320, h=240), 1)
     with pytest.raises(InputError, match="no image size"):

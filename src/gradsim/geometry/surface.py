@@ -187,6 +187,18 @@ class Part:
         return self.appearance.color
 
 
+class DenseVertices(NamedTuple):
+    """Vertices at instants about every frame, for cameras with a shutter.
+
+    Args:
+        offsets: Instants after the time of the frame (frames, samples) [s].
+        vertices: (worlds, frames, samples, n, 3) [m].
+    """
+
+    offsets: Tensor
+    vertices: Tensor
+
+
 @dataclass(frozen=True, eq=False)
 class Surface:
     """Moving triangle mesh of one or more parts. `a + b` joins two surfaces.
@@ -194,6 +206,7 @@ class Surface:
     Args:
         vertices: (worlds, frames, n, 3) [m], float32 or float64; part after part.
         parts: Parts, with consecutive ranges of vertices up to n.
+        dense: Vertices between frames, for cameras with a shutter.
 
     Raises:
         InputError: If the shape or dtype of the vertices does not fit, or the ranges are not consecutive.
@@ -201,6 +214,7 @@ class Surface:
 
     vertices: Tensor
     parts: tuple[Part, ...]
+    dense: DenseVertices | None = None
 
     def __post_init__(self):
         _check("vertices of a surface", self.vertices, ("worlds", "frames", "n", 3), False, WAY)
@@ -256,6 +270,19 @@ class Surface:
         both = torch.cat([x.expand(*shape, -1, -1) for x in (a, b.to(a))], 2)
         later = (replace(p, vertices=slice(p.vertices.start + n, p.vertices.stop + n)) for p in other.parts)
         return Surface(both, (*self.parts, *later))
+
+    def detach(self) -> "Surface":
+        """The same without gradients."""
+        dense = self.dense and DenseVertices(self.dense.offsets, self.dense.vertices.detach())
+        return Surface(self.vertices.detach(), self.parts, dense)
+
+    def at(self, frames: slice | Sequence[int], worlds: slice = slice(None)) -> "Surface":
+        """That of some frames and worlds alone."""
+        which = frames if isinstance(frames, slice) else list(frames)
+        dense = self.dense
+        if dense is not None:
+            dense = DenseVertices(dense.offsets[which], dense.vertices[worlds][:, which])
+        return Surface(self.vertices[worlds][:, which], self.parts, dense)
 
     @cached_property
     def faces(self) -> Tensor:

@@ -22,6 +22,7 @@ from gradsim.identification.long_clip import (
 )
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.observation.clip import Clip, Files
+from gradsim.identification.observation.from_video import with_stamps
 from gradsim.identification.observation.observability import require_observable
 from gradsim.identification.outline_search import search_outlines
 from gradsim.identification.priors import Prior, Stated, priors_of
@@ -142,6 +143,10 @@ def solve(
     space, plan, search = problem.space, plan or MultistartConfig(), estimator_named(estimator)
     if problem.observation.outline_noise and shooting:
         raise InputError("noise `auto` is for one shot; state the noise, or remove `shooting`.")
+    if shooting and any(scene.timing.stamps is not None for scene in problem.scenes):
+        raise InputError(
+            "multiple shooting needs frames at a constant rate, and the scene has `timing.stamps`; fit in one shot."
+        )
     if shooting and estimator != LEAST_SQUARES:
         raise InputError(f"multiple shooting has an estimator of its own; remove `shooting` or {estimator!r}.")
 
@@ -213,6 +218,8 @@ def identify(
         raise InputError("give exactly one of `clip` and `observation`.")
     if observation is None:
         assert clip is not None
+        first = next(iter(Clip.of(clip).videos.values()), None)
+        scene = scene if first is None else with_stamps(scene, first)
         observation = Clip.of(clip).observe(scene, outlines_by_default=shooting is None)
     estimator_named(estimator)  # an unknown name is refused before the model is built
     stated, words = priors_of([scene], priors)

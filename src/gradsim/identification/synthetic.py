@@ -64,12 +64,19 @@ def render_video(scene, trajectory: Trajectory, camera: str = "camera") -> Tenso
     """Flat-coloured frames (frames, height, width, 3) in [0, 1], as a camera of the scene sees them.
 
     By exact coverage, which takes a body as wholly before or behind another; a ground that is visible is neither, and
-    is drawn by `Renderer`.
+    is drawn by `Renderer`, or, by a camera with a lens or shutter, not at all.
     """
     grounds = any(ground.visible for ground in scene.grounds.values())
-    draw = Renderer.of(scene, camera=camera, law="colour") if grounds else Silhouettes.of(scene, camera).image
+    silhouettes = Silhouettes.of(scene, camera)
+    surface = trajectory.scene_surface
+    if not grounds:
+        draw = silhouettes.image
+    elif silhouettes.camera.optics is None:
+        draw = Renderer.of(scene, camera=camera, law="colour")
+    else:
+        draw, surface = silhouettes.image, trajectory.surface
     with torch.no_grad():
-        return draw(trajectory.scene_surface, trajectory.values)[0].permute(0, 2, 3, 1)
+        return draw(surface, trajectory.values)[0].permute(0, 2, 3, 1)
 
 
 def noisy_masks(scene, trajectory: Trajectory, body: str, seed: int) -> Masks:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 from gradsim.errors import InputError
-from gradsim.scene.parameters import CONTACT, camera_prefix
+from gradsim.scene.parameters import CONTACT, camera_prefix, parameters
 
 CLOCK = ("timing.rate", "timing.offset")
 
@@ -40,9 +40,8 @@ def read_by_tracks(scene) -> frozenset[str]:
 def read_by_images(scene) -> frozenset[str]:
     """Parameters of cameras and lights."""
     lenses = tuple(f"{camera_prefix(name)}." for name in scene.views)
-    kinds = ("focal", "centre", "translation")
     lamps = {f"lights.{name}.{key}" for name, lamp in scene.lights.items() for key in type(lamp).model_fields}
-    return frozenset(f"{lens}{kind}" for lens in lenses for kind in kinds) | lamps
+    return frozenset(name for name in parameters(scene) if name.startswith(lenses)) | lamps
 
 
 def require_dependency(model, names: Iterable[str]) -> None:

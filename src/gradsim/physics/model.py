@@ -23,7 +23,7 @@ from gradsim.physics.soft.rope import springs_body
 from gradsim.physics.soft.solid import solid_body
 from gradsim.physics.static_geometry import GroundSquare, ObstacleBody
 from gradsim.physics.system import Values
-from gradsim.physics.trajectory import Trajectory
+from gradsim.physics.trajectory import DenseOutput, Trajectory
 from gradsim.scene.parameters import Parameter, parameters
 
 KINDS: dict[str, Callable] = {
@@ -36,6 +36,7 @@ KINDS: dict[str, Callable] = {
 }
 DIVIDED = 64  # substeps of a frame from which on `rigid.rollout.strides_of` has a say in their number
 CLOCK = ("timing.rate", "timing.offset")
+DENSITY = 4  # intervals between two frames whose ends a trajectory has where a camera has a shutter
 States = Mapping[str, Mapping[str, Tensor]]  # (worlds, ...) by body and name
 
 
@@ -52,7 +53,8 @@ class Model(nn.Module):
 
     Args:
         scene: A `gradsim.Scene`.
-        substeps: Steps per frame; None takes the scene's, and `auto` there takes `recommended_substeps`.
+        substeps: Steps per frame; None takes the scene's, and `auto` there takes `recommended_substeps`. Where a camera has a
+            shutter, they are rounded up to a multiple of `DENSITY`.
         dtype: torch.float64 or torch.float32.
         device: Any device of PyTorch that Warp knows too.
         forces: The user's forces on soft bodies by dotted name, as {"flag.wind": CustomForce(Force.load("wind.py"), ...)}.
@@ -80,13 +82,15 @@ class Model(nn.Module):
         self._build(dtype, torch.device(device))
         for name, parameter in self.kinds.items():
             self._place(name, nn.Parameter(torch.tensor(parameter.value, dtype=dtype, device=device)))
+        self.density = DENSITY if any(camera.has_shutter for camera in scene.views.values()) else 1
         self.lead = lead or max(1, math.ceil(scene.timing.offset * scene.timing.fps))
         self._late = [
             n for n, body in scene.bodies.items() if any(push.after_start for push in getattr(body, "pushes", ()))
         ]
         start = self.values()
         chosen = substeps or (None if scene.timing.substeps == "auto" else scene.timing.substeps)
-        self.substeps = chosen or self.recommended_substeps(start)
+        chosen = chosen or self.recommended_substeps(start)
+        self.substeps = self.density * math.ceil(chosen / self.density)
         self.check(start)
 
     def with_substeps(self, substeps: int) -> "Model":
@@ -171,16 +175,17 @@ class Model(nn.Module):
         steps, states = self._steps(values, frames, lead), {}
         timed = self._timed(values, frames, lead)
         for group in self.groups:
-            program = group.program(lead + frames, self.substeps, self.dt, segment)
+            program = self._program(group, frames, lead, segment)
             inputs = group.inputs(timed)
             if start is not None:
                 inputs = group.begin(inputs, start)
             outputs = [y[:, lead:] for y in program.run(*inputs, steps)]
             states |= _by_body(group, outputs)
+        trajectory = self._trajectory(states, values, frames)
         if not torch.compiler.is_compiling():
-            self._check_finite(states, timed, steps, lead, start)
-            self._check_joints(states, values)
-        return self._trajectory(states, values, frames)
+            self._check_finite(trajectory.states, timed, steps, lead, start)
+            self._check_joints(trajectory.states, values)
+        return trajectory
 
     def rollout_unchecked(self, values: Values, frames: int) -> Trajectory:
         """Rollout of complete `values` (see `values`) outside autograd, not checked for divergence."""
@@ -188,7 +193,7 @@ class Model(nn.Module):
         steps, timed = self._steps(values, frames, lead).detach(), self._timed(values, frames, lead)
         for group in self.groups:
             inputs = [x.detach() for x in group.inputs(timed)]
-            outputs = group.program(lead + frames, self.substeps, self.dt, 1).forward([*inputs, steps])
+            outputs = self._program(group, frames, lead, 1).forward([*inputs, steps])
             states |= _by_body(group, [y[:, lead:].contiguous() for y in outputs])
         return self._trajectory(states, values, frames)
 
@@ -218,7 +223,7 @@ class Model(nn.Module):
                 return [*g.inputs(timed), self._steps(timed, frames, lead)]
 
             inputs, tangents = derivative(inputs_of, moving, direction)
-            pairs = group.program(lead + frames, self.substeps, self.dt, 1).tangent(inputs, tangents)
+            pairs = self._program(group, frames, lead, 1).tangent(inputs, tangents)
             for k, target in enumerate((states, derivatives)):
                 target |= _by_body(group, [pair[k][:, lead:].contiguous() for pair in pairs])
         return self._trajectory(states, values, frames), self._trajectory(derivatives, values, frames)
@@ -321,30 +326,74 @@ class Model(nn.Module):
             owner = owner.get_submodule(part)
         owner.register_parameter(last, parameter)
 
+    def _program(self, group, frames: int, lead: int, segment: int):
+        """Rollout of a group; its frames are the ends of all intervals."""
+        return group.program(lead + self._ends(frames), self.substeps // self.density, self.dt, segment * self.density)
+
+    def _ends(self, frames: int) -> int:
+        """Number of instants that a rollout returns: frames, or those of dense output, for which two frames are the fewest."""
+        return frames if self.density == 1 else self.density * max(1, frames - 1) + 1
+
     def _trajectory(self, states, values: Values, frames: int) -> Trajectory:
-        times = torch.arange(frames, dtype=torch.float64) / self.scene.timing.fps
-        return Trajectory(times, states, values, self.systems, self.scenery)
+        intervals = self._intervals(frames)
+        times = torch.cat([intervals.new_zeros(1), intervals.cumsum(0)]) if intervals is not None else None
+        times = torch.arange(frames, dtype=torch.float64) / self.scene.timing.fps if times is None else times
+        if self.density == 1:
+            return Trajectory(times, states, values, self.systems, self.scenery)
+        m, ends = self.density, self._ends(frames)
+        parts = (self._durations(frames) / m).repeat_interleave(m)
+        instants = torch.cat([parts.new_zeros(1), parts.cumsum(0)])
+        begin = (m * torch.arange(frames) - m // 2).clamp(0, ends - 1 - m)
+        window = begin[:, None] + torch.arange(m + 1)
+        select = lambda which: {b: {k: y[:, which] for k, y in state.items()} for b, state in states.items()}
+        dense = DenseOutput(instants[window] - times[:, None], select(window))
+        return Trajectory(times, select(m * torch.arange(frames)), values, self.systems, self.scenery, dense)
+
+    def _intervals(self, frames: int) -> Tensor | None:
+        """Durations between frames (frames - 1,) by the clock of the video [s]; None where all are equal."""
+        if self.scene.timing.stamps is None:
+            return None
+        times = torch.tensor([self.scene.timing.time(k) for k in range(frames)], dtype=torch.float64)
+        return times.diff()
+
+    def _durations(self, frames: int) -> Tensor:
+        """The same of at least one interval, in any case."""
+        count = max(frames, 2)
+        intervals = self._intervals(count)
+        return (
+            torch.full((count - 1,), 1 / self.scene.timing.fps, dtype=torch.float64) if intervals is None else intervals
+        )
 
     def _intervals_before(self, values: Values, touched: Collection[str] = ()) -> int:
-        """Frame intervals between the start and the first frame: none where the first frame shows the start."""
+        """Intervals between the start and the first frame: none where the first frame shows the start."""
+        lead = self.lead * self.density
         if self._late:  # their windows count from the first frame; an offset is refused
             return 0
         if "timing.offset" in touched:
-            return self.lead
+            return lead
         if torch.compiler.is_compiling():
-            return self.lead if self.scene.timing.offset else 0
-        return self.lead if values["timing.offset"].any() else 0
+            return lead if self.scene.timing.offset else 0
+        return lead if values["timing.offset"].any() else 0
 
     def _steps(self, values: Values, frames: int, lead: int) -> Tensor:
-        """Time step in each frame interval (worlds, lead + frames - 1) [s]."""
-        steps = (values["timing.rate"] * self.dt)[:, None].expand(-1, frames - 1)
+        """Time step in each interval (worlds, lead + ends - 1) [s]."""
+        rate, count = values["timing.rate"], self._ends(frames) - 1
+        intervals = self._intervals(count // self.density + 1)
+        if intervals is None:
+            steps = (rate * self.dt)[:, None].expand(-1, count)
+        else:
+            steps = rate[:, None] * (intervals.to(rate) / self.substeps).repeat_interleave(self.density)
         if not lead:
             return steps
-        before = (values["timing.offset"] / (lead * self.substeps))[:, None].expand(-1, lead)
-        return torch.cat([before, steps], 1)
+        before = values["timing.offset"] / (lead * self.substeps // self.density)
+        return torch.cat([before[:, None].expand(-1, lead), steps], 1)
 
     def _continued(self, values: Values, start: States) -> tuple[Values, States]:
         """Both for as many worlds."""
+        if self.scene.timing.stamps is not None:
+            raise InputError(
+                "`start` is given and the scene has `timing.stamps`, which count from its start; remove one of them."
+            )
         for system in self.systems:
             if system.name not in start or set(start[system.name]) != set(system.states):
                 raise InputError(
@@ -380,13 +429,16 @@ class Model(nn.Module):
                         f"`{name}` is given for {values[name].shape[1]} frame intervals; {frames} frames have "
                         f"{frames - 1}: give (worlds, {frames - 1}, {entries})."
                     )
+                if self.density > 1:
+                    timed[name] = values[name].repeat_interleave(self.density, 1)
                 if lead:
-                    timed[name] = torch.cat([values[name][:, :1].expand(-1, lead, -1), values[name]], 1)
+                    timed[name] = torch.cat([values[name][:, :1].expand(-1, lead, -1), timed[name]], 1)
         return timed
 
     def _longest(self, values: Values) -> float:
         """Longest interval that is cut into substeps [s]."""
-        between = values["timing.rate"].max().item() / self.scene.timing.fps
+        longest = max(self.scene.timing.intervals or (1 / self.scene.timing.fps,))
+        between = values["timing.rate"].max().item() * longest
         return max(between, values["timing.offset"].max().item() / self.lead)
 
     def _check_finite(self, states, values: Values, steps: Tensor, lead: int, start: States | None) -> None:
@@ -397,7 +449,8 @@ class Model(nn.Module):
                     frame = int(bad.any(0).nonzero()[0])
                     world = int(bad[:, frame].nonzero()[0])
                     before = [z[world : world + 1, frame - 1].detach() for z in states[system.name].values()]
-                    step, vertex = self._diverging_step(system, values, steps, world, lead + frame, before, start)
+                    end = lead + frame * self.density
+                    step, vertex = self._diverging_step(system, values, steps, world, end, before, start)
                     where = f" of vertex {vertex}" if y.ndim == 4 else ""
                     raise Divergence(
                         f"`{system.name}` diverges: {quantity}{where} is not finite from step {step} on "
@@ -429,20 +482,21 @@ class Model(nn.Module):
         return " ".join(beyond) or steps
 
     def _diverging_step(
-        self, system, values: Values, steps: Tensor, world: int, frame: int, before: list[Tensor], start=None
+        self, system, values: Values, steps: Tensor, world: int, end: int, before: list[Tensor], start=None
     ) -> tuple[int, int]:
         """First step whose state is not finite, and which vertex of a soft body was fastest then: a frame for each step.
 
-        It begins at the state `before` the frame, but where pushes count steps from the start.
+        It begins at the state `before` the interval that ends last, but where pushes count steps from the start.
         """
+        substeps = self.substeps // self.density
         one = {name: v[world : world + 1].detach() for name, v in values.items()}
         group = next(g for g in self.groups if system in g.systems)
-        alone = len(group.systems) == 1 and frame > 1 and not self._late
-        first = frame - 1 if alone and all(torch.isfinite(y).all() for y in before) else 0
+        alone = len(group.systems) == 1 and end > self.density and not self._late
+        first = end - self.density if alone and all(torch.isfinite(y).all() for y in before) else 0
         for name, kind in self.kinds.items():
             if kind.timed and one[name].ndim == 3:  # a value for each step; any where the start is not finite
-                repeated = one[name][:, first:frame].repeat_interleave(self.substeps, 1)
-                one[name] = repeated if frame else one[name][:, 0]
+                repeated = one[name][:, first:end].repeat_interleave(substeps, 1)
+                one[name] = repeated if end else one[name][:, 0]
         inputs = group.inputs(one)
         if first:
             inputs[: len(before)] = before
@@ -450,15 +504,15 @@ class Model(nn.Module):
             inputs = group.begin(
                 inputs, {n: {k: y[world : world + 1].detach() for k, y in s.items()} for n, s in start.items()}
             )
-        program = group.program((frame - first) * self.substeps + 1, 1, self.dt, 1)
-        repeated = steps[world : world + 1, first:frame].detach().repeat_interleave(self.substeps, 1)
+        program = group.program((end - first) * substeps + 1, 1, self.dt, 1)
+        repeated = steps[world : world + 1, first:end].detach().repeat_interleave(substeps, 1)
         states = group.split(program.run(*inputs, repeated))[group.systems.index(system)]
         finite = torch.stack([torch.isfinite(y[0]).reshape(len(y[0]), -1).all(1) for y in states]).all(0)
-        step = int((~finite).nonzero()[0]) if not finite.all() else (frame - first) * self.substeps
+        step = int((~finite).nonzero()[0]) if not finite.all() else (end - first) * substeps
         speed = torch.linalg.vector_norm(states[-1][0, max(step - 1, 0)].nan_to_num(0.0), dim=-1)
         broken = [(~torch.isfinite(y[0, step]).flatten(1).all(1)).nonzero()[:, 0] for y in states if y.ndim == 4]
         fastest = [int(rows[speed[rows].argmax()]) for rows in broken if len(rows)]  # the others follow it
-        return first * self.substeps + step, next(iter(fastest), 0)
+        return first * substeps + step, next(iter(fastest), 0)
 
 
 def _by_body(group, outputs: list[Tensor]) -> dict[str, dict[str, Tensor]]:

@@ -2,16 +2,29 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.geometry.surface import Part, Surface
+from gradsim.geometry.surface import DenseVertices, Part, Surface
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.joints import joints_of
 from gradsim.physics.static_geometry import GroundSquare, ObstacleBody
 from gradsim.physics.system import System, Values
+
+
+class DenseOutput(NamedTuple):
+    """States at instants about every frame, for cameras with a shutter.
+
+    Args:
+        offsets: Instants after the time of the frame (frames, samples), by the clock of the video [s].
+        states: State tensors (worlds, frames, samples, ...) by body and name.
+    """
+
+    offsets: Tensor
+    states: dict[str, dict[str, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -26,6 +39,7 @@ class Trajectory:
         values: The parameters it was made with, (worlds, ...) each.
         systems: The bodies.
         scenery: Other objects in images: grounds that are visible, and obstacles.
+        dense: States between frames, where a camera of the scene has a shutter.
     """
 
     times: Tensor
@@ -33,6 +47,7 @@ class Trajectory:
     values: Values
     systems: tuple[System, ...]
     scenery: tuple[GroundSquare | ObstacleBody, ...] = ()
+    dense: DenseOutput | None = None
 
     def __getitem__(self, body: str) -> dict[str, Tensor]:
         if body not in self.states:
@@ -61,24 +76,58 @@ class Trajectory:
         """That of some frames alone, in this order; -1 is the last."""
         which = frames if isinstance(frames, slice) else list(frames)
         states = {body: {key: y[:, which] for key, y in state.items()} for body, state in self.states.items()}
-        return Trajectory(self.times[which], states, self.values, self.systems, self.scenery)
+        dense = None
+        if self.dense is not None:
+            between = {
+                body: {key: y[:, which] for key, y in state.items()} for body, state in self.dense.states.items()
+            }
+            dense = DenseOutput(self.dense.offsets[which], between)
+        return Trajectory(self.times[which], states, self.values, self.systems, self.scenery, dense)
 
     def then(self, later: "Trajectory") -> "Trajectory":
         """That of these frames, and those of another of the same bodies after them; parameters are those of the first, and
         times go on by its clock.
         """
-        states = {
-            body: {key: torch.cat([y, later.states[body][key]], 1) for key, y in state.items()}
-            for body, state in self.states.items()
+        joined = lambda first, second: {
+            body: {key: torch.cat([y, second[body][key]], 1) for key, y in state.items()}
+            for body, state in first.items()
         }
         times = torch.cat([self.times, later.times - later.times[0] + 2 * self.times[-1] - self.times[-2]])
+        dense = None
+        if self.dense is not None and later.dense is not None:
+            offsets = torch.cat([self.dense.offsets, later.dense.offsets])
+            dense = DenseOutput(offsets, joined(self.dense.states, later.dense.states))
+        return Trajectory(times, joined(self.states, later.states), self.values, self.systems, self.scenery, dense)
+
+    @property
+    def samples(self) -> "Trajectory":
+        """That of all instants of the dense output, one after another.
+
+        Raises:
+            InputError: If there is none.
+        """
+        if self.dense is None:
+            raise InputError(
+                "a camera has a shutter (`readout` or `exposure`), and this trajectory has no instants between frames; make the model "
+                "from a scene whose camera has the same shutter."
+            )
+        states = {body: {key: y.flatten(1, 2) for key, y in state.items()} for body, state in self.dense.states.items()}
+        times = (self.times[:, None] + self.dense.offsets).flatten()
         return Trajectory(times, states, self.values, self.systems, self.scenery)
 
     @property
     def surface(self) -> Surface:
         """Vertices (worlds, frames, n, 3) [m] of all bodies; differentiable."""
         vertices = [s.vertices(list(self.states[s.name].values()), self.values) for s in self.systems]
-        return Surface(torch.cat(vertices, 2), self.parts)
+        return Surface(
+            torch.cat(vertices, 2), self.parts, self._dense_vertices(self.samples.surface) if self.dense else None
+        )
+
+    def _dense_vertices(self, surface: Surface) -> DenseVertices | None:
+        """Vertices of the instants between frames, from those of `samples`."""
+        if self.dense is None:
+            return None
+        return DenseVertices(self.dense.offsets, surface.vertices.unflatten(1, self.dense.offsets.shape))
 
     @property
     def scene_surface(self) -> Surface:
@@ -92,7 +141,8 @@ class Trajectory:
             still = thing.vertices(self.values)[:, None]
             vertices.append(still.expand(*surface.vertices.shape[:2], *still.shape[2:]))
             parts.append(thing.part(parts[-1].vertices.stop))
-        return Surface(torch.cat(vertices, 2), tuple(parts))
+        dense = self._dense_vertices(self.samples.scene_surface) if self.dense else None
+        return Surface(torch.cat(vertices, 2), tuple(parts), dense)
 
     def surface_tangent(self, tangent: "Trajectory", values_tangent: Values) -> tuple[Surface, Tensor]:
         """The surface, and the derivative of its vertices along the direction of `tangent` and `values_tangent`."""

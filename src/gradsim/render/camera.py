@@ -1,9 +1,9 @@
-"""Pinhole cameras, and the projection of world points to pixels.
+"""Cameras, and the projection of world points to pixels.
 
     x_c = R x + t                                     world → camera [m]
     (u, v) = (f_x x_c + s y_c, f_y y_c) / z_c + (c_x, c_y)          [px]
 
-The convention is OpenCV's: x_c to the right, y_c down, z_c forward; row 0 on top; the image covers
+A lens then moves pixels (`optics.py`). The convention is OpenCV's: x_c to the right, y_c down, z_c forward; row 0 on top; the image covers
 [0, width] × [0, height], so that pixel centres lie at +0.5. Converters exist from a look-at, from OpenGL
 (y_c up, looking along −z_c), from PyTorch3D (row vectors, x_c left, y_c up) and from NeRF's `transforms.json`.
 """
@@ -11,7 +11,7 @@ The convention is OpenCV's: x_c to the right, y_c down, z_c forward; row 0 on to
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,8 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
+from gradsim.render.optics import Optics, distort
+from gradsim.scene.parameters import COEFFICIENTS
 
 if TYPE_CHECKING:
     from gradsim.scene.camera import Camera as CameraSpec
@@ -67,13 +69,14 @@ def _apply(matrix: Tensor, vectors: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Camera:
-    """A pinhole camera.
+    """A camera: a pinhole, or one with a lens or shutter.
 
     Attributes:
         K: Intrinsic matrix [px], (3, 3) float64.
         R: Rotation world → camera, (3, 3) float64.
         t: Translation world → camera [m], (3) float64.
         width, height: Size of the image [px].
+        optics: Lens, rolling shutter and exposure; None for a pinhole with a global shutter.
 
     Raises:
         InputError: If an array has the wrong shape or is not finite, K is not an intrinsic matrix with positive focal
@@ -85,6 +88,7 @@ class Camera:
     t: Tensor
     width: int
     height: int
+    optics: Optics | None = None
 
     def __post_init__(self):
         for name, shape in (("K", (3, 3)), ("R", (3, 3)), ("t", (3,))):
@@ -115,17 +119,30 @@ class Camera:
         """Position of the camera in the world [m], (3)."""
         return -self.R.T @ self.t
 
+    @property
+    def pinhole(self) -> "Camera":
+        """The same camera without lens distortion, rolling shutter and exposure."""
+        return replace(self, optics=None)
+
     def resized(self, width: int, height: int) -> "Camera":
         """Resize the image [px] to contain the whole view; other aspect ratios add margins."""
         factor = min(width / self.width, height / self.height)
         K = self.K * self.K.new_tensor([[factor], [factor], [1.0]])
         K[0, 2] += (width - factor * self.width) / 2
         K[1, 2] += (height - factor * self.height) / 2
-        return Camera(K, self.R, self.t, width, height)
+        margin = (width - factor * self.width) / 2, (height - factor * self.height) / 2
+        optics = self.optics and self.optics.resized(factor, margin, (self.width, self.height))
+        return Camera(K, self.R, self.t, width, height, optics)
 
     def project(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """`project` with this camera, in the precision and on the device of `points`."""
-        return project(points, self.K.to(points), self.R.to(points), self.t.to(points))
+        """Pixels and depths, as `project`, through the lens, in the precision and on the device of `points`."""
+        K = self.K.to(points)
+        pixels, depth = project(points, K, self.R.to(points), self.t.to(points))
+        if self.optics is None or self.optics.coefficients is None:
+            return pixels, depth
+        normalized = torch.linalg.solve_triangular(K[:2, :2], (pixels - K[:2, 2])[..., None], upper=True)
+        bent = distort(normalized[..., 0], self.optics.coefficients, self.optics.fisheye is not None)
+        return bent @ K[:2, :2].T + K[:2, 2], depth
 
     def to_opengl(self) -> Tensor:
         """Camera-to-world matrix (4, 4) of OpenGL, Blender and NeRF: the inverse of `from_opengl`."""
@@ -174,7 +191,7 @@ def look_at(
 def from_scene(spec: "CameraSpec") -> Camera:
     """Camera from a scene node."""
     K, R, t = (torch.as_tensor(a) for a in spec.matrices())
-    return Camera(K, R, t, *spec.size)
+    return Camera(K, R, t, *spec.size, Optics.of(spec))
 
 
 def from_opengl(c2w: Tensor, K: Tensor, width: int, height: int) -> Camera:
@@ -228,7 +245,7 @@ def from_transforms_json(path: str | Path, frame: int = 0) -> Camera:
 
     Raises:
         InputError: If the file is missing or malformed, has no such frame, no focal length or no size, or if the
-            lens is distorted (undistort the images first).
+            lens is of another model than OpenCV's (undistort the images first).
     """
     path = Path(path)
     try:
@@ -242,9 +259,7 @@ def from_transforms_json(path: str | Path, frame: int = 0) -> Camera:
         raise InputError(
             f"{path} is not a transforms.json ({error!r}); it needs `frames`, each with a `transform_matrix`."
         ) from error
-    bent = [name for name in _LENS if entry.get(name)]
-    if bent:
-        raise InputError(f"{path} has lens distortion ({', '.join(bent)}); undistort the images and set it to 0.")
+    optics = _optics(path, entry)
     width, height = _size(path, entry)
     if "fl_x" in entry:
         fx = entry["fl_x"]
@@ -257,7 +272,21 @@ def from_transforms_json(path: str | Path, frame: int = 0) -> Camera:
     else:
         fy = height / (2 * math.tan(entry["camera_angle_y"] / 2)) if "camera_angle_y" in entry else fx
     centre = (entry.get("cx", width / 2), entry.get("cy", height / 2))
-    return from_opengl(pose, _intrinsics((fx, fy), width, height, centre), width, height)
+    return replace(from_opengl(pose, _intrinsics((fx, fy), width, height, centre), width, height), optics=optics)
+
+
+def _optics(path: Path, entry: dict) -> Optics | None:
+    """Lens of a `transforms.json`: Brown–Conrady, or OpenCV's fisheye where `camera_model` says so; None for a pinhole."""
+    k = {name: float(entry.get(name) or 0) for name in _LENS}
+    if not any(k.values()):
+        return None
+    if "FISHEYE" in str(entry.get("camera_model", "")).upper():
+        return Optics(fisheye=torch.tensor([k[name] for name in COEFFICIENTS["fisheye"]], dtype=torch.float64))
+    if k["k4"]:
+        raise InputError(
+            f"{path} has a lens with k4 = {k['k4']:g}, not one of OpenCV's; undistort the images and set it to 0."
+        )
+    return Optics(distortion=torch.tensor([k[name] for name in COEFFICIENTS["distortion"]], dtype=torch.float64))
 
 
 def _size(path: Path, entry: dict) -> tuple[int, int]:

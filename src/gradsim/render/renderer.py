@@ -125,7 +125,7 @@ class Renderer:
         lens: Prefix of the camera's parameters in `values`, see `Silhouettes`.
 
     Raises:
-        InputError: If a rasterizer or law is unknown, the background does not fit the camera, or `samples` or `near` is
+        InputError: If the camera has a lens or shutter, a rasterizer or law is unknown, the background does not fit the camera, or `samples` or `near` is
             out of range.
     """
 
@@ -140,6 +140,11 @@ class Renderer:
     def __post_init__(self):
         if not isinstance(self.camera, Camera):
             raise InputError(f"camera is {self.camera!r}; expected a Camera, such as render.look_at(...).")
+        if self.camera.optics is not None:
+            raise InputError(
+                "the camera has a lens or shutter, which rasterizers do not draw; use `Silhouettes` (`gradsim render --renderer "
+                "coverage`), or `camera.pinhole` and undistorted images."
+            )
         if not isinstance(self._shading, Shading):
             raise InputError(f"shading is {self.shading!r}; expected a Shading, or the name of a law.")
         known = self.rasterizer in RASTERIZERS if isinstance(self.rasterizer, str) else hasattr(self.rasterizer, "draw")

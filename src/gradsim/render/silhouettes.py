@@ -11,14 +11,17 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.geometry.surface import Surface
+from gradsim.geometry.surface import Part, Surface
 from gradsim.render.camera import Camera, from_scene, project
 from gradsim.render.coverage.coverage import coverage, coverage_tangent
+from gradsim.render.coverage.optical_projection import OpticsTangent, edge_pieces
 from gradsim.render.coverage.rigid_projection import AWAY, ProjectionCamera
-from gradsim.scene.parameters import camera_prefix
+from gradsim.render.coverage.subdivision import subdivide
+from gradsim.render.optics import Optics, OpticsValues, image_points
+from gradsim.scene.parameters import OPTICS, camera_prefix
 
 NEAR = 1e-3  # [m] parts with a vertex of smaller depth are not drawn in that frame
-LENS = ("focal", "centre", "translation")  # parameters of a scene that replace those of the camera
+LENS = ("focal", "centre", "translation", *OPTICS)  # parameters of a scene that replace those of the camera
 
 
 class Silhouettes:
@@ -28,8 +31,11 @@ class Silhouettes:
     others its mask and its derivatives are 0.
 
     Camera parameters by name replace those of the camera, each with a leading dimension of worlds or 1: `camera.focal`
-    [px] (worlds,) or (worlds, 2), `camera.centre` [px] (worlds, 2) and `camera.translation` [m] (worlds, 3). Other
+    [px] (worlds,) or (worlds, 2), `camera.centre` [px] (worlds, 2) and `camera.translation` [m] (worlds, 3); where it has them,
+    `camera.distortion` (worlds, 5), `camera.fisheye` (worlds, 4), `camera.readout` and `camera.exposure` [s] (worlds,). Other
     names are ignored, so that all the parameters of a scene can be given.
+
+    A camera with a shutter needs surfaces with vertices between frames (`Surface.dense`), as those of trajectories of its scene.
 
     Args:
         camera: The camera.
@@ -73,8 +79,9 @@ class Silhouettes:
             surface: Vertices (worlds, frames, n, 3) [m], differentiable.
             values: Camera parameters by name; differentiable.
         """
-        screen = self._screen(surface, *self.matrices(surface.vertices, values or {}))
-        return _stack([coverage(screen[:, :, p.vertices], p.faces, *self._size, p.convex) for p in surface.parts])
+        screen, parts = self.image_vertices(surface, values)
+        images = _stack([coverage(screen[:, :, p.vertices], p.faces, *self._size, p.convex) for p in parts])
+        return self.mean_of_instants(images)
 
     def __call__(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """Flat colors over the background, (worlds, frames, 3, height, width) in [0, 1].
@@ -106,13 +113,16 @@ class Silhouettes:
             return masks
         at = rows.unbind(1)
         orders, which = self._depth(surface, values)[at].argsort(-1).unique(dim=0, return_inverse=True)
-        screen, visible = whole(self.screen(surface, values))[at][None], torch.empty_like(masks[at])
-        faces = [p.faces + p.vertices.start for p in surface.parts]
+        screen, parts = self.image_vertices(surface, values)
+        screen = whole(screen).unflatten(1, (-1, self.instants))[at].flatten(0, 1)[None]
+        visible, faces = torch.empty_like(masks[at]), [p.faces + p.vertices.start for p in parts]
         for k, order in enumerate(orders.tolist()):
             members, covered = (which == k).nonzero()[:, 0], torch.zeros_like(masks[at][0, 0])
+            rows = (members[:, None] * self.instants + torch.arange(self.instants)).flatten()
             for j, part in enumerate(order):
                 nearer = torch.cat([faces[p] for p in order[: j + 1]])
-                together = coverage(screen[:, members], nearer, *self._size, convex=False)[0]
+                together = coverage(screen[:, rows], nearer, *self._size, convex=False)
+                together = self.mean_of_instants(together)[0]
                 visible = visible.index_put((members, torch.tensor(part)), together - covered)
                 covered = together
         return masks.index_put(at, visible)
@@ -139,7 +149,11 @@ class Silhouettes:
             vertex_tangent: Derivatives of the vertices (worlds, unknowns, frames, n, 3) [m per unit].
             values: As for `masks`.
             values_tangent: Derivatives of camera parameters (worlds, unknowns, ...) by name; those left out are 0.
+
+        Raises:
+            InputError: If the camera has a lens or shutter; take `Masks.linearize` of `gradsim.identification`, or autograd.
         """
+        self._require_pinhole("masks_tangent")
         screen, moving = self.screen_tangent(surface, vertex_tangent, values, values_tangent)
         images, slopes = [], []
         for p in surface.parts:
@@ -151,8 +165,67 @@ class Silhouettes:
 
     def union(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """Coverage by all parts together, (worlds, frames, height, width) in [0, 1]; arguments as for `masks`."""
-        screen = whole(self.screen(surface, values))
-        return coverage(screen, surface.faces, *self._size, surface.convex)
+        screen, parts = self.image_vertices(surface, values)
+        if len(parts) == 1:
+            return self.mean_of_instants(coverage(whole(screen), parts[0].faces, *self._size, parts[0].convex))
+        faces = torch.cat([p.faces + p.vertices.start for p in parts])
+        return self.mean_of_instants(coverage(whole(screen), faces, *self._size, convex=False))
+
+    @property
+    def instants(self) -> int:
+        """Number of images whose mean a frame is."""
+        return self.camera.optics.exposures if self.camera.optics else 1
+
+    def mean_of_instants(self, images: Tensor) -> Tensor:
+        """Frames (worlds, frames, ...) from their images (worlds, frames · images, ...)."""
+        return images if self.instants == 1 else images.unflatten(1, (-1, self.instants)).mean(2)
+
+    def image_vertices(
+        self, surface: Surface, values: Mapping[str, Tensor] | None = None
+    ) -> tuple[Tensor, tuple[Part, ...]]:
+        """Vertices (worlds, frames · images, n, 2) [px] through lens and shutter, and the parts that they form; differentiable.
+
+        NaN where a part is not drawn. Edges are cut where they bend.
+        """
+        optics, values = self.camera.optics, values or {}
+        if optics is None:
+            return self._screen(surface, *self.matrices(surface.vertices, values)), surface.parts
+        source, offsets = surface, None
+        if optics.has_shutter:
+            if surface.dense is None:
+                raise InputError(
+                    "the camera has a shutter (`readout` or `exposure`), and the surface has no vertices between frames; take "
+                    "`trajectory.surface` of a model whose scene has that camera, or `camera.pinhole`."
+                )
+            offsets, source = surface.dense.offsets, Surface(surface.dense.vertices.flatten(1, 2), surface.parts)
+        K, R, t = self.matrices(surface.vertices, values)
+        samples = self._screen(source, K, R, t).unflatten(1, (surface.vertices.shape[1], -1))
+        numbers, size = self.optics_values(optics, values, samples), self._size
+        pieces = edge_pieces(samples, offsets, K, optics, numbers, size, surface.parts)
+        samples, parts = subdivide(samples, surface.parts, pieces)
+        return image_points(samples, offsets, K, optics, numbers, size), parts
+
+    def optics_values(self, optics: Optics, values: Mapping[str, Tensor], like: Tensor) -> OpticsValues:
+        """Numbers of lens and shutter at `values`, with the dtype and device of a tensor."""
+        parameters = self._camera_parameters(values)
+        name = "distortion" if optics.fisheye is None else "fisheye"
+        k = None if optics.coefficients is None else parameters.get(name, optics.coefficients[None]).to(like)
+        times = {key: like.new_tensor([getattr(optics, key) or 0.0]) for key in ("readout", "exposure")}
+        return OpticsValues(k, **{key: parameters.get(key, time).to(like) for key, time in times.items()})
+
+    def optics_tangent(self, direction: Mapping[str, Tensor]) -> OpticsTangent:
+        """Derivatives of the same, and of the intrinsics, along directions (worlds, unknowns, ...)."""
+        parameters = self._camera_parameters(direction)
+        lens = {key: v for key, v in parameters.items() if key in ("focal", "centre")}
+        K = self._binned(_intrinsics(lens, self.camera.K)[0]) if lens else None
+        k = parameters.get("distortion", parameters.get("fisheye"))
+        return OpticsTangent(K, k, parameters.get("readout"), parameters.get("exposure"))
+
+    def _require_pinhole(self, purpose: str) -> None:
+        if self.camera.optics is not None:
+            raise InputError(
+                f"`{purpose}` is for a pinhole with a global shutter; this camera has a lens or shutter. Use `camera.pinhole`."
+            )
 
     def _depth(self, surface: Surface, values: Mapping[str, Tensor] | None) -> Tensor:
         """Depth of the centre of each part (worlds, frames, parts) [m]."""
@@ -171,7 +244,7 @@ class Silhouettes:
         return ProjectionCamera(*self.matrices(like, values), K_tangent, parameters.get("translation"))
 
     def screen(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
-        """Projected vertices (worlds, frames, n, 2) [px]; NaN where a part is not drawn."""
+        """Vertices (worlds, frames, n, 2) [px] projected by the pinhole, without lens and shutter; NaN where a part is not drawn."""
         return self._screen(surface, *self.matrices(surface.vertices, values or {}))
 
     def screen_tangent(
@@ -210,7 +283,7 @@ class Silhouettes:
         return {key: values[f"{self.lens}.{key}"] for key in LENS if f"{self.lens}.{key}" in values}
 
     def _screen(self, surface: Surface, K: Tensor, R: Tensor, t: Tensor) -> Tensor:
-        """Projected vertices (worlds, frames, n, 2) [px]; NaN where a part is not drawn."""
+        """Vertices (worlds, frames, n, 2) [px] projected by the pinhole, without lens and shutter; NaN where a part is not drawn."""
         points = surface.vertices
         depth = project(points, K, R, t)[1].detach()
         parts = (depth[:, :, p.vertices] for p in surface.parts)

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_serializer
 from pydantic_core import core_schema
 
 from gradsim.scene.node import Node, Place, mistake, quote
@@ -77,6 +77,12 @@ class Camera(Node):
         centre: Principal point [px]; by default the center of the image.
         prior: Numbers of this camera that are known with an uncertainty, and their covariance: a file of the schema
             `gradsim.capture/1` ([uncertainty](uncertainty.md)).
+        distortion: Coefficients [k1, k2, p1, p2, k3] of the lens, as OpenCV's calibrateCamera returns them.
+        fisheye: Coefficients [k1, k2, k3, k4] of a fisheye lens, as OpenCV's fisheye::calibrate returns them.
+        readout: Rolling shutter: time from the first row of the sensor to the last [s]; below 0 where the last is read first.
+        scan: The lines that are read one after another: rows, or, in a video that was recorded upright, columns.
+        exposure: Time that the shutter is open in each frame [s]; the image is the mean over it.
+        instants: Number of instants of an exposure.
     """
 
     size: Annotated[tuple[int, int], Tuple(Count(1, 16384), 2, "whole numbers: width and height in px")] = Field(
@@ -89,6 +95,12 @@ class Camera(Node):
     focal: Annotated[float | None, positive("px")] = None
     centre: Annotated[Vector2 | None, Tuple(Quantity("px"), 2)] = None
     prior: Annotated[Path | None, FilePath("a file of numbers with a covariance", (".json",))] = None
+    distortion: Annotated[tuple[float, ...] | None, Tuple(Quantity(""), 5)] = None
+    fisheye: Annotated[tuple[float, ...] | None, Tuple(Quantity(""), 4)] = None
+    readout: Annotated[float | None, Quantity("s", lower=-1.0, upper=1.0)] = None
+    scan: Literal["rows", "columns"] = "rows"
+    exposure: Annotated[float | None, Quantity("s", lower=0.0, upper=1.0)] = None
+    instants: Annotated[int, Count(2, 64)] = 5
 
     @classmethod
     def prepare(cls, raw: dict[str, Any]) -> dict[str, Any]:
@@ -118,12 +130,24 @@ class Camera(Node):
             yield (), f"{got}; give exactly one of `look_at.fov`, `focal` and `K`."
         if "K" in raw and "centre" in raw:
             yield ("centre",), "is given together with `K`, which contains the principal point; remove one of them."
+        if "distortion" in raw and "fisheye" in raw:
+            yield ("fisheye",), "is given together with `distortion`; a lens has one of them."
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         if self.R is not None:
             R = np.array(self.R)
             if np.abs(R @ R.T - np.eye(3)).max() > RIGHT_ANGLE or np.linalg.det(R) < 0:
                 yield ("R",), "is not a rotation (R Rᵀ = 1, det R = +1); remove scale or mirroring."
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, content):
+        unset = {"scan": "rows", "instants": 5}
+        return {key: value for key, value in content(self).items() if unset.get(key) != value}
+
+    @property
+    def has_shutter(self) -> bool:
+        """True if a frame is more than the scene at one instant."""
+        return self.readout is not None or self.exposure is not None
 
     def matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """K (3, 3) [px], R (3, 3) and t (3) [m], world → camera."""

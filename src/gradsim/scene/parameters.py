@@ -9,6 +9,7 @@ import numpy as np
 
 from gradsim.errors import InputError
 from gradsim.scene.body import Pendulum, Push, Rigid
+from gradsim.scene.camera import Camera
 from gradsim.scene.cloth import AIR, BENDING, IN_PLANE, Air, Cloth
 from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.scene.ground import Ground
@@ -23,7 +24,9 @@ from gradsim.scene.soft_body import Anchor, ContactOverrides, Soft, VertexImpuls
 from gradsim.scene.solid import MATERIAL, Solid, SolidRegion
 from gradsim.scene.springs import SPRINGS, Springs
 
-AXES, CHANNELS = "xyz", "rgb"
+AXES, CHANNELS = ("x", "y", "z"), ("r", "g", "b")
+COEFFICIENTS = {"distortion": ("k1", "k2", "p1", "p2", "k3"), "fisheye": ("k1", "k2", "k3", "k4")}  # of a lens
+OPTICS = (*COEFFICIENTS, "readout", "exposure")  # keys of a camera that are parameters where a scene has them
 CONTACT = ("stiffness", "dissipation", "damping", "friction_stiffness", "friction")
 START = ("position", "rotation_vector", "velocity", "angular_velocity")
 POINTS = ("parent_point", "child_point")
@@ -92,7 +95,8 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
     exp(rotation_vector) quat_xyzw, of bodies and of obstacle boxes. `timing.rate` and `timing.offset` are the clock:
     frame k is at simulated time offset + rate k/fps. Cameras have `focal`, the focal length [px], or (f_x, f_y) where
     the pixels are not square, `centre`, the principal point [px], and `translation`, t [m]: `camera.focal` of the first
-    camera, `cameras.NAME.focal` of a further one. Lights have `lights.NAME.direction`, `.position` and `.colour`, with
+    camera, `cameras.NAME.focal` of a further one. Those that the scene states also have `distortion` or `fisheye`, with components
+    such as k1, `readout` [s] and `exposure` [s]. Lights have `lights.NAME.direction`, `.position` and `.colour`, with
     components r, g and b.
 
     Interactions are `contacts.NAME.stiffness` and so on, `attachments.NAME.stiffness`, `.damping`, and
@@ -124,20 +128,23 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
         table[f"{prefix}.focal"] = _parameter(focal, Quantity("px", lower=0.0, positive=True))
         table[f"{prefix}.centre"] = _parameter(K[:2, 2], Quantity("px"))
         table[f"{prefix}.translation"] = _parameter(t, Quantity("m"))
+        for key in OPTICS:
+            if getattr(camera, key) is not None:
+                table[f"{prefix}.{key}"] = _parameter(getattr(camera, key), _quantity(Camera, key))
     for name, light in scene.lights.items():
         for key in KEYS[type(light)]:
             table[f"lights.{name}.{key}"] = _parameter(getattr(light, key), _quantity(type(light), key))
     return table
 
 
-def component_letters(name: str) -> str:
+def component_letters(name: str) -> tuple[str, ...]:
     """Letters of the components of a vector parameter."""
-    return CHANNELS if name.endswith(".colour") else AXES
+    return COEFFICIENTS.get(name.rpartition(".")[2]) or (CHANNELS if name.endswith(".colour") else AXES)
 
 
-def _letters(name: str, parameter: Parameter) -> str:
+def _letters(name: str, parameter: Parameter) -> tuple[str, ...]:
     """Letters of the components of a parameter; none for a number or an array."""
-    return component_letters(name)[: parameter.value.size] if parameter.value.ndim and not parameter.row_of else ""
+    return component_letters(name)[: parameter.value.size] if parameter.value.ndim and not parameter.row_of else ()
 
 
 def camera_prefix(camera: str) -> str:
@@ -155,7 +162,7 @@ def resolve(scene: Scene, name: str) -> tuple[str, int | None]:
     if name in known:
         return name, None
     parent, _, axis = name.rpartition(".")
-    if parent in known and len(axis) == 1 and axis in _letters(parent, known[parent]):
+    if parent in known and axis in _letters(parent, known[parent]):
         return parent, component_letters(parent).index(axis)
     owner, _, key = (parent if axis in AXES else name).rpartition(".")
     placements = placing_joints(scene.joints)
@@ -224,6 +231,11 @@ def _hint(name: str, known: dict[str, Parameter]) -> str:
         if key in pair and f"{owner}.{others[0]}" in known:
             names, instead = (" and ".join(f"`{k}`" for k in keys) for keys in (others, pair))
             return f": the scene gives {names} of `{owner}`; use those, or give {instead} in the scene."
+    for end in (name, owner):
+        camera, _, key = end.rpartition(".")
+        if key in OPTICS and end not in known and f"{camera}.focal" in known:
+            start = [0] * len(COEFFICIENTS[key]) if key in COEFFICIENTS else 0
+            return f"; write `{key}: {start}` into that camera first: it is a pinhole with a global shutter until the scene says more."
     children = [k.removeprefix(f"{name}.") for k in known if k.startswith(f"{name}.")]
     if children:
         return f"; `{name}` has {', '.join(children)}."

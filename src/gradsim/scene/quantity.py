@@ -209,6 +209,40 @@ class Uncertain:
         return float(pair[0]), float(pair[1])
 
 
+@dataclass(frozen=True)
+class Increasing:
+    """A list of any length, at least 2, of increasing numbers that begins with 0."""
+
+    component: Quantity
+
+    def __get_pydantic_core_schema__(self, source, handler):
+        return core_schema.no_info_plain_validator_function(self.read)
+
+    def __get_pydantic_json_schema__(self, core, handler) -> dict[str, Any]:
+        return {"type": "array", "items": self.component.json_schema(), "minItems": 2, UNIT: self.component.unit}
+
+    def read(self, raw: Any) -> tuple[float, ...] | None:
+        """Convert to numbers in SI units.
+
+        Raises:
+            PydanticCustomError: If it is not such a list.
+        """
+        value = plain(raw)
+        if value is None:
+            return None
+        if not isinstance(value, list | tuple) or len(value) < 2:
+            raise mistake(
+                f"got {quote(value)}; expected a list of two or more increasing numbers [{self.component.unit}]."
+            )
+        numbers = tuple(map(self.component.read, value))
+        if numbers[0] != 0:
+            raise mistake(f"begins with {numbers[0]:g}; expected 0: subtract the first from all.")
+        for k in range(1, len(numbers)):
+            if numbers[k] <= numbers[k - 1]:
+                raise mistake(f"entry {k} is {numbers[k]:g}, not above the one before, {numbers[k - 1]:g}.")
+        return numbers
+
+
 def vector(unit: str, **limits: Any) -> Tuple:
     """Three numbers with a unit; further arguments as for `Quantity`."""
     return Tuple(Quantity(unit, **limits))

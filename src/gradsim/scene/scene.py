@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,7 +23,7 @@ from gradsim.scene.light import LIGHTS, Light
 from gradsim.scene.material import COLOR
 from gradsim.scene.node import ByKind, Node, Place, did_you_mean, mistake, quote
 from gradsim.scene.obstacle import Obstacle
-from gradsim.scene.quantity import UNIT, Count, Quantity, Uncertain, Vector3, plain, vector
+from gradsim.scene.quantity import UNIT, Count, Increasing, Quantity, Uncertain, Vector3, plain, vector
 from gradsim.scene.soft_body import ContactOverrides, Soft, VertexImpulse
 from gradsim.scene.solid import Solid
 from gradsim.scene.springs import Springs
@@ -72,6 +73,7 @@ class Timing(Node):
             soft body in them. The motion of pendulums is always by Runge–Kutta methods.
         rate: Simulated seconds per second of this clock: 0.5 for a video slowed down to half the stated speed.
         offset: Simulated time of the first frame after the start [s].
+        stamps: Times of the frames after the first [s], of a video whose rate varies; `fps` is their mean rate then.
     """
 
     fps: Annotated[float, Quantity("1/s", lower=0.0, above=True)] = 30.0
@@ -81,6 +83,37 @@ class Timing(Node):
     integrator: Literal["auto", "semi-implicit", "rk4", "verlet", "nystrom", "implicit"] = "auto"
     rate: Annotated[float, Quantity("", lower=0.0, above=True, positive=True)] = 1.0
     offset: Annotated[float, Quantity("s", lower=0.0)] = 0.0
+    stamps: Annotated[tuple[float, ...] | None, Increasing(Quantity("s"))] = None
+
+    @classmethod
+    def prepare(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        stamps = raw.get("stamps")
+        if not isinstance(stamps, list | tuple) or len(stamps) < 2:
+            return raw
+        mean = {"frames": len(stamps)}
+        if isinstance(stamps[-1], int | float) and stamps[-1] > 0:
+            mean["fps"] = (len(stamps) - 1) / stamps[-1]
+        return mean | raw
+
+    def conflicts(self) -> Iterator[tuple[Place, str]]:
+        if self.stamps is not None and self.frames > len(self.stamps):
+            yield ("frames",), f"got {self.frames}, and {len(self.stamps)} `stamps`; give one for each frame."
+
+    @model_serializer(mode="wrap")
+    def _without_stamps(self, content):
+        return {key: value for key, value in content(self).items() if key != "stamps" or value is not None}
+
+    def time(self, frame: int) -> float:
+        """Time of a frame after the first, by the clock of the video [s]; beyond the stamps they go on at the mean rate."""
+        if self.stamps is None:
+            return frame / self.fps
+        last = len(self.stamps) - 1
+        return self.stamps[min(frame, last)] + max(0, frame - last) / self.fps
+
+    @property
+    def intervals(self) -> tuple[float, ...] | None:
+        """Durations between frames [s]; None where all are equal."""
+        return None if self.stamps is None else tuple(b - a for a, b in pairwise(self.stamps))
 
 
 class _Gravity:
@@ -222,10 +255,11 @@ class Scene(Node):
         ]
         yield from ((("contacts", name, "between"), words) for name, words in wrong)
         for name, pushes in self.pushes.items():
-            if any(push.after_start for push in pushes) and (self.timing.rate != 1 or self.timing.offset):
+            clock = self.timing
+            if any(push.after_start for push in pushes) and (clock.rate != 1 or clock.offset or clock.stamps):
                 yield (
                     ("timing",),
-                    f"`rate` or `offset` would shift the later pushes of `{name}`; use them with impulses at time 0 only.",
+                    f"`rate`, `offset` or `stamps` would shift the later pushes of `{name}`; use them with impulses at time 0 only.",
                 )
         soft = [name for name, body in self.bodies.items() if isinstance(body, Soft)]
         if soft and self.timing.integrator == "rk4":

@@ -40,14 +40,14 @@ class ClipProperties:
             words.append(f"{self.missing} frames are missing by its time stamps, which a fit leaves out")
         if self.varies:
             words.append(
-                f"ITS RATE VARIES: stamps are off {self.fps:.4g} per second by up to {1e3 * self.uneven:.3g} ms, and a fit refuses "
-                f"that; make it constant first: ffmpeg -i CLIP -vf fps={self.fps:.4g} -an -crf 16 constant.mp4"
+                f"its rate varies: stamps are off {self.fps:.4g} per second by up to {1e3 * self.uneven:.3g} ms, so a fit takes the "
+                "time of each frame from the file (`timing.stamps`)"
             )
         return words
 
     @property
     def varies(self) -> bool:
-        """True if the rate varies by more than a fit allows."""
+        """True if the rate varies by more than a constant rate allows."""
         return self.uneven > max(UNEVEN / self.fps, TICK)
 
 
@@ -68,6 +68,19 @@ def clip_properties(path: str | Path, video: Video) -> ClipProperties:
             codec, rotation = stream.codec_context.name, next(container.decode(stream)).rotation
     fps, uneven, missing = _clock(video.times, video.fps)
     return ClipProperties(codec, is_lossy(path), int(rotation), fps, uneven, missing)
+
+
+def variable_stamps(times: np.ndarray, fps: float) -> np.ndarray | None:
+    """Times of frames after the first [s] where they are off every constant rate by more than 2 % of a frame and 0.6 ms, else None.
+
+    Gaps of whole frames at a constant rate are dropped frames.
+
+    Args:
+        times: As of `read` (frames,) [s].
+        fps: Likewise [1/s].
+    """
+    rate, uneven, _ = _clock(times, fps)
+    return times - times[0] if uneven > max(UNEVEN / rate, TICK) else None
 
 
 def _clock(times: np.ndarray, fps: float) -> tuple[float, float, int]:

@@ -7,7 +7,7 @@ detected only where the format allows it (png always, gif rarely).
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -137,8 +137,49 @@ def is_lossy(path: str | Path) -> bool:
         return stream.name in LOSSY and "4:4:4" not in (stream.profile or "")  # H.264 is lossless in that profile alone
 
 
-def check_video(video: Video, width: int, height: int, fps: float, path: str | Path) -> None:
+def read_times(path: str | Path) -> tuple[np.ndarray, float] | None:
+    """Times of the frames [s] and rate [1/s] of a container, as those of `read`, without decoding; None for other files.
+
+    A file that is damaged has none; `read` says what is wrong.
+    """
+    import av
+    from av.error import FFmpegError
+
+    path = Path(path)
+    if not path.is_file() or path.suffix.lower() not in CONTAINERS:
+        return None
+    try:
+        with av.open(str(path), metadata_errors="replace") as container:
+            if not container.streams.video:
+                return None
+            stream = container.streams.video[0]
+            stamps = sorted(packet.pts for packet in container.demux(stream) if packet.pts is not None)
+            tick, rate = stream.time_base, stream.average_rate
+    except FFmpegError:
+        return None
+    if len(stamps) < 2 or tick is None:
+        return None
+    times, fps = _times(stamps, tick, rate)
+    return None if fps is None else (times, fps)
+
+
+def check_video(
+    video: Video,
+    width: int,
+    height: int,
+    fps: float,
+    path: str | Path,
+    stamps: Sequence[float] | None = None,
+) -> None:
     """Check that a video has the size and the clock of a scene; `path` names it in the error.
+
+    Args:
+        video: The video.
+        width: Of the scene's camera [px].
+        height: Likewise.
+        fps: Frames per second of the scene.
+        path: File of the video.
+        stamps: Times of the frames after the first [s], where the scene has them.
 
     Raises:
         InputError: If the size differs, or a frame, counted from the first, is off the scene's clock by more than 2 %
@@ -152,14 +193,24 @@ def check_video(video: Video, width: int, height: int, fps: float, path: str | P
             "resize the video or change `camera.size`"
         )
     elapsed = video.times - video.times[0]
+    if stamps is not None:
+        count = min(len(stamps), len(elapsed))
+        late = elapsed[:count] - np.asarray(stamps[:count])
+        worst = int(np.argmax(np.abs(late)))
+        if len(elapsed) > len(stamps) or abs(late[worst]) > max(0.02 / fps, TICK):
+            problems.append(
+                f"it has {len(elapsed)} frames, the scene {len(stamps)} `timing.stamps`, and frame {worst} is {late[worst]:+.4g} s off: "
+                "remove `stamps`, and a fit reads them from the video"
+            )
+        stamps = elapsed
     usual = np.median(np.diff(elapsed)) * fps if len(elapsed) > 1 else 1.0
     instants = np.rint(elapsed * fps) if abs(usual - 1) < 0.05 else np.arange(len(elapsed))
-    late = elapsed - instants / fps
+    late = elapsed - (instants / fps if stamps is None else stamps)
     worst = int(np.argmax(np.abs(late)))
     if abs(late[worst]) > max(0.02 / fps, TICK):
         problems.append(
             f"it runs at {video.fps:.6g} fps, the scene's `timing.fps` is {fps:.6g} (frame {worst} is "
-            f"{late[worst]:+.4g} s off): change `timing.fps`, or resample the video to a constant rate"
+            f"{late[worst]:+.4g} s off): change `timing.fps`, or, where the rate varies, give the times of the frames as `timing.stamps`"
         )
     if problems:
         raise InputError(f"{path} does not fit the scene: {'; and '.join(problems)}.")

@@ -57,7 +57,7 @@ class FrameAlignment:
         }
 
 
-def align_frames(video: Video, fps: float, choice: str = "") -> FrameAlignment:
+def align_frames(video: Video, fps: float, choice: str = "", stamps: Sequence[float] | None = None) -> FrameAlignment:
     """Align the frames of a video with the instants of a clock.
 
     Args:
@@ -65,16 +65,19 @@ def align_frames(video: Video, fps: float, choice: str = "") -> FrameAlignment:
         fps: Frames per second of the clock.
         choice: Comma-separated words: `A:B` uses frames A to B − 1 only, `!K` excludes frame K, `-K` removes frame K
             together with its time (an inserted frame), `+K` inserts a missing instant before frame K.
+        stamps: Times of the frames, where the scene has them: each frame is an instant then, and `-K` and `+K` have no meaning.
 
     Raises:
-        InputError: If `choice` has another word, names a frame that the video lacks, or leaves fewer than 2 frames.
+        InputError: If `choice` has another word, or one that `stamps` forbid, names a frame that the video lacks, or leaves fewer than 2 frames.
     """
     count = len(video.frames)
-    instant = np.rint((video.times - video.times[0]) * fps).astype(int)
+    instant = np.arange(count) if stamps is not None else np.rint((video.times - video.times[0]) * fps).astype(int)
     selected, removed, ranges = np.ones(count, bool), np.zeros(count, bool), np.zeros(count, bool)
     for word in filter(None, (w.strip() for w in choice.split(","))):
         if word[0] in "!-+":
             k = _frame_number(word[1:], word, count)
+            if stamps is not None and word[0] != "!":
+                raise InputError(f"--frames {word} shifts later frames, whose times are `timing.stamps`; use !{k}.")
             selected[k] &= word[0] != "!"
             removed[k] |= word[0] == "-"
             instant[k:] += {"!": 0, "-": -1, "+": 1}[word[0]]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.geometry.surface import Appearance, Surface
+from gradsim.geometry.surface import Appearance, DenseVertices, Surface
 from gradsim.render.camera import Camera
 from gradsim.render.renderer import RASTERIZERS, Renderer
 from gradsim.render.shading.shading import Shading
@@ -59,7 +59,7 @@ class FrameRenderer:
         Args:
             surface: Vertices (worlds, frames, n, 3) [m], with appearance.
         """
-        first_world = Surface(surface.vertices[:1].detach(), surface.parts)
+        first_world = surface.at(slice(None), slice(0, 1)).detach()
         for image in self._images(first_world):
             yield image.permute(1, 2, 0).clamp(0, 1)
 
@@ -69,7 +69,7 @@ class FrameRenderer:
         parts = tuple(replace(p, appearance=look) for p, look in zip(surface.parts, looks, strict=True))
         exact = "aa" if self.renderer == "mitsuba" else self.renderer
         plain = replace(self, renderer=exact, shading=Shading(), background=(0.0, 0.0, 0.0))
-        return (image[..., 0] for image in plain.draw(Surface(surface.vertices, parts)))
+        return (image[..., 0] for image in plain.draw(replace(surface, parts=parts)))
 
     def without(self, surface: Surface, names: Sequence[str]) -> Tensor:
         """First frame (height, width, 3) without the named parts, which have to come before all others."""
@@ -80,7 +80,9 @@ class FrameRenderer:
         first = parts[0].vertices.start
         ranges = [slice(p.vertices.start - first, p.vertices.stop - first) for p in parts]
         shifted = tuple(replace(p, vertices=v) for p, v in zip(parts, ranges, strict=True))
-        return next(self.draw(Surface(surface.vertices[:, :1, first:], shifted)))
+        one = surface.at(slice(0, 1))
+        dense = one.dense and DenseVertices(one.dense.offsets, one.dense.vertices[:, :, :, first:])
+        return next(self.draw(Surface(one.vertices[:, :, first:], shifted, dense)))
 
     def _images(self, surface: Surface) -> Iterator[Tensor]:
         """RGB (3, height, width), frame by frame."""
@@ -95,7 +97,7 @@ class FrameRenderer:
         step = max(1, BLOCK // (self.camera.width * self.camera.height))
         for first in range(0, surface.vertices.shape[1], step):
             with torch.no_grad():
-                block = render(Surface(surface.vertices[:, first : first + step], surface.parts))
+                block = render(surface.at(slice(first, first + step)))
             yield from block[0]
 
     def _traced(self):
@@ -104,8 +106,10 @@ class FrameRenderer:
         return Mitsuba(self.camera, self.shading, tuple(self.background), self.spp)
 
 
-def default_renderer(scene, looks: Sequence[Appearance]) -> str:
-    """Simplest renderer for a scene: "coverage", or "aa" for textures, shading or visible grounds."""
+def default_renderer(scene, looks: Sequence[Appearance], camera: Camera | None = None) -> str:
+    """Simplest renderer for a scene: "coverage", or "aa" for textures, shading or visible grounds, which has no lens or shutter."""
+    if camera is not None and camera.optics is not None:
+        return "coverage"
     painted = any(look.pattern is not None or look.vertex_colors is not None for look in looks)
     grounds = any(
         ground.visible for ground in scene.grounds.values()

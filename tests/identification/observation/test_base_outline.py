@@ -2,8 +2,8 @@ import pytest
 import torch
 from fit_cases import recorded, throw, true_inner
 
-from gradsim.identification.observation import base
-from gradsim.identification.observation.base import project
+from gradsim.identification.observation import projection
+from gradsim.identification.observation.projection import project
 from gradsim.scene import Scene
 
 UNKNOWNS = ("cube.mass:1:8", "cube.scale:0.5:2", "cube.position:-2:2", "camera.focal:20:60", "camera.translation:-9:9")
@@ -33,7 +33,7 @@ def test_rigid_bodies_go_to_the_screen_as_their_surface_does(scene):
     with torch.no_grad():
         s = own._sensitivity(u.repeat(2, 1) + torch.tensor([[0.0], [0.02]]), 5)
         short = project(own.observation.silhouettes, s)
-        long = base._projected(own.observation.silhouettes, s)
+        long = projection._projected(own.observation.silhouettes, s)
     for one, other in zip(short, long, strict=True):
         assert one.shape == other.shape
         assert (one - other).abs().max() < 1e-12 * other.abs().max()

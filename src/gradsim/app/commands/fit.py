@@ -18,7 +18,7 @@ from gradsim.identification.api import model_for, parameter_values, solve
 from gradsim.identification.estimators import estimator_named
 from gradsim.identification.fit import SCHEMA, Fit
 from gradsim.identification.observation.base import Observation
-from gradsim.identification.observation.from_video import from_video
+from gradsim.identification.observation.from_video import from_video, with_stamps
 from gradsim.identification.observation.observability import require_observable
 from gradsim.identification.priors import priors_of
 from gradsim.identification.problem import Problem
@@ -52,7 +52,8 @@ class ClipFit(FitJob):
     """
 
     def __init__(self, arguments: FitArguments):
-        self.arguments, self.scene = arguments, open_scene(arguments.scene)
+        self.arguments, scene = arguments, open_scene(arguments.scene)
+        self.scene = with_stamps(scene, arguments.video) if arguments.video else scene
         self.title = self.scene.name
         require_starts(arguments.starts)
         estimator_named(arguments.estimator)  # raises on an unknown name

@@ -141,7 +141,7 @@ def write_clip_videos(
         Observed frames (frames, height, width, 3) uint8 and fitted masks (frames, height, width).
     """
     video, fps = videos.read(path), scene.timing.fps
-    observed = video.frames[align_frames(video, fps, frames).index]
+    observed = video.frames[align_frames(video, fps, frames, scene.timing.stamps).index]
     mask = synthetic.float_masks(scene, fitted, camera).masks.numpy()
     rendered = to_bytes(synthetic.render_video(scene, fitted, camera))
     videos.write_preview(folder / f"side_by_side{suffix}.webm", side_by_side(observed, rendered), fps)

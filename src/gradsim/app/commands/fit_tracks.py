@@ -71,7 +71,7 @@ class TracksFit(ClipFit):
 
     def _check_video(self, path: Path, frames: int) -> None:
         video, camera = videos.read(path), self.scene.view()
-        videos.check_video(video, *camera.size, self.scene.timing.fps, path)
+        videos.check_video(video, *camera.size, self.scene.timing.fps, path, self.scene.timing.stamps)
         if len(video.frames) < frames:
             raise InputError(
                 f"{path} has {len(video.frames)} frames, the tracks {frames}; give the video they are from."

@@ -10,6 +10,7 @@ from gradsim.app.viewer.first_scene_file import check_free
 from gradsim.app.viewer.scene_editor import SceneEditor
 from gradsim.errors import InputError
 from gradsim.identification.first_scene import first_scene, resting_scene
+from gradsim.identification.observation.from_video import with_times
 from gradsim.runtime.progress import Progress
 
 if TYPE_CHECKING:
@@ -95,10 +96,11 @@ def draft_scene(
     try:
         if clip.regions is not None:
             first = first_scene(content, clip.regions, extent, fps, len(film.frames), *lengths, ground)
-            return SceneEditor(clip, first.scene, first.sources, start, known)
+            scene = with_times(first.scene, film.times, film.fps, video)
+            return SceneEditor(clip, scene, first.sources, start, known)
     except InputError as error:
         if not by_hand:
             raise
         clip = replace(clip, problem=str(error), regions=None)
     first = resting_scene(content, extent, fps, len(film.frames), *lengths, ground)
-    return SceneEditor(clip, first.scene, first.sources, start, known)
+    return SceneEditor(clip, with_times(first.scene, film.times, film.fps, video), first.sources, start, known)

@@ -85,7 +85,14 @@ def render(
     looks = [
         part.appearance for part in (*(p for s in model.systems for p in s.parts), *(s.part(0) for s in model.scenery))
     ]
-    renderer = options.renderer or ("aa" if options.shading not in (None, "colour") else default_renderer(scene, looks))
+    if camera.optics is not None and (options.buffers or options.shading not in (None, "colour")):
+        raise InputError(
+            f"camera `{options.camera}` has a lens or shutter, which is drawn in flat colors only: without --buffers, and with "
+            "--shading colour."
+        )
+    renderer = options.renderer or (
+        "aa" if options.shading not in (None, "colour") else default_renderer(scene, looks, camera)
+    )
     shading = Shading.of(scene, options.shading)
     frame_renderer = FrameRenderer(renderer, camera, shading, tuple(scene.background), options.spp)
     if not is_run:
@@ -168,7 +175,7 @@ class _Layouts:
 
     def _surface(self, frames: slice | list[int] = slice(None)) -> Surface:
         surface = self.trajectory.scene_surface
-        return Surface(surface.vertices[:1, frames], surface.parts)
+        return surface.at(frames, slice(0, 1))
 
     def _render(self, surface: Surface) -> np.ndarray:
         return self._stack(self.renderer.draw(surface), surface.vertices.shape[1], "frames")

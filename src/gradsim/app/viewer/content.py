@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -140,7 +140,18 @@ def calibrated_camera(scene: Scene, name: str, values: Values) -> Camera:
     """A camera of a scene with given values of its parameters."""
     silhouettes = Silhouettes.of(scene, name)
     projection, camera = silhouettes.projection_camera(values), silhouettes.camera
-    return Camera(projection.K[0].detach(), projection.R, projection.t[0].detach(), camera.width, camera.height)
+    optics = camera.optics
+    if optics is not None:
+        numbers, like = silhouettes.optics_values(optics, values, camera.K), lambda x: x[0].detach()
+        name = "distortion" if optics.fisheye is None else "fisheye"
+        lens = {} if numbers.coefficients is None else {name: like(numbers.coefficients)}
+        times = {
+            key: like(getattr(numbers, key)).item()
+            for key in ("readout", "exposure")
+            if getattr(optics, key) is not None
+        }
+        optics = replace(optics, **lens, **times)
+    return Camera(projection.K[0].detach(), projection.R, projection.t[0].detach(), camera.width, camera.height, optics)
 
 
 def read_result(folder: Path, name: str = "result.json") -> dict:
@@ -171,7 +182,11 @@ def _videos(folder: Path, scene: Scene, result: Mapping, clip: int) -> tuple[dic
     for name, path in paths.items():
         if path.exists() and name in scene.views:
             video = videos.read(path, scene.timing.fps if path.is_dir() else None)
-            aligned = slice(None) if choice is None else align_frames(video, scene.timing.fps, choice).index
+            aligned = (
+                slice(None)
+                if choice is None
+                else align_frames(video, scene.timing.fps, choice, scene.timing.stamps).index
+            )
             observed[name] = video.frames[aligned]
     return observed, [path for path in paths.values() if not path.exists()]
 

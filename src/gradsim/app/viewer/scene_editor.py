@@ -250,7 +250,7 @@ class SceneEditor:
             turned = {} if quat_xyzw is None else self._turned(quat_xyzw)
             drop = ("rotation_vector",) if turned else ()
             return self._with_body({"position": place} | turned, drop, place="of frame 0, as placed by hand")
-        time = frame / self.scene.timing.fps * self.scene.timing.rate
+        time = self.scene.timing.time(frame) * self.scene.timing.rate
         velocity = np.array(self.body.velocity) + (np.array(place) - self.position(frame)) / time
         return self._with_body(
             {"velocity": velocity.round(6).tolist()}, velocity=f"from the place in frame {frame}, as placed by hand"

@@ -3,15 +3,11 @@
 `Observation` is the interface of least squares; `Masks` (silhouettes in a video) and `States` (motion capture) are two
 of its implementations. Residuals come in chunks of frames, which bounds the memory. The cost is Σ r², or Σ λ ρ(r) with a
 robust loss (`gradsim.numerics.robust`), minimized by iteratively reweighted least squares.
-
-`project` maps a trajectory and its tangents to screen vertices and their derivatives: rigid bodies directly from their
-states, other bodies by their surface.
 """
 
 import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
@@ -20,103 +16,15 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.geometry.surface import Surface
+from gradsim.identification.observation.projection import Sensitivity, image_vertices
 from gradsim.losses import CDF, MSE, ImageLoss, cdf, cdf_of_sums_tangent, image_loss
 from gradsim.numerics import rotation
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss, robust_loss
-from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage.coverage import coverage_tangent
 from gradsim.render.coverage.objective import Target, objective, profiles, target
-from gradsim.render.coverage.rigid_projection import project_rigid
-from gradsim.render.silhouettes import NEAR, Silhouettes, whole
+from gradsim.render.silhouettes import Silhouettes
 from gradsim.video.mask_faults import MaskFaults
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    """A trajectory of worlds × unknowns rollouts with its derivatives, one unknown in each.
-
-    Args:
-        trajectory: Rollouts (worlds · unknowns); those of one world are equal.
-        tangent: Derivatives of the states.
-        direction: One for each world, by parameter.
-        unknowns: Number of unknowns.
-    """
-
-    trajectory: Trajectory
-    tangent: Trajectory
-    direction: Values
-    unknowns: int
-
-    @property
-    def worlds(self) -> Values:
-        """Parameters of the worlds, without repetition."""
-        return {name: v[:: self.unknowns] for name, v in self.trajectory.values.items()}
-
-    def by_world(self, derivative: Tensor) -> Tensor:
-        """Reshape (worlds · unknowns, ...) to (worlds, unknowns, ...)."""
-        return derivative.unflatten(0, (-1, self.unknowns))
-
-
-def all_faces(trajectory: Trajectory) -> tuple[Tensor, bool]:
-    """Faces of all bodies, and whether they form a single convex body."""
-    parts = trajectory.parts
-    surface = Surface(torch.empty(0, 0, parts[-1].vertices.stop, 3), parts)
-    return surface.faces, surface.convex
-
-
-def project(silhouettes: Silhouettes, sensitivity: Trajectory | Sensitivity) -> tuple[Tensor, Tensor]:
-    """Project the vertices to the screen.
-
-    A part that is not rendered has all vertices in one point off the image.
-
-    Returns:
-        Vertices (worlds, frames, n, 2) [px], and their derivatives (worlds, unknowns, frames, n, 2), with 0 unknowns for
-        a trajectory without tangents.
-    """
-    if isinstance(sensitivity, Sensitivity):
-        trajectory, unknowns, values = sensitivity.trajectory, sensitivity.unknowns, sensitivity.worlds
-        along = {name: sensitivity.by_world(v) for name, v in sensitivity.direction.items()}
-    else:
-        trajectory, unknowns, values, along = sensitivity, 1, sensitivity.values, {}
-    carried = _carried(trajectory, unknowns, values)
-    if carried is None:
-        return _projected(silhouettes, sensitivity)
-    sight, screens, slopes = silhouettes.projection_camera(values, along), [], []
-    for s, (rest, x, q) in zip(trajectory.systems, carried, strict=True):
-        moving: dict[str, Tensor | None] = {}
-        if isinstance(sensitivity, Sensitivity):
-            tangent = sensitivity.tangent.states[s.name]
-            moving = {"x_tangent": sensitivity.by_world(tangent["x"]), "q_tangent": sensitivity.by_world(tangent["q"])}
-            change = s.rest_tangent(sensitivity.direction)
-            moving["rest_tangent"] = None if change is None else sensitivity.by_world(change)
-        screen, slope = project_rigid(rest, x, q, sight, NEAR, **moving)
-        screens.append(screen)
-        slopes.append(slope)
-    return (screens[0], slopes[0]) if len(screens) == 1 else (torch.cat(screens, 2), torch.cat(slopes, 3))
-
-
-def _carried(trajectory: Trajectory, unknowns: int, values: Values) -> list[tuple[Tensor, Tensor, Tensor]] | None:
-    """`System.rigid_shape_and_pose` of each body in the first of every `unknowns` worlds; None if a body deforms."""
-    if type(trajectory) is not Trajectory:
-        return None  # something else lies between states and surface
-    states = {body: {name: y[::unknowns] for name, y in state.items()} for body, state in trajectory.states.items()}
-    poses = [s.rigid_shape_and_pose(states[s.name], values) for s in trajectory.systems]
-    rigid = [pose for pose in poses if pose is not None]
-    return rigid if len(rigid) == len(poses) else None
-
-
-def _projected(silhouettes: Silhouettes, sensitivity: Trajectory | Sensitivity) -> tuple[Tensor, Tensor]:
-    if not isinstance(sensitivity, Sensitivity):
-        screen = whole(silhouettes.screen(sensitivity.surface, sensitivity.values))
-        return screen, screen.new_empty(len(screen), 0, *screen.shape[1:])
-    surface, moving = sensitivity.trajectory.surface_tangent(sensitivity.tangent, sensitivity.direction)
-    along = {name: sensitivity.by_world(v) for name, v in sensitivity.direction.items()}
-    once = Surface(surface.vertices[:: sensitivity.unknowns], surface.parts)
-    screen, slope = silhouettes.screen_tangent(once, sensitivity.by_world(moving), sensitivity.worlds, along)
-    return whole(screen), torch.where(torch.isfinite(screen)[:, None], slope, 0.0)
-
 
 # type of image residuals: whitened pixels; CDFs of rows and columns, with a wide basin; or those of an image loss
 Residual = Literal["pixels", "cdf"] | ImageLoss
@@ -290,15 +198,21 @@ class Masks(Observation):
         return self.silhouettes.union(trajectory.surface, trajectory.values)[0]
 
     def views(self, screen: Tensor, slope: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Screen vertices and derivatives of the images whose mean is compared with the masks: the one of `project`."""
+        """Screen vertices and derivatives of images (worlds, frames · instants, ...) whose mean is compared with the masks."""
         return [(screen, slope)]
 
     def mean_coverage(
         self, views: Sequence[tuple[Tensor, Tensor]], frames: slice, faces: Tensor, convex: bool
     ) -> tuple[Tensor, Tensor]:
         """Mean over `views` of the coverage (worlds, frames, height, width) in these frames, and its derivatives."""
-        height, width = self.masks.shape[1:]
-        parts = [coverage_tangent(s[:, frames], d[:, :, frames], faces, height, width, convex) for s, d in views]
+        (height, width), count, mean = (
+            self.masks.shape[1:],
+            self.silhouettes.instants,
+            self.silhouettes.mean_of_instants,
+        )
+        rows = slice(frames.start * count, frames.stop * count)
+        parts = [coverage_tangent(s[:, rows], d[:, :, rows], faces, height, width, convex) for s, d in views]
+        parts = [(mean(image), mean(slope)) for image, slope in parts]
         if len(parts) == 1:
             return parts[0]
         images, slopes = zip(*parts, strict=True)
@@ -314,7 +228,7 @@ class Masks(Observation):
         return other
 
     def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
-        yield from self.linear(*project(self.silhouettes, s), *all_faces(s.trajectory), frames, residual)
+        yield from self.linear(*image_vertices(self.silhouettes, s).shapes, frames, residual)
 
     def linear(
         self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, residual: Residual
@@ -328,7 +242,8 @@ class Masks(Observation):
         self, screens: Tensor, slopes: Tensor, faces: Tensor, convex: bool, frames: int, far: ImageLoss | None
     ) -> Iterator[tuple[Tensor, Tensor]]:
         worlds, unknowns, (height, width) = len(screens), slopes.shape[1], self.masks.shape[1:]
-        step, views = max(1, CHUNK // (worlds * height * width * max(1, unknowns))), self.views(screens, slopes)
+        count = max(1, unknowns) * self.silhouettes.instants
+        step, views = max(1, CHUNK // (worlds * height * width * count)), self.views(screens, slopes)
         for first in range(0, frames, step):
             last = min(first + step, frames)
             image, slope = self.mean_coverage(views, slice(first, last), faces, convex)
@@ -343,20 +258,21 @@ class Masks(Observation):
 
     @torch.no_grad()
     def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
-        return self.sums(*project(self.silhouettes, trajectory), *all_faces(trajectory), frames, residual)[0]
+        return self.sums(*image_vertices(self.silhouettes, trajectory).shapes, frames, residual)[0]
 
     def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
-        return self.sums(*project(self.silhouettes, s), *all_faces(s.trajectory), frames, residual)
+        return self.sums(*image_vertices(self.silhouettes, s).shapes, frames, residual)
 
     def sums(self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, residual: Residual):
         """`normal` from screen vertices and their derivatives (see `coverage.objective`)."""
-        far = _image_loss(residual)
+        far, count = _image_loss(residual), self.silhouettes.instants
         if far is None:
-            cost, gradient, matrix = objective(screen, slope, faces, self._target, convex)
+            cost, gradient, matrix = objective(screen, slope, faces, self._target, convex, count)
             return self.loss.scale * cost, self.loss.scale * gradient, self.loss.scale * matrix
         if not isinstance(far, CDF):
             return normal_equations(self._linear(screen, slope, faces, convex, frames, far))
-        sums, slopes = profiles(screen, slope, faces, self._counts[:frames], convex)
+        counts = self._counts[:frames].repeat_interleave(count, 0) if count > 1 else self._counts[:frames]
+        sums, slopes = map(self.silhouettes.mean_of_instants, profiles(screen, slope, faces, counts, convex))
         value, slopes = cdf_of_sums_tangent(sums, slopes, self.masks.shape[1])
         r, slopes = (value - self._cdf[:frames]) / self.sigma, slopes / self.sigma
         return normal_equations(iter([(r.flatten(1), slopes.flatten(1, 2))]))

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gradsim.identification.observation.base import Masks, Residual, Sensitivity, all_faces, normal_equations, project
+from gradsim.identification.observation.base import Masks, Residual, normal_equations
+from gradsim.identification.observation.projection import Sensitivity, image_vertices
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Ranges, Unknown
 from gradsim.physics.system import Values
@@ -129,7 +130,15 @@ class AffectedMasks(Masks):
         self.view = View(1 / fps, self.masks.shape[1], K[:2, 2], K[0, 0].item())
 
     def views(self, screen: Tensor, slope: Tensor) -> list[tuple[Tensor, Tensor]]:
-        affected = lambda x: tuple(self.effect.screens(x, self.amount, self.view))
+        count = self.silhouettes.instants
+        apply = lambda x: self.effect.screens(x, self.amount, self.view)
+
+        def affected(x: Tensor) -> tuple[Tensor, ...]:
+            if count == 1:
+                return tuple(apply(x))
+            instants = zip(*(apply(x[:, k::count]) for k in range(count)), strict=True)  # by image of the effect
+            return tuple(torch.stack(image, 2).flatten(1, 2) for image in instants)
+
         screens, columns = affected(screen), []
         for k in range(slope.shape[1]):
             columns.append(torch.func.jvp(affected, (screen,), (slope[:, k],))[1])
@@ -137,12 +146,13 @@ class AffectedMasks(Masks):
         return [(s.contiguous(), d.contiguous()) for s, d in zip(screens, slopes, strict=True)]
 
     def image(self, trajectory: Trajectory) -> Tensor:
-        views = self.views(*project(self.silhouettes, trajectory))
-        return self.mean_coverage(views, slice(0, self.frames), *all_faces(trajectory))[0][0]
+        screen, slope, *faces = image_vertices(self.silhouettes, trajectory).shapes
+        return self.mean_coverage(self.views(screen, slope), slice(0, self.frames), *faces)[0][0]
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
-        views = self.views(*project(self.silhouettes, trajectory))
-        yield self.compared(self.mean_coverage(views, slice(0, frames), *all_faces(trajectory))[0], frames, residual)
+        screen, slope, *faces = image_vertices(self.silhouettes, trajectory).shapes
+        image = self.mean_coverage(self.views(screen, slope), slice(0, frames), *faces)[0]
+        yield self.compared(image, frames, residual)
 
     def sums(self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, residual: Residual):
         return normal_equations(self.linear(screen, slope, faces, convex, frames, residual))

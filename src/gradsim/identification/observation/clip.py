@@ -45,6 +45,11 @@ class Clip:
         """A clip; of files, the clip with defaults."""
         return clip if isinstance(clip, Clip) else cls(clip)
 
+    @property
+    def videos(self) -> Mapping[str, str | Path]:
+        """Video files by camera."""
+        return self._by_camera(self.video)
+
     def observe(self, scene, outlines_by_default: bool = False) -> Observation:
         """Silhouettes of the scene's bodies in the videos; arguments as for `from_video`.
 

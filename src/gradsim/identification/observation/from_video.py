@@ -12,13 +12,15 @@ from gradsim.identification.observation.base import OFF_BY_A_PIXEL, Masks
 from gradsim.identification.observation.labelled_masks import LabelledMasks, color_shares
 from gradsim.numerics.robust import robust_loss
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.scene import Scene
 from gradsim.scene.body import Pendulum, Rigid
 from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.video import masks as segmentation
 from gradsim.video.background import MOG2, read_background, subtract_background
+from gradsim.video.clip_properties import variable_stamps
 from gradsim.video.mask_faults import mask_faults
 from gradsim.video.mask_input import matching_frames, read_masks
-from gradsim.video.read import is_lossy
+from gradsim.video.read import is_lossy, read_times
 from gradsim.video.timing import align_frames, centroids, suspicious_steps
 
 QUANTIZED = 1 / 255 / math.sqrt(12)  # standard deviation of rounding to 8 bits
@@ -27,7 +29,48 @@ AUTO = "auto"  # noise that is estimated from outlines
 OUTLINE = math.sqrt(OFF_BY_A_PIXEL)  # and σ meanwhile
 FINEST = 20  # pixels across a body that are enough for its outline, which is off by as much in neighbouring ones
 FEWEST = 8  # frames from which the noise of outlines can be estimated
+MEAN_RATE = 0.05  # relative difference of mean rates at which a clock is another one
 OFF_COLOR = 0.1  # RMS distance of pixels from the line between body and background at which a video is refused
+
+
+def with_stamps(scene, path: str | Path):
+    """The scene with the times of a video's frames, where these are of a variable rate and the scene states none; else itself.
+
+    Args:
+        scene: Scene with the mean rate of the video.
+        path: Path of the video.
+
+    Raises:
+        InputError: If the scene's rate is another than the video's mean.
+    """
+    clock = None if scene.timing.stamps is not None else read_times(path)
+    return scene if clock is None else with_times(scene, *clock, path)
+
+
+def with_times(scene, times: np.ndarray, fps: float, path: str | Path):
+    """The same, of a video that was read.
+
+    Args:
+        scene: As for `with_stamps`.
+        times: Of the frames [s].
+        fps: Mean rate [1/s].
+        path: Path of the video, for errors.
+
+    Raises:
+        InputError: As `with_stamps`.
+    """
+    stamps = variable_stamps(times, fps)
+    if stamps is None:
+        return scene
+    if abs(fps / scene.timing.fps - 1) > MEAN_RATE:
+        raise InputError(
+            f"{path} has a variable rate, {fps:.6g} frames per second in the mean, and the scene's `timing.fps` is "
+            f"{scene.timing.fps:.6g}: change it, or give `timing.stamps`."
+        )
+    timing = {"stamps": tuple(stamps.tolist()), "frames": len(stamps), "fps": (len(stamps) - 1) / float(stamps[-1])}
+    return Scene.parse(
+        {**scene.model_dump(exclude_unset=True), "timing": scene.timing.model_dump(exclude_unset=True) | timing}
+    )
 
 
 def from_video(
@@ -71,14 +114,15 @@ def from_video(
     """
     width, height = scene.view(camera).size
     film, fps = videos.read(path), scene.timing.fps
-    videos.check_video(film, width, height, fps, path)
+    stamps = scene.timing.stamps
+    videos.check_video(film, width, height, fps, path, stamps)
     if len(film.frames) < 2:
         raise InputError(f"{path} has one frame; a fit needs at least 2.")
     if mask is not None and background is not None:
         raise InputError("got a mask video (--mask) and a background (--background); give one of them.")
     if category and mask is None:
         raise InputError("got a category (--category) and no COCO annotations; give them (--mask FILE.json).")
-    alignment, notes = align_frames(film, fps, frames), {"loss": robust_loss(robust).name}
+    alignment, notes = align_frames(film, fps, frames, stamps), {"loss": robust_loss(robust).name}
     single = mask is not None or background is not None or len(colors(scene)) == 1
     if noise is None and outlines_by_default and single and alignment.used.sum() >= FEWEST and is_lossy(path):
         noise = notes["noise"] = AUTO
@@ -92,9 +136,9 @@ def from_video(
     sigma, loss = math.hypot(noise, QUANTIZED), robust_loss(robust)
     weight = np.ones(film.frames.shape[:3])
     if ignore is not None:
-        weight *= _included(ignore, film, path, fps)
+        weight *= _included(ignore, film, path, fps if stamps is None else None)
     if mask is not None:
-        masks = read_masks(mask, film, path, fps, category)
+        masks = read_masks(mask, film, path, fps if stamps is None else None, category)
     elif background is not None:
         empty = {"median": None, MOG2: MOG2}.get(str(background), background)
         empty = read_background(empty) if empty not in (None, MOG2) else empty
@@ -134,7 +178,7 @@ def from_video(
     return observation
 
 
-def _included(ignore, film: videos.Video, path, fps: float) -> np.ndarray:
+def _included(ignore, film: videos.Video, path, fps: float | None) -> np.ndarray:
     """1 where no channel of the ignore video is bright, else 0."""
     included = matching_frames(ignore, film, path, fps).max(-1) < 128
     if not included.any():

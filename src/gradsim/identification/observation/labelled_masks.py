@@ -20,10 +20,9 @@ from gradsim.identification.observation.base import (
     NoiseFloor,
     Observation,
     Residual,
-    Sensitivity,
     combined_noise_floor,
-    project,
 )
+from gradsim.identification.observation.projection import ImageVertices, Sensitivity, image_vertices
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage.coverage import coverage
@@ -99,16 +98,18 @@ class LabelledMasks(Observation):
         return self.shares.sum(1)
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
-        screen, by_rows = whole(self.silhouettes.screen(trajectory.surface, trajectory.values)), []
-        for masks, rows, index, faces, convex in self._groups(trajectory, frames, residual):
-            image = coverage(screen[:, rows][:, :, index], faces, *self.shares.shape[2:], convex)
-            by_rows.append((rows, masks.compared(image, len(rows), residual)))
+        screen, parts = self.silhouettes.image_vertices(trajectory.surface, trajectory.values)
+        screen, by_rows = whole(screen), []
+        for masks, rows, index, faces, convex in self._groups(parts, frames, residual):
+            images = coverage(screen[:, self._images(rows)][:, :, index], faces, *self.shares.shape[2:], convex)
+            by_rows.append((rows, masks.compared(self.silhouettes.mean_of_instants(images), len(rows), residual)))
         yield _by_frame(by_rows, frames)
 
     def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
-        (screen, slope), by_rows = project(self.silhouettes, s), []
-        for masks, rows, index, faces, convex in self._groups(s.trajectory, frames, residual):
-            projected = screen[:, rows][:, :, index], slope[:, :, rows][:, :, :, index]
+        (screen, slope, parts), by_rows = image_vertices(self.silhouettes, s), []
+        for masks, rows, index, faces, convex in self._groups(parts, frames, residual):
+            images = self._images(rows)
+            projected = screen[:, images][:, :, index], slope[:, :, images][:, :, :, index]
             blocks = masks.linear(*projected, faces, convex, len(rows), residual)
             r, J = (torch.cat(parts, 1) for parts in zip(*blocks, strict=True))
             by_rows.append((rows, torch.cat([r[..., None], J], 2)))
@@ -117,10 +118,10 @@ class LabelledMasks(Observation):
 
     @torch.no_grad()
     def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
-        return self._sums(trajectory, *project(self.silhouettes, trajectory), frames, residual)[0]
+        return self._sums(image_vertices(self.silhouettes, trajectory), frames, residual)[0]
 
     def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
-        return self._sums(s.trajectory, *project(self.silhouettes, s), frames, residual)
+        return self._sums(image_vertices(self.silhouettes, s), frames, residual)
 
     def noise_floor(self, frames: int) -> NoiseFloor:
         met = int((self.overlap_frames < frames).sum())
@@ -133,21 +134,24 @@ class LabelledMasks(Observation):
         shares, weight = self.shares[part], self.weight[part]
         return LabelledMasks(shares, self.sigmas, self.names, self.silhouettes, self.noisy, weight, self.loss)
 
-    def _sums(self, trajectory: Trajectory, screen: Tensor, slope: Tensor, frames: int, residual: Residual):
-        sums = [
-            masks.sums(
-                screen[:, rows][:, :, index], slope[:, :, rows][:, :, :, index], faces, convex, len(rows), residual
-            )
-            for masks, rows, index, faces, convex in self._groups(trajectory, frames, residual)
-        ]
+    def _images(self, rows: Tensor) -> Tensor:
+        """Numbers of the images of some frames."""
+        count = self.silhouettes.instants
+        return rows if count == 1 else (rows[:, None] * count + torch.arange(count)).flatten()
+
+    def _sums(self, vertices: ImageVertices, frames: int, residual: Residual):
+        sums = []
+        for masks, rows, index, faces, convex in self._groups(vertices.parts, frames, residual):
+            images = self._images(rows)
+            projected = vertices.screen[:, images][:, :, index], vertices.slope[:, :, images][:, :, :, index]
+            sums.append(masks.sums(*projected, faces, convex, len(rows), residual))
         cost, gradient, matrix = (torch.stack(parts).sum(0) for parts in zip(*sums, strict=True))
         return cost, gradient, matrix
 
     def _groups(
-        self, trajectory: Trajectory, frames: int, residual: Residual
+        self, parts: Sequence[Part], frames: int, residual: Residual
     ) -> Iterator[tuple[Masks, Tensor, Tensor, Tensor, bool]]:
         """Masks, frames, vertices and faces of each color; then of the total coverage, for "pixels" residuals only."""
-        parts = trajectory.parts
         for masks, names in zip(self.single, self.names, strict=True):
             yield masks, torch.arange(frames), *_joined([part for part in parts if part.name in names])
         met = self.overlap_frames[self.overlap_frames < frames]

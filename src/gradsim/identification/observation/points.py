@@ -1,6 +1,7 @@
 """Observed points: tracks of markers that are fixed on bodies, in the image of a camera or in three dimensions."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from gradsim.numerics.robust import GAUSSIAN, RobustLoss, robust_loss
 from gradsim.physics.system import System
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.camera import project
+from gradsim.render.optics import image_points
 from gradsim.render.silhouettes import NEAR, Silhouettes
 from gradsim.scene.interactions import Marker
 
@@ -68,7 +70,7 @@ class Points(Coordinates):
         return list(self.markers)
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
-        yield self.loss.root(self._compare(trajectory, _states(trajectory, frames), trajectory.values))
+        yield self.loss.root(self._compare(trajectory, self._states(trajectory, frames), trajectory.values))
 
     def noise_floor(self, frames: int) -> NoiseFloor:
         return NoiseFloor(0.0, float(self.tracked[:frames].sum() * self.positions.shape[2]), float("inf"))
@@ -87,14 +89,14 @@ class Points(Coordinates):
         Raises:
             InputError: If a marker is on no body of the rollout, or on a vertex that the body does not have.
         """
-        return self._positions(trajectory, trajectory.states, trajectory.values)
+        return self._positions(trajectory, self._states(trajectory, len(trajectory.times)), trajectory.values)
 
     def _linear(self, s: Sensitivity, frames: int) -> tuple[Tensor, Tensor]:
         direction = dict(s.direction)
         values = {name: s.trajectory.values[name] for name in direction}  # jvp wants both in one order
         fixed = {name: v for name, v in s.trajectory.values.items() if name not in direction}
         moving = lambda states, some: self._compare(s.trajectory, states, {**fixed, **some})
-        states, along = _states(s.trajectory, frames), _states(s.tangent, frames)
+        states, along = self._states(s.trajectory, frames), self._states(s.tangent, frames)
         r, slope = torch.func.jvp(moving, (states, values), (along, direction))  # pyright: ignore[reportAssignmentType]
         return r[:: s.unknowns], s.by_world(slope).transpose(1, 2)
 
@@ -114,15 +116,37 @@ class Points(Coordinates):
         world = torch.stack(places, 2)
         if self.silhouettes is None:
             return world
-        return self._on_screen(world, values)
+        offsets = trajectory.dense.offsets if self._has_shutter and trajectory.dense is not None else None
+        return self._on_screen(world, values, offsets)
 
-    def _on_screen(self, world: Tensor, values: Mapping[str, Tensor]) -> Tensor:
-        """Pixels (worlds, frames, n, 2); a point that is not in front of the camera is moved to 1 m in front of it."""
+    @property
+    def _has_shutter(self) -> bool:
+        optics = self.silhouettes and self.silhouettes.camera.optics
+        return optics is not None and optics.has_shutter
+
+    def _states(self, trajectory: Trajectory, frames: int) -> States:
+        """States of the first frames; of all instants about each, one after another, where the camera has a shutter."""
+        part = trajectory.at(slice(0, frames))
+        return dict((part.samples if self._has_shutter else part).states)
+
+    def _on_screen(self, world: Tensor, values: Mapping[str, Tensor], offsets: Tensor | None) -> Tensor:
+        """Pixels (worlds, frames, n, 2); a point that is not in front of the camera is moved to 1 m in front of it.
+
+        Of an exposure, its middle.
+        """
         assert self.silhouettes is not None
         K, R, t = self.silhouettes.matrices(world, values)
         depth = project(world, K, R, t)[1].detach()
         stand_in = ((R.new_tensor([0.0, 0.0, 1.0]) - t.detach()) @ R)[:, None, None]
-        return project(torch.where((depth >= NEAR)[..., None], world, stand_in), K, R, t)[0]
+        pixels = project(torch.where((depth >= NEAR)[..., None], world, stand_in), K, R, t)[0]
+        camera = self.silhouettes.camera
+        if camera.optics is None:
+            return pixels
+        numbers = self.silhouettes.optics_values(camera.optics, values, pixels)
+        samples = pixels[:, :, None] if offsets is None else pixels.unflatten(1, (-1, offsets.shape[1]))
+        offsets = None if offsets is None else offsets[: samples.shape[1]]
+        middle = replace(camera.optics, exposure=None)
+        return image_points(samples, offsets, K, middle, numbers, (camera.height, camera.width))
 
 
 def _marker_position(
@@ -138,7 +162,3 @@ def _marker_position(
             f"marker `{name}` is on vertex {marker.vertex} of `{marker.body}`, whose surface has {vertices.shape[2]}, counted from 0."
         )
     return vertices[:, :, marker.vertex]
-
-
-def _states(trajectory: Trajectory, frames: int) -> States:
-    return {body: {key: y[:, :frames] for key, y in state.items()} for body, state in trajectory.states.items()}

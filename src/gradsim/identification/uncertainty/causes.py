@@ -22,7 +22,7 @@ from gradsim.identification.observation.camera_effects import EFFECTS, WithEffec
 from gradsim.identification.problem import Problem
 from gradsim.identification.uncertainty.outline import OutlineErrors, fit_outline, sums_by_frame
 from gradsim.identification.unknowns import Space, Unknown
-from gradsim.scene.parameters import parameters
+from gradsim.scene.parameters import component_letters, parameters
 
 MOST = 3  # causes that are named
 FITTED = 6  # causes that are fitted
@@ -34,7 +34,6 @@ RELUCTANCE = 0.02  # information that masks are not wide everywhere, so that a s
 ITERATIONS = 15  # Gauss–Newton steps of unknowns and cause
 COARSE = 8  # pixels across a body at least
 RTOL = 1e-3  # relative decrease of Σ r² at which they have arrived
-AXES = ("x", "y", "z")
 TYPICAL = (  # by how much a number of a scene is wrong: of its value, or in its unit
     ("timing.rate", 0.03, ""),
     ("*.focal", 0.03, "of its value"),
@@ -46,6 +45,10 @@ TYPICAL = (  # by how much a number of a scene is wrong: of its value, or in its
     ("*.velocity.?", 0.1, ""),
     ("*.rotation_vector.?", 0.05, ""),
     ("*.mass", 0.05, "of its value"),
+    ("*.distortion.k?", 0.1, ""),
+    ("*.fisheye.k?", 0.1, ""),
+    ("*.readout", 0.02, ""),
+    ("*.exposure", 0.02, ""),
     ("*.height", 0.01, ""),
     ("*", 0.3, "of its value"),
 )
@@ -260,10 +263,37 @@ def describe(causes: list[Cause], problem: Problem, misfit: float) -> str:
     if any(cause.name == MASKS for cause in causes):
         return f" First make other masks: {'; '.join(notes['mask_faults'])}. Try {notes['mask_advice']}."
     values = {name: value for name, value, _ in _numbers(scene, set())}
-    parts = [f"{c.size:.2g} px with {_change(c, values.get(c.name))}" for c in causes[:MOST] if c.size is not None]
+    parts = [
+        f"{c.size:.2g} px with {_change(c, values.get(c.name))}{_advice(c, problem)}"
+        for c in causes[:MOST]
+        if c.size is not None
+    ]
     if not parts:
         return ""
     return f" In place of {misfit:.2g} px there would be left {', or '.join(parts)}."
+
+
+def _advice(cause: Cause, problem: Problem) -> str:
+    """Line of the scene that has an effect, in brackets; empty for other causes, and where the scene has it already."""
+    data, change = problem.observation, cause.change
+    if change is None or not isinstance(data, Masks):
+        return ""
+    camera, optics = data.silhouettes.lens, data.silhouettes.camera.optics
+    entries = {
+        "rolling shutter": (camera, f"readout: {change:.3f}"),
+        "exposure": (camera, f"exposure: {abs(change):.3f}"),
+        "lens distortion": (camera, f"distortion: [{change:.3f}, 0, 0, 0, 0]"),
+        "late stamps": ("timing", f"offset: {problem.model.scene.timing.offset + change:.4f}"),
+    }
+    if cause.name not in entries:
+        return ""
+    owner, entry = entries[cause.name]
+    key = entry.partition(":")[0]
+    if (owner == "timing" and problem.model.scene.timing.offset + change < 0) or (
+        owner == camera and optics is not None and getattr(optics, key) is not None
+    ):
+        return ""
+    return f" (write `{entry}` under `{owner}:`)"
 
 
 def _change(cause: Cause, value: float | None) -> str:
@@ -286,10 +316,13 @@ def _numbers(scene, known: set[str]) -> list[tuple[str, float, str]]:
     for name, parameter in parameters(scene).items():
         if parameter.value.ndim == 0:
             rows.append((name, float(parameter.value), parameter.unit))
-        elif parameter.value.ndim == 1 and len(parameter.value) in (2, 3) and not parameter.elements:
-            rows += [
-                (f"{name}.{axis}", float(v), parameter.unit) for axis, v in zip(AXES, parameter.value, strict=False)
-            ]
+        elif parameter.value.ndim == 1 and not parameter.elements and not parameter.row_of:
+            letters = component_letters(name)
+            if len(parameter.value) <= len(letters):
+                rows += [
+                    (f"{name}.{axis}", float(v), parameter.unit)
+                    for axis, v in zip(letters, parameter.value, strict=False)
+                ]
     return [row for row in rows if row[0] not in known and row[0].rpartition(".")[0] not in known]
 
 

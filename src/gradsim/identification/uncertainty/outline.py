@@ -35,8 +35,9 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.identification.observation.base import Masks, project
+from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.from_video import FEWEST
+from gradsim.identification.observation.projection import image_vertices
 from gradsim.identification.problem import Problem
 from gradsim.identification.uncertainty.residual_diagnostics import outline_slopes
 from gradsim.physics.trajectory import Trajectory
@@ -386,15 +387,17 @@ class _Bodies:
         for joint in scene.joints.values():
             ends = [root[name] for name in joint.between if name in root]
             root = {name: ends[0] if top in ends else top for name, top in root.items()}
-        for part in trajectory.parts:
+        for k, part in enumerate(trajectory.parts):
             owner = next((name for name in root if part.name == name or part.name.startswith(f"{name}.")), part.name)
-            ranges.setdefault(root.get(owner, owner), []).append(part.vertices)
+            ranges.setdefault(root.get(owner, owner), []).append(k)
         if len(ranges) < 2:
             return cls(1)
         data = problem.observation
         assert isinstance(data, Masks)
-        screen = project(data.silhouettes, trajectory)[0][0]
-        vertices = [torch.cat([screen[:, span] for span in spans], 1) for spans in ranges.values()]
+        screen, _, parts = image_vertices(data.silhouettes, trajectory)
+        count = data.silhouettes.instants
+        screen = screen[0, count // 2 :: count]
+        vertices = [torch.cat([screen[:, parts[k].vertices] for k in members], 1) for members in ranges.values()]
         middle = torch.stack([x.mean(1) for x in vertices])
         away = zip(vertices, middle, strict=True)
         radius = torch.stack([(x - c[:, None]).norm(dim=-1).amax(1) for x, c in away])

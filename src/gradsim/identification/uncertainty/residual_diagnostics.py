@@ -20,7 +20,8 @@ from dataclasses import asdict, dataclass, replace
 import torch
 from torch import Tensor
 
-from gradsim.identification.observation.base import CHUNK, Masks, Observation, all_faces, project
+from gradsim.identification.observation.base import CHUNK, Masks, Observation
+from gradsim.identification.observation.projection import image_vertices
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import EXACT
 from gradsim.numerics.robust import GAUSSIAN
@@ -272,10 +273,13 @@ def outline_slopes(
         data: Likewise.
         begin, end: The frames that count; all by default.
     """
-    screen, (faces, convex) = project(data.silhouettes, trajectory)[0], all_faces(trajectory)
+    screen, _, faces, convex = image_vertices(data.silhouettes, trajectory).shapes
     right_down = torch.eye(2, dtype=torch.float64)[None, :, None, None].expand(1, 2, *screen.shape[1:]).contiguous()
     views, (height, width) = data.views(screen, right_down), data.masks.shape[1:]
-    step, end = max(1, CHUNK // (2 * height * width)), len(data.masks) if end is None else end
+    step, end = (
+        max(1, CHUNK // (2 * height * width * data.silhouettes.instants)),
+        len(data.masks) if end is None else end,
+    )
     for first in range(begin, end, step):
         frames = slice(first, min(first + step, end))
         _, slope = data.mean_coverage(views, frames, faces, convex)

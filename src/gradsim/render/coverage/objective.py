@@ -51,33 +51,38 @@ def target(image: Tensor, weight: Tensor, loss: RobustLoss = GAUSSIAN) -> Target
 
 
 def objective(
-    screen: Tensor, tangent: Tensor, faces: Tensor, observed: Target, convex: bool = False
+    screen: Tensor, tangent: Tensor, faces: Tensor, observed: Target, convex: bool = False, images: int = 1
 ) -> tuple[Tensor, Tensor, Tensor]:
     """ρ of the difference from a target, its gradient and Gauss–Newton matrix, summed over frames.
 
     Args:
-        screen: (worlds, frames, n, 2) [px].
-        tangent: (worlds, unknowns, frames, n, 2) [px per unit]; no unknowns for the cost alone.
+        screen: (worlds, frames · images, n, 2) [px].
+        tangent: (worlds, unknowns, frames · images, n, 2) [px per unit]; no unknowns for the cost alone.
         faces: (m, 3) of closed meshes: of one body, or of several one after another.
         observed: Target images of as many frames or more.
         convex: True for one convex body.
+        images: Consecutive images whose mean is compared with each target.
 
     Returns:
         Σ ρ(√w (α − T)) (worlds,), ½ of its gradient (worlds, unknowns), and Jᵀ W J (worlds, unknowns, unknowns), with
         the W of iteratively reweighted least squares: w ρ'(x)/(2 x) (`gradsim.numerics.robust`, without its λ).
     """
     if not convex and screen.dtype != torch.float64:  # occlusion between edges is decided in double precision
-        wide = objective(screen.double(), tangent.double(), faces, observed, convex)
+        wide = objective(screen.double(), tangent.double(), faces, observed, convex, images)
         return tuple(y.to(screen.dtype) for y in wide)  # pyright: ignore[reportReturnType] -- three
-    code, worlds, frames = _code(screen.dtype), *screen.shape[:2]
+    code, worlds, frames = _code(screen.dtype), len(screen), screen.shape[1] // images
     unknowns, bodies = tangent.shape[1], worlds * frames
     cost = screen.new_zeros(bodies)
     gradient, normal = screen.new_zeros(bodies, unknowns), screen.new_zeros(bodies, unknowns, unknowns)
     arguments, scratch, workers = _arguments(code, screen, tangent, faces, convex, *observed.image.shape[1:])
-    images = [array(code.Scalar, getattr(observed, name)[:frames].to(screen)) for name in IMAGES]
+    targets = [array(code.Scalar, getattr(observed, name)[:frames].to(screen)) for name in IMAGES]
     loss = [observed.loss.kind, code.Scalar(observed.loss.bend)]
     out = [array(code.Scalar, x) for x in (cost, gradient, normal)]
-    replay(code.objective, workers, [*arguments, *images, *loss, workers, *scratch, *out], str(screen.device))
+    kernel = code.objective
+    if images > 1:
+        kernel, size = code.objective_of_mean, (workers, *observed.image.shape[1:])
+        scratch += [array(code.Scalar, screen.new_zeros(*size, *tail)) for tail in ((), (unknowns,))]
+    replay(kernel, workers, [*arguments, *targets, *loss, workers, *scratch, *out], str(screen.device))
     cost, gradient, lower = (x.unflatten(0, (worlds, frames)).sum(1) for x in (cost, gradient, normal))
     return cost, gradient, lower + lower.tril(-1).mT
 

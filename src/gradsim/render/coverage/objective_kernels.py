@@ -47,6 +47,54 @@ def influence(square: Scalar, kind: int, bend: Scalar):
     return Scalar(1.0)
 
 
+@wp.func
+def misfit(
+    area: wp.vec4i,
+    worker: int,
+    body: int,
+    frame: int,
+    target: wp.array3d[Scalar],
+    weight: wp.array3d[Scalar],
+    before: wp.array3d[Scalar],
+    after: wp.array3d[Scalar],
+    above: wp.array2d[Scalar],
+    below: wp.array2d[Scalar],
+    kind: int,
+    bend: Scalar,
+    image: wp.array3d[Scalar],
+    slope: wp.array4d[Scalar],
+    gradient: wp.array2d[Scalar],
+    normal: wp.array3d[Scalar],
+):
+    """ρ of the difference of a page of the images, and its derivatives; the page is zero after."""
+    unknowns = slope.shape[3]
+    total = above[frame, area[0]] + below[frame, area[1]]
+    for row in range(area[0], area[1]):
+        total += before[frame, row, area[2]] + after[frame, row, area[3]]
+        for column in range(area[2], area[3]):
+            alpha = image[worker, row, column]
+            image[worker, row, column] = Scalar(0.0)
+            t = target[frame, row, column]
+            w = weight[frame, row, column]
+            square = w * (alpha - t) * (alpha - t)
+            total += rho(square, kind, bend)
+            touched = wp.int32(0)
+            for u in range(unknowns):
+                if slope[worker, row, column, u] != Scalar(0.0):
+                    touched = wp.int32(1)
+            if touched > 0:
+                w = w * influence(square, kind, bend)
+                r = w * (alpha - t)
+                for u in range(unknowns):
+                    s = slope[worker, row, column, u]
+                    gradient[body, u] = gradient[body, u] + s * r
+                    for k in range(u + 1):
+                        normal[body, u, k] = normal[body, u, k] + w * s * slope[worker, row, column, k]
+                for u in range(unknowns):
+                    slope[worker, row, column, u] = Scalar(0.0)
+    return total
+
+
 @wp.kernel(enable_backward=False)
 def objective(
     screen: wp.array2d[Point],  # (bodies, vertices), bodies are frames of worlds
@@ -74,35 +122,78 @@ def objective(
     normal: wp.array3d[Scalar],  # (bodies, unknowns, unknowns), lower triangle
 ):
     worker = wp.tid()
-    unknowns = tangent.shape[1]
     for body in range(worker, screen.shape[0], workers):
         frame = body % target.shape[0]
         area = draw(screen, tangent, faces, edges, convex, front, outline, worker, body, worker, image, slope)
-        total = above[frame, area[0]] + below[frame, area[1]]
-        for row in range(area[0], area[1]):
-            total += before[frame, row, area[2]] + after[frame, row, area[3]]
-            for column in range(area[2], area[3]):
-                alpha = image[worker, row, column]
-                image[worker, row, column] = Scalar(0.0)
-                t = target[frame, row, column]
-                w = weight[frame, row, column]
-                square = w * (alpha - t) * (alpha - t)
-                total += rho(square, kind, bend)
-                touched = wp.int32(0)
-                for u in range(unknowns):
-                    if slope[worker, row, column, u] != Scalar(0.0):
-                        touched = wp.int32(1)
-                if touched > 0:
-                    w = w * influence(square, kind, bend)
-                    r = w * (alpha - t)
+        cost[body] = misfit(
+            area, worker, body, frame, target, weight, before, after, above, below, kind, bend, image, slope, gradient, normal
+        )  # fmt: skip
+
+
+@wp.kernel(enable_backward=False)
+def objective_of_mean(
+    screen: wp.array2d[Point],  # (bodies · images, vertices)
+    tangent: wp.array4d[Point],  # (worlds, unknowns, frames · images, vertices)
+    faces: wp.array[wp.vec3i],
+    edges: wp.array[wp.vec4i],
+    convex: bool,
+    target: wp.array3d[Scalar],
+    weight: wp.array3d[Scalar],
+    before: wp.array3d[Scalar],
+    after: wp.array3d[Scalar],
+    above: wp.array2d[Scalar],
+    below: wp.array2d[Scalar],
+    kind: int,
+    bend: Scalar,
+    workers: int,
+    # scratch, zero before and after
+    front: wp.array2d[wp.bool],  # (bodies · images, faces)
+    outline: Outline,
+    image: wp.array3d[Scalar],
+    slope: wp.array4d[Scalar],
+    mean: wp.array3d[Scalar],  # as the image
+    mean_slope: wp.array4d[Scalar],
+    # out, zero before
+    cost: wp.array[Scalar],
+    gradient: wp.array2d[Scalar],
+    normal: wp.array3d[Scalar],
+):
+    """`objective` of the mean of consecutive images."""
+    worker = wp.tid()
+    unknowns = tangent.shape[1]
+    images = screen.shape[0] // cost.shape[0]
+    share = Scalar(1.0) / Scalar(images)
+    for body in range(worker, cost.shape[0], workers):
+        frame = body % target.shape[0]
+        area = wp.vec4i(0, 0, 0, 0)
+        for k in range(images):
+            part = draw(
+                screen, tangent, faces, edges, convex, front, outline, worker, body * images + k, worker, image, slope
+            )
+            for row in range(part[0], part[1]):
+                for column in range(part[2], part[3]):
+                    alpha = image[worker, row, column]
+                    if alpha != Scalar(0.0):
+                        mean[worker, row, column] = mean[worker, row, column] + share * alpha
+                        image[worker, row, column] = Scalar(0.0)
                     for u in range(unknowns):
                         s = slope[worker, row, column, u]
-                        gradient[body, u] = gradient[body, u] + s * r
-                        for k in range(u + 1):
-                            normal[body, u, k] = normal[body, u, k] + w * s * slope[worker, row, column, k]
-                    for u in range(unknowns):
-                        slope[worker, row, column, u] = Scalar(0.0)
-        cost[body] = total
+                        if s != Scalar(0.0):
+                            mean_slope[worker, row, column, u] = mean_slope[worker, row, column, u] + share * s
+                            slope[worker, row, column, u] = Scalar(0.0)
+            if area[1] == 0:
+                area = part
+            elif part[1] > 0:
+                area = wp.vec4i(
+                    wp.min(area[0], part[0]),
+                    wp.max(area[1], part[1]),
+                    wp.min(area[2], part[2]),
+                    wp.max(area[3], part[3]),
+                )
+        cost[body] = misfit(
+            area, worker, body, frame, target, weight, before, after, above, below, kind, bend, mean, mean_slope, gradient,
+            normal,
+        )  # fmt: skip
 
 
 @wp.kernel(enable_backward=False)
