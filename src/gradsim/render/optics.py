@@ -9,8 +9,8 @@ fisheye, as OpenCV's fisheye::projectPoints (Kannala and Brandt 2006), with θ =
 
     (x', y') = (x, y) θ (1 + k₁θ² + k₂θ⁴ + k₃θ⁶ + k₄θ⁸)/r                                  (2)
 
-Beyond 0.9 of the r (θ) at which the radial factor turns back, where no calibration holds, it is that of the limit: points far off the
-image stay there.
+Beyond 0.9 of the r (θ) at which the radial factor turns back, and beyond r = 2.7, where no calibration holds, it is that of the limit:
+points far off the image stay there.
 
 A vertex at place y(τ) along the axis of a rolling shutter, of n rows, is exposed at the time τ after the stamp of its frame with
 
@@ -36,7 +36,10 @@ SHARE = 0.9  # of the radius at which the radial factor turns back, up to which 
 BEYOND = 1.0  # heights of the image outside of it from which on rows of a rolling shutter are not told apart
 NEWTON = 4  # steps of Newton's method of (3): each squares an error that begins at a few hundredths of a frame
 UNDISTORT = 20  # steps of Newton's method in `undistort` at most
-SCANNED = 512  # radii from 0.01 to 30, 1.6 % apart
+WIDEST = (
+    3.0  # radius that no lens but a fisheye reaches, 72° off the axis; of a fisheye, an angle [rad] behind the camera
+)
+SCANNED = 600  # radii up to there
 SIZES = {"distortion": 5, "fisheye": 4}
 Scan = Literal["rows", "columns"]
 
@@ -181,14 +184,14 @@ def undistort(points: Tensor, coefficients: Tensor, fisheye: bool = False) -> Te
 def radial_limit(coefficients: Tensor, fisheye: bool = False) -> Tensor:
     """Radius, or angle θ of a fisheye, up to which the radial factor is used (...), of coefficients (..., 5) or (..., 4).
 
-    It is `SHARE` of the first of many at which r (1 + …) no longer grows; infinite if there is none.
+    It is `SHARE` of the first of many at which r (1 + …) no longer grows, or of `WIDEST`.
     """
     k = (coefficients if fisheye else coefficients[..., [0, 1, 4]]).detach()
-    radii = torch.logspace(-2, 1.5, SCANNED, dtype=k.dtype, device=k.device)
+    radii = torch.linspace(0, WIDEST, SCANNED + 1, dtype=k.dtype, device=k.device)[1:]
     q, slope = radii.square(), torch.ones_like(radii)
     for j in range(k.shape[-1]):
         slope = slope + (2 * j + 3) * k[..., j, None] * q ** (j + 1)
-    return torch.where(slope > 0, torch.inf, SHARE * radii).amin(-1)
+    return torch.where(slope > 0, SHARE * WIDEST, SHARE * radii).amin(-1)
 
 
 @dataclass(frozen=True, eq=False)

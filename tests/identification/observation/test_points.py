@@ -295,3 +295,32 @@ def test_a_vertex_that_is_not_there_is_refused():
     far = scene({"m": {"body": "cube", "vertex": 8}})
     with pytest.raises(InputError, match="vertex 8 of `cube`, whose surface has 8, counted from 0"):
         gs.Points(far.markers, torch.zeros(3, 1, 3), 1.0).predict(Model(far).rollout(frames=3))
+
+
+@pytest.mark.parametrize(
+    "optics", [{"distortion": [-0.2, 0.05, 1e-3, 0, 0]}, {"readout": 0.02}, {"fisheye": [0.1, 0, 0, 0]}]
+)
+def test_tracks_through_a_lens_or_shutter_have_the_derivatives_of_differences(optics):
+    from gradsim.identification.observation.points import Points
+    from gradsim.identification.problem import Problem
+    from gradsim.identification.unknowns import Space
+    from gradsim.render.silhouettes import Silhouettes
+
+    content = gs.Scene.library("cube").model_dump(exclude_unset=True)
+    content["camera"] = {**content["camera"], **optics}
+    content["timing"] = {"fps": 30, "frames": 4}
+    content["markers"] = {"corner": {"body": "cube", "point": [0.1, 0.05, 0.02]}}
+    scene = gs.Scene.parse(content)
+    key = next(iter(optics))
+    names = ["cube.velocity.x:-3:5", "cube.velocity.z:-3:5", "camera.focal:20:200"]
+    names += [f"camera.{key}:-0.1:0.1" if key == "readout" else f"camera.{key}.k1:-1:1"]
+    view, model, space = Silhouettes.of(scene), Model(scene), Space(scene, names)
+    points = Points(scene.markers, torch.full((4, 1, 2), 30.0), 1.0, view)
+    least = Problem(model, points, space)
+    u = space.inner(torch.tensor([[1.2, -0.8, 70.0, 0.015 if key == "readout" else -0.1]], dtype=torch.float64))
+    ((_, J),) = least.jacobian(u, 4)
+    h = 1e-5
+    for k in range(len(space)):
+        step = h * torch.eye(len(space), dtype=torch.float64)[k]
+        differences = (least.residuals(u + step) - least.residuals(u - step)) / (2 * h)
+        assert (J[0, :, k] - differences[0]).abs().max() < 1e-6 * J[0, :, k].abs().max()
