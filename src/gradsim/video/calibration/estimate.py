@@ -9,7 +9,8 @@ residuals at the minimum.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import least_squares
@@ -156,11 +157,11 @@ class _Problem:
         J = np.zeros((rows + len(self.lens.prior_root), len(x)))
         raw = np.zeros((rows, n + 6))
         for k in range(n):
-            raw[:, k] = self.predict(lens + 1j * step * (np.arange(n) == k), omega, t).imag.ravel() / step
+            raw[:, k] = np.imag(self.predict(lens + 1j * step * (np.arange(n) == k), omega, t)).ravel() / step
         for k in range(3):
             turned = 1j * step * (np.arange(3) == k)
-            raw[:, n + k] = self.predict(lens, omega + turned, t).imag.ravel() / step
-            raw[:, n + 3 + k] = self.predict(lens, omega, t + turned).imag.ravel() / step
+            raw[:, n + k] = np.imag(self.predict(lens, omega + turned, t)).ravel() / step
+            raw[:, n + 3 + k] = np.imag(self.predict(lens, omega, t + turned)).ravel() / step
         raw = self._whitened(raw)
         J[:rows, :n] = raw[:, :n]
         for v in range(len(self.views)):
@@ -224,7 +225,8 @@ def _minimize(
     x = np.concatenate([unknowns, np.concatenate([np.zeros_like(t), t], 1).ravel()])
     options = {"loss": "huber", "f_scale": 3.0} if robust else {}
     for _ in range(3 if robust else 1):
-        fit = least_squares(problem.residuals, x, problem.jacobian, x_scale="jac", xtol=1e-10, ftol=1e-12, **options)
+        jacobian: Any = problem.jacobian
+        fit = least_squares(problem.residuals, x, jacobian, x_scale="jac", xtol=1e-10, ftol=1e-12, **options)
         x = fit.x
         if robust:  # noise from the median, before the next
             _median_noise(problem, x)
@@ -303,8 +305,3 @@ def _result(problem: _Problem, unknowns: np.ndarray, t: np.ndarray, dropped: lis
     return Calibration(
         problem.lens, unknowns, problem.R, t, covariance, problem.views, problem.used, parts, problem.noise, dropped
     )
-
-
-def transformed(view: View, R: np.ndarray, t: np.ndarray) -> View:
-    """A view whose points are moved to R x + t."""
-    return replace(view, points=view.points @ R.T + t)

@@ -106,8 +106,8 @@ def choose(views: Sequence[View], sharp: Sequence[float], count: int, size: tupl
         count: Largest number.
         size: Width and height [px].
     """
-    sharp = np.asarray(sharp)
-    good = [k for k in range(len(views)) if sharp[k] >= BLURRED * np.median(sharp)]
+    least = BLURRED * float(np.median(sharp))
+    good = [k for k in range(len(views)) if sharp[k] >= least]
     if len(good) <= count:
         return good
     features = np.array([_features(views[k], size) for k in good])

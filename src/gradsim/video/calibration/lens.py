@@ -11,7 +11,7 @@ Pixel centers are at +0.5, so that c is OpenCV's plus 0.5. All functions are ana
 derivatives by complex steps.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,12 +86,12 @@ def make_lens(
     columns += [
         (f"camera.{KEYS[model]}.{name}", [4 + k]) for k, name in enumerate(COEFFICIENTS[model]) if name not in fixed
     ]
-    numbers = np.array(numbers, np.float64)
-    span = np.zeros((len(numbers), len(columns)))
+    values = np.array(numbers, np.float64)
+    span = np.zeros((len(values), len(columns)))
     for k, (_, rows) in enumerate(columns):
         span[rows, k] = 1
-    start = np.array([numbers[rows].mean() for _, rows in columns])
-    base = np.where(span.any(1), 0.0, numbers)
+    start = np.array([values[rows].mean() for _, rows in columns])
+    base = np.where(span.any(1), 0.0, values)
     names = tuple(name for name, _ in columns)
     mean, root = start.copy(), np.zeros((0, len(names)))
     if prior is not None:
@@ -150,8 +150,8 @@ def undistort(model: str, numbers: np.ndarray, pixels: np.ndarray, iterations: i
     step = 1e-20j
     for _ in range(iterations):
         value = np.stack(distort(model, xy[..., 0], xy[..., 1], numbers[4:]), -1)
-        along_x = np.stack(distort(model, xy[..., 0] + step, xy[..., 1] + 0j, numbers[4:]), -1).imag / step.imag
-        along_y = np.stack(distort(model, xy[..., 0] + 0j, xy[..., 1] + step, numbers[4:]), -1).imag / step.imag
+        along_x = np.imag(np.stack(distort(model, xy[..., 0] + step, xy[..., 1] + 0j, numbers[4:]), -1)) / step.imag
+        along_y = np.imag(np.stack(distort(model, xy[..., 0] + 0j, xy[..., 1] + step, numbers[4:]), -1)) / step.imag
         J = np.stack([along_x, along_y], -1)
         change = np.linalg.solve(J, (target - value)[..., None])[..., 0]
         xy = xy + change
@@ -177,9 +177,3 @@ def cross_matrix(vector: np.ndarray) -> np.ndarray:
     zero = np.zeros_like(x)
     rows = [[zero, -z, y], [z, zero, -x], [-y, x, zero]]
     return np.stack([np.stack(row, -1) for row in rows], -2)
-
-
-def lens_mapping(model: str, numbers: np.ndarray) -> Mapping[str, float]:
-    """Numbers of a lens by name, for files."""
-    names = ("fx", "fy", "cx", "cy", *COEFFICIENTS[model])
-    return dict(zip(names, numbers.tolist(), strict=True))

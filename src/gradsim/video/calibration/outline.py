@@ -101,7 +101,7 @@ def fit_outline(gray: np.ndarray, corners: np.ndarray) -> Outline | None:
         if ahead is None or behind is None:
             return None
         J[:, k] = (ahead - behind).ravel() / 2e-3
-    block = block_diag(*(side.covariance for side in fitted))
+    block = np.asarray(block_diag(*(side.covariance for side in fitted)))
     covariance = J @ block @ J.T + FLOOR**2 * np.eye(8)
     bend = np.abs(curves[:, 2] + curves[:, 4])  # at the middle, from the chord
     return Outline(meeting, covariance, bend, float(np.mean([side.noise for side in fitted])))
