@@ -41,6 +41,7 @@ FIRST = ("timing", "gravity", "camera")  # owners whose numbers come before thos
 LISTED = 4  # numbers in words, of which 1 % counts: steps of those that are 0 have no natural size
 NOTABLE = 1.0  # standard deviations of an unknown from which on a number is said in words
 ROUNDING = 1e-9  # standard deviations below which a number does nothing
+OFFSET_STEPS = 2  # from the answer on to the offset of the outlines, in which they are nearly linear
 BATCH = 16  # rollouts at once for each unknown, as many as a search has starts
 UNREAD = ("timing.offset",)  # a clock that begins later needs a model that simulates more
 LIGHTS = ("lights.",)  # masks and tracks do not depend on them
@@ -148,7 +149,7 @@ def responses(problem: "Problem", u: Tensor, numbers: Sequence[KnownNumber]) -> 
     is_outline = data.outline_noise and isinstance(data, Masks)
     rows = []
     if is_outline and numbers:
-        problem, u, errors = fit_outline(problem, u)
+        problem, u, errors = fit_outline(problem, u, iterations=OFFSET_STEPS)
     for first in range(0, len(numbers), size):
         batch = numbers[first : first + size]
         wider = problem.with_unknowns([_as_unknown(number) for number in batch])
