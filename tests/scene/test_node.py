@@ -60,7 +60,7 @@ def test_misspelt_keys_get_a_suggestion(mistakes, place, meant):
 
 def test_keys_like_no_other_get_the_list(mistake):
     assert mistake({"timing.xyz": 1}) == (
-        "timing.xyz: unknown key; expected `fps`, `frames`, `substeps`, `tolerance`, `integrator`, `rate`, `offset`."
+        "timing.xyz: unknown key; expected `fps`, `frames`, `substeps`, `tolerance`, `integrator`, `rate`, `offset`, `stamps`."
     )
 
 

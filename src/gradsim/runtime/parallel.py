@@ -161,7 +161,7 @@ def _one_thread() -> None:
 
 
 def default_to_one_thread() -> None:
-    """Let libraries that are not imported yet use one thread, or as many as `OMP_NUM_THREADS` says.
+    """Let libraries that are not imported yet use one thread, or as many as OMP_NUM_THREADS says.
 
     Fits are made of many small operations, which further threads of PyTorch slow down: they wait for each other.
     """
