@@ -50,7 +50,7 @@ class Status(StrEnum):
     MISMATCH = (
         "mismatch",
         3,
-        "The residuals are far above the noise, or are not noise, so neither values nor error bars can be trusted.",
+        "The residuals are far above the noise, are not noise, or a prior is contradicted: neither values nor error bars can be trusted.",
     )
     MISSED = "missed", 3, "The controls found do not reach the goal."
     INTERRUPTED = (

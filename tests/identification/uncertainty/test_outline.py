@@ -12,6 +12,7 @@ from gradsim.errors import InputError, Status
 from gradsim.identification import api
 from gradsim.identification.api import model_for
 from gradsim.identification.observation.base import Masks
+from gradsim.identification.priors import Prior
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.uncertainty.outline import (
@@ -238,3 +239,25 @@ def test_where_all_starts_come_to_one_minimum_contact_makes_no_valleys(monkeypat
     errors = 0.1 * waves(12, 5.0, 0.5, np.random.default_rng([17, 5]))
     fit = gs.identify(grounded, NAMES[:2], observation=masks(centres(12, TRUTH), errors), starts=8, seed=0)
     assert fit.starts["converged"] == 8
+
+
+def test_a_prior_weighs_against_outlines_and_not_against_pixels():
+    """The minimum (K + P)⁻¹ (K û + P m) and covariance (K + P)⁻¹ of two normal distributions; K⁻¹: that of outlines alone.
+
+    σ of pixels, 0.1, takes part in neither.
+    """
+    frames, rng = 16, np.random.default_rng([17, 2])
+    seen = masks(centres(frames, TRUTH), WAVY * waves(frames, 5.0, 0.5, rng))
+    alone, mean, sd = Space(scene(frames), NAMES), -9.65, 0.1
+    with_prior = Space(scene(frames), NAMES, priors=[Prior.independent("gravity.z", mean, sd)])
+    model = model_for(scene(frames), alone)
+    start = alone.inner(torch.tensor([TRUTH]).double())[0]
+    _, u, errors = fit_outline(Problem(model, seen, alone), start)
+    _, both, weighed = fit_outline(Problem(model, seen, with_prior), start)
+    K, P = torch.linalg.inv(errors.covariance), torch.diag(torch.tensor([0.0, 0.0, sd**-2]).double())
+    expected = torch.linalg.solve(K + P, K @ u + P @ torch.tensor([0.0, 0.0, mean]).double())
+    assert (expected - u).abs()[2] > 0.2 * errors.covariance[2, 2].sqrt()  # it does pull
+    std = torch.linalg.inv(K + P).diagonal().sqrt()
+    assert ((both - expected) / std).abs().max() < 0.2  # errors of outlines are measured at another place
+    assert torch.allclose(weighed.covariance.diagonal().sqrt(), std, rtol=0.15)
+    assert torch.allclose(weighed.video, K, rtol=0.2, atol=0.05 * K.diagonal().max().item())

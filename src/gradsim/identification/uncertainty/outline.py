@@ -45,7 +45,8 @@ from gradsim.physics.trajectory import Trajectory
 MARGIN = 3  # pixels about a body that filters reach
 ITERATIONS = 6  # Gauss–Newton steps of unknowns and offset
 OPEN = 1e-6  # variance ratio over the largest below which a direction is one that only priors determine
-COMBINED = 2  # steps that weigh priors against outlines
+COMBINED = 6  # steps, at most, that weigh priors against outlines: errors of outlines are measured anew at each
+SMALL_STEP = 0.02  # standard deviations, after which none follows
 HARMONICS = 6  # of an outline's displacement about its centre; the first is a shift
 COMPARED = 3  # harmonic up to which deformations are compared with shifts
 EXCESS = 2.5  # mean square of shifts over that of the second and third harmonics, above which they are too large
@@ -178,11 +179,13 @@ def fit_outline(
             share /= 4
     priors = problem.prior_precision
     for _ in range(COMBINED if priors.any() else 0):
-        _, pull = _outline_errors(frames, data, offset, priors)
+        errors, pull = _outline_errors(frames, data, offset, priors)
         step = pull(frames.gradient.sum(0), problem.prior_gradient(u[None])[0])
         trial = (u + step[:n]).clamp(low, high), offset + step[n].item()
         problem = _without_offset(problem, data, *trial)
         (u, offset), frames = trial, sums_by_frame(problem, trial[0])
+        if (step[:n].square() < SMALL_STEP**2 * errors.covariance.diagonal()).all():
+            break
     return problem, u, _outline_errors(frames, data, offset, priors)[0]
 
 
