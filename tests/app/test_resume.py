@@ -163,7 +163,9 @@ def test_stopped_then_killed_then_resumed_is_as_never_stopped(strike, job, stopp
 
 
 def test_another_video_or_scene_is_named(job, tmp_path):
-    kept = json.dumps({"command": "fit", "inputs": job.inputs(Scene.load(job.scene)), "arguments": {}})
+    kept = json.dumps(
+        {"folder": "", "files": [], "command": "fit", "inputs": job.inputs(Scene.load(job.scene)), "arguments": {}}
+    )
     (tmp_path / "job.json").write_text(kept)
     (tmp_path / "other.webm").write_bytes(b"other")
     scene = Scene.load(job.scene)

@@ -1,6 +1,8 @@
 """What is read is what was made; truths, cameras and motions fit the pictures."""
 
+import json
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -89,3 +91,61 @@ def test_workers_of_a_loader_read_what_one_process_reads(made):
 def test_what_the_data_set_lacks_is_refused(made, given):
     with pytest.raises(InputError, match=f"{next(iter(given))}: got"):
         VideoDataset(made, **given)
+
+
+FILES = ("pictures/frames_32/c.0.0.0.0.0", "pictures/masks_32/c.0.0.0.0", "labels/000000.parquet")
+
+
+@pytest.fixture
+def copied(made, tmp_path):
+    shutil.copytree(made, tmp_path / "D")
+    return tmp_path / "D"
+
+
+def read_all(folder):
+    recordings = DatasetReader(folder)
+    return recordings.frames(0, 32), recordings.masks(0, 32), recordings.label(0)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_flipped_bit_is_noticed_on_read(copied, name):
+    path, rng = copied / name, np.random.default_rng(0)
+    written = path.read_bytes()
+    for place in rng.integers(len(written), size=20):
+        changed = bytearray(written)
+        changed[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(changed)
+        with pytest.raises(InputError, match=f"{path.name} was changed.*gradsim dataset repair"):
+            read_all(copied)
+    path.write_bytes(written)
+    read_all(copied)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_an_error_not_a_black_video(copied, name):
+    (copied / name).unlink()
+    with pytest.raises(InputError, match="is missing"):
+        read_all(copied)
+
+
+def test_a_damaged_manifest_does_not_hide_its_videos(copied):
+    (copied / "units" / "000001.json").write_text("{")
+    with pytest.raises(InputError, match="000001.json is damaged"):
+        len(DatasetReader(copied))
+
+
+@pytest.mark.parametrize(("key", "value"), [("unit", 0), ("sizes", []), ("fps", 0), ("seed", "3"), ("frames", 10**12)])
+def test_damaged_settings_name_their_key(copied, key, value):
+    settings = json.loads((copied / "dataset.json").read_text())
+    (copied / "dataset.json").write_text(json.dumps({**settings, key: value}))
+    with pytest.raises(InputError, match=f"dataset.json is damaged .*`{key}"):
+        DatasetReader(copied)
+
+
+def test_an_array_that_states_more_videos_than_a_data_set_may_have_is_refused(copied):
+    for path in (copied / "pictures").glob("*_*/zarr.json"):
+        header = json.loads(path.read_text())
+        header["shape"][0] = 10**15
+        path.write_text(json.dumps(header))
+    with pytest.raises(InputError, match="is damaged .its arrays state"):
+        read_all(copied)

@@ -95,3 +95,8 @@ def test_counts_come_as_numbers_or_text(scene, value):
     frames = scene({"timing.frames": value}).timing.frames
     assert frames == 12
     assert type(frames) is int
+
+
+@pytest.mark.parametrize("value", ["\u0668", "\uff18"])  # eight in Arabic-Indic and in full-width digits
+def test_counts_are_not_read_from_digits_of_other_scripts(mistake, value):
+    assert "expected a whole number" in mistake({"timing.frames": value})

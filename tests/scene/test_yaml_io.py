@@ -293,5 +293,11 @@ def test_files_that_are_not_there_get_a_suggestion(load, tmp_path):
         Scene.load("cube")
     with pytest.raises(InputError, match="give the path of a YAML file"):
         Scene.load(tmp_path / "none" / "dorp.yaml")
-    with pytest.raises(InputError, match="cannot be read as a scene file"):
+    with pytest.raises(InputError, match="is a folder; expected a scene file"):
         Scene.load(tmp_path)
+
+
+def test_binary_values_are_refused_where_text_is_expected(tmp_path):
+    (tmp_path / "scene.yaml").write_text("name: !!binary aGVsbG8=\nbodies: {}\n")
+    with pytest.raises(InputError, match="`!!binary` is not allowed"):
+        Scene.load(tmp_path / "scene.yaml")

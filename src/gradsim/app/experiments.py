@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gradsim.errors import InputError
 from gradsim.runtime import provenance
+from gradsim.runtime.parallel import check_engine
 
 GROUP = "gradsim.experiments"
 
@@ -53,8 +54,13 @@ def reproduce(name: str, out: Path, quick: bool = False, seed: int = 0, progress
             `gradsim.runtime.parallel`), `foreign`, `epochs` and `weights` (convnet). None and False count as not given.
 
     Raises:
-        InputError: If the experiment or an option is unknown.
+        InputError: If the experiment or an option is unknown, or a number out of range.
     """
+    check_engine(options.get("engine") or "serial", options.get("workers"))
+    if (scenes := options.get("scenes")) is not None and scenes < 1:
+        raise InputError(f"scenes: got {scenes}; expected at least 1.")
+    if seed < 0:
+        raise InputError(f"seed: got {seed}; expected at least 0.")
     provenance.provenance()  # now: the source may change during the run
     function = experiment(name)
     options = {key: value for key, value in options.items() if value is not None and value is not False}

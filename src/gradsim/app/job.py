@@ -9,11 +9,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
+
+from typing_extensions import TypedDict  # of `typing` pydantic takes it from Python 3.12 on
 
 from gradsim.control.task.task import Task
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import jsonable
+from gradsim.runtime.input_file import read_json, validated
 from gradsim.runtime.provenance import versions
 from gradsim.scene import Scene
 from gradsim.scene.node import Node
@@ -27,6 +30,24 @@ BACKGROUNDS = ("median", MOG2)  # that are no files
 VIDEOS = ("side_by_side.webm", "overlay.webm", "residuals.webm")
 METHODS = ("gradient", "mpc", "diffphysics", "random", "cma", "reinforce", "ppo")
 POLICIES = ("first", "middle", "best", "last")  # iterations whose policies are stored and rendered
+
+
+class JobRecord(TypedDict):
+    """Content of job.json.
+
+    Attributes:
+        command: Name of the command.
+        arguments: Its arguments.
+        folder: Folder in which it was started.
+        files: Names of the arguments that are files.
+        inputs: See `RunArguments.inputs`.
+    """
+
+    command: str
+    arguments: dict[str, Any]
+    folder: str
+    files: list[str]
+    inputs: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,12 +109,15 @@ class RunArguments:
                 f"{folder} holds {content}, and no {cls.noun} to resume; start one with `gradsim {cls.command}`."
             )
         started_in, old = Path(record["folder"]), record["arguments"]
+        cls._check_names(folder, record)
         resolved = {name: started_in / old[name] for name in record["files"]}
         files = {name: path if path.exists() else Path(old[name]) for name, path in resolved.items()}
         lists = {name: tuple(value) for name, value in old.items() if isinstance(value, list)}
         for name in record.get("lists_of_files", ()):
             lists[name] = tuple(started_in / path if (started_in / path).exists() else Path(path) for path in old[name])
-        arguments = cls(**{**old, **files, **lists})
+        arguments = validated(
+            {**old, **files, **lists}, cls, f"{folder / RECORD}, `arguments`", "start the run again in another folder"
+        )
         defaults = {f.name: () if f.name in lists else f.default for f in fields(cls)}
         for name, value in (overrides or {}).items():
             is_set = value is not None and value != defaults[name]
@@ -102,6 +126,17 @@ class RunArguments:
                     f"the {cls.noun} in {folder} has {name} {abbreviate(old[name])}, not {value}; leave it out."
                 )
         return arguments
+
+    @classmethod
+    def _check_names(cls, folder: Path, record: "JobRecord") -> None:
+        """Raise `InputError` if a record has other arguments than this command, or names files that are not arguments."""
+        known, names = {f.name for f in fields(cls)}, record["arguments"]
+        other = sorted((names.keys() - known) | (set(record["files"]) - names.keys()))
+        if wrong := other + [name for name in record["files"] if not isinstance(names.get(name), str)]:
+            raise InputError(
+                f"{folder / RECORD} is damaged (`{wrong[0]}` is not an argument of `gradsim {cls.command}`, or not a path); start "
+                "the run again in another folder."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,10 +257,12 @@ def open_scene(path: Path) -> Scene:
     return Scene.library(str(path)) if is_name else Scene.load(path)
 
 
-def read_record(folder: Path) -> dict | None:
+def read_record(folder: Path) -> "JobRecord | None":
     """Content of a folder's job.json; None if there is none."""
     path = Path(folder) / RECORD
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    if not path.exists():
+        return None
+    return read_json(path, JobRecord, "start the run again in another folder")
 
 
 def _paths(values: tuple) -> list[bool]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradsim.app.job import RECORD, RunArguments, abbreviate, read_record
+from gradsim.app.run_files import read_result
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import atomic_write
 from gradsim.runtime.checkpoint import CheckpointFolder, digest
@@ -44,7 +45,7 @@ class RunDirectory:
 
     def result(self) -> dict:
         """Content of result.json."""
-        return json.loads((self.path / "result.json").read_text(encoding="utf-8"))
+        return read_result(self.path)
 
     def recorded_argument(self, name: str) -> str:
         """Text of an argument as it was given when the run was started; "" without a record."""

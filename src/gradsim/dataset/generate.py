@@ -25,13 +25,13 @@ from uuid import uuid4
 import torch
 
 from gradsim.dataset import labels
-from gradsim.dataset.layout import UNIT, DamagedError, DatasetLayout, DatasetSettings, UnitManifest
+from gradsim.dataset.layout import MOST_VIDEOS, UNIT, DamagedError, DatasetLayout, DatasetSettings, UnitManifest
 from gradsim.dataset.render import render_sample
 from gradsim.dataset.sample import sample
 from gradsim.dataset.zarr_shard import ShardFile, file_fingerprint
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import atomic_write, drafts, remove_draft
-from gradsim.runtime.parallel import run_jobs
+from gradsim.runtime.parallel import check_engine, run_jobs
 
 Job = tuple[DatasetLayout, int, int]  # layout, unit, videos of the data set
 
@@ -72,6 +72,9 @@ def generate(
         raise InputError(f"n: got {count}; expected at least 1 video.")
     if not 1 <= share <= shares:
         raise InputError(f"shard: got {share}/{shares}; expected 1/{shares} to {shares}/{shares}.")
+    if count > MOST_VIDEOS:
+        raise InputError(f"n: got {count}; expected at most {MOST_VIDEOS} videos in one data set.")
+    check_engine(engine, workers)
     layout = DatasetLayout.begin(out, DatasetSettings.of(kind, seed, sizes, unit))
     layout.grow(count)
     units = [k for k in layout.units(count) if k % shares == share - 1 and not is_complete(layout, k, count)]

@@ -17,6 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict  # of `typing` pydantic takes it from Python 3.12 on
 
 from gradsim.dataset.labels import label
 from gradsim.dataset.render import check_sizes
@@ -25,12 +29,15 @@ from gradsim.dataset.zarr_shard import LEVEL
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import atomic_write
 from gradsim.runtime.checkpoint import differences, digest
+from gradsim.runtime.input_file import TEXT_BYTES, read_json, regular_file
 from gradsim.runtime.optional import require_extra
 from gradsim.runtime.provenance import versions
 
 UNIT = 50  # videos of a unit: a crash loses seconds, and a million videos are 20 000 units
 RECIPE_SAMPLES = 14  # samples whose labels identify the sampling code: one of each object
 FORMAT = 1
+MOST_VIDEOS = 10_000_000  # 200 000 units
+REWRITE = "run the command that made the folder again to rewrite it"
 AXES = ("video", "frame", "row", "column", "colour")
 
 
@@ -79,6 +86,22 @@ class DatasetSettings:
         return digest(asdict(self))[:16]
 
 
+class SettingsRecord(TypedDict):
+    """Content of dataset.json, with the ranges of `DatasetSettings`; no further keys."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # pyright: ignore
+
+    kind: Literal["rigid", "deformable", "cloth"]
+    seed: Annotated[int, Field(ge=0)]
+    sizes: Annotated[list[Annotated[int, Field(ge=1, le=16384)]], Field(min_length=1)]
+    frames: Annotated[int, Field(ge=1, le=100_000)]
+    fps: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    unit: Annotated[int, Field(ge=1, le=MOST_VIDEOS)]
+    recipe: str
+    versions: dict[str, str]
+    format: int
+
+
 @dataclass(frozen=True)
 class DatasetLayout:
     """Paths in the folder of a data set.
@@ -100,15 +123,11 @@ class DatasetLayout:
         """
         path = Path(folder) / "dataset.json"
         try:
-            content = json.loads(path.read_text())
+            content = read_json(path, SettingsRecord, REWRITE)
             settings = DatasetSettings(**{**content, "sizes": tuple(content["sizes"])})
         except FileNotFoundError:
             raise InputError(
                 f"{folder} holds no data set; make one: gradsim dataset generate rigid --n 1000 --out {folder}."
-            ) from None
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{path} is damaged ({error}); run the command that made the folder again to rewrite it."
             ) from None
         if settings.format != FORMAT:
             raise InputError(f"{path} is of format {settings.format}; this version of gradsim reads {FORMAT}.")
@@ -177,8 +196,14 @@ class DatasetLayout:
         counts = []
         for name in self.arrays:
             with suppress(OSError, ValueError, KeyError, TypeError):
-                counts.append(int(json.loads((self.images / name / "zarr.json").read_text())["shape"][0]))
-        return statistics.mode(counts) if counts else 0
+                header = regular_file(self.images / name / "zarr.json", "zarr header", TEXT_BYTES)
+                counts.append(int(json.loads(header.read_text())["shape"][0]))
+        count = statistics.mode(counts) if counts else 0
+        if not 0 <= count <= MOST_VIDEOS:
+            raise InputError(
+                f"{self.images} is damaged (its arrays state {count} videos; a data set has at most {MOST_VIDEOS}); {REWRITE}."
+            )
+        return count
 
     def grow(self, count: int) -> None:
         """Extend the arrays to `count` videos; never shrink them."""
@@ -257,10 +282,10 @@ class UnitManifest:
             DamagedError: If it differs from what was written.
         """
         try:
-            content = json.loads(path.read_bytes())
+            content = json.loads(regular_file(path, "manifest", TEXT_BYTES).read_bytes())
             seal = content.pop("seal")
             if seal != digest(content):
                 raise DamagedError("its content was changed")
             return cls(**{**content, "videos": tuple(content["videos"])})
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DamagedError(str(error)) from None

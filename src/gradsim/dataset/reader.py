@@ -10,6 +10,7 @@ import numpy as np
 from gradsim.dataset import labels
 from gradsim.dataset.layout import DamagedError, DatasetLayout, DatasetSettings, UnitManifest
 from gradsim.dataset.render import RenderedVideo
+from gradsim.dataset.zarr_shard import file_fingerprint
 from gradsim.errors import InputError
 from gradsim.runtime.optional import require_extra
 from gradsim.scene import Scene
@@ -24,20 +25,25 @@ class DatasetReader:
 
     A pickled copy opens its own files, so each process has its own.
 
+    Each file is compared with its stored hash when it is first read (once in a process), so that changed bytes and
+    missing files are errors, never black images.
+
     Args:
         folder: Folder of the data set.
+        check: False leaves the hashes out, for a caller that has compared them.
 
     Raises:
-        InputError: If the folder holds no data set.
+        InputError: If the folder holds no data set; the methods raise it for a file that is missing or was changed.
     """
 
-    def __init__(self, folder: str | Path):
-        self.layout = DatasetLayout.open(folder)
+    def __init__(self, folder: str | Path, check: bool = True):
+        self.layout, self._is_checked = DatasetLayout.open(folder), check
+        self._intact = lru_cache(None)(self._compare_file)
         self._arrays: dict[str, Any] = {}
         self._unit, self._finished = lru_cache(4)(self._read_unit), lru_cache(None)(self._count_videos)
 
     def __reduce__(self):
-        return DatasetReader, (self.layout.folder,)
+        return DatasetReader, (self.layout.folder, self._is_checked)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -48,10 +54,21 @@ class DatasetReader:
         return self.layout.settings
 
     @cached_property
+    def _count(self) -> int:
+        return self.layout.count
+
+    @cached_property
     def numbers(self) -> list[int]:
         """Numbers of the finished videos, ascending."""
         units, step = self.layout.units(self.layout.count), self.settings.unit
         return [number for unit in units for number in range(unit * step, unit * step + self._finished(unit))]
+
+    def require_videos(self) -> None:
+        """Raise `InputError` if no video is finished."""
+        if not self.numbers:
+            raise InputError(
+                f"{self.layout.folder} has no finished videos; run gradsim dataset verify to see what it holds."
+            )
 
     def frames(self, number: int, size: int, indices: slice | list[int] = slice(None)) -> np.ndarray:
         """Images (frames, size, size, 3) uint8, RGB, row 0 on top.
@@ -97,6 +114,7 @@ class DatasetReader:
         parquet = require_extra("pyarrow.parquet", "files of a data set", "data")
         for unit in [unit for unit in self.layout.units(self.layout.count) if self._finished(unit)]:
             path = self.layout.files(unit)["labels"]
+            self._intact(unit, "labels")
             known = parquet.read_schema(path).names
             selected = [name for name in known if not name.startswith(labels.STATES)]
             selected = selected if columns is None else [name for name in columns if name in known]
@@ -108,6 +126,7 @@ class DatasetReader:
             raise InputError(f"size: got {size}; {self.layout.folder} has {self.settings.sizes}.")
         self._check(number)
         name = f"{kind}_{size}"
+        self._intact(number // self.settings.unit, name)
         if name not in self._arrays:
             self._arrays[name] = require_extra("zarr", "files of a data set", "data").open_array(
                 self.layout.images / name, mode="r"
@@ -121,18 +140,36 @@ class DatasetReader:
         return rows[k], states[k]
 
     def _read_unit(self, unit: int) -> tuple[list[dict[str, Any]], list[dict[str, np.ndarray]]]:
+        self._intact(unit, "labels")
         return labels.read(self.layout.files(unit)["labels"], self.settings.frames)
 
     def _count_videos(self, unit: int) -> int:
         """Number of finished videos of a unit."""
         try:
             return len(UnitManifest.read(self.layout.manifest(unit)).videos)
-        except (FileNotFoundError, DamagedError):
+        except FileNotFoundError:
             return 0
+        except DamagedError as error:
+            raise InputError(
+                f"{self.layout.manifest(unit)} is damaged ({error}); repair it: gradsim dataset repair {self.layout.folder}."
+            ) from None
+
+    def _compare_file(self, unit: int, name: str) -> None:
+        """Compare a file of a unit with its stored size and hash.
+
+        Raises:
+            InputError: If it is missing or was changed.
+        """
+        path, manifest = self.layout.files(unit)[name], UnitManifest.read(self.layout.manifest(unit))
+        wrong = "is missing" if not path.is_file() else ""
+        if not wrong and self._is_checked and file_fingerprint(path) != manifest.files.get(name):
+            wrong = "was changed: it has other bytes than were written"
+        if wrong:
+            raise InputError(f"{path} {wrong}; repair it: gradsim dataset repair {self.layout.folder}.")
 
     def _check(self, number: int) -> None:
         unit, k = divmod(number, self.settings.unit)
-        if number < 0 or k >= self._finished(unit):
+        if not 0 <= number < self._count or k >= self._finished(unit):
             raise InputError(
                 f"{self.layout.folder} has no video {number}; it has {len(self)} of {self.layout.count} "
                 "(gradsim dataset verify lists what is missing)."

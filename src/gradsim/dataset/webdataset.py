@@ -44,6 +44,7 @@ def export_webdataset(
     """
     recordings = DatasetReader(folder)
     size = recordings.settings.sizes[0] if size is None else size
+    recordings.require_videos()
     splits: dict[str, list[int]] = {"train": [], "test": []}
     for row in recordings.table(["number", "split"]):
         splits[row["split"]].append(row["number"])

@@ -24,6 +24,7 @@ from gradsim.physics.soft.solid import solid_body
 from gradsim.physics.static_geometry import GroundSquare, ObstacleBody
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import DenseOutput, Trajectory
+from gradsim.runtime.limits import require_steps
 from gradsim.scene.parameters import Parameter, parameters
 
 KINDS: dict[str, Callable] = {
@@ -91,6 +92,7 @@ class Model(nn.Module):
         chosen = substeps or (None if scene.timing.substeps == "auto" else scene.timing.substeps)
         chosen = chosen or self.recommended_substeps(start)
         self.substeps = self.density * math.ceil(chosen / self.density)
+        require_steps(scene.timing.frames, self.substeps)
         self.check(start)
 
     def with_substeps(self, substeps: int) -> "Model":
@@ -317,8 +319,13 @@ class Model(nn.Module):
 
     def _place(self, name: str, parameter: nn.Parameter) -> None:
         *path, last = name.split(".")
-        if path and path[0] not in self._modules and hasattr(self, path[0]):
-            raise InputError(f"{path[0]!r} is a name that PyTorch's modules use themselves; rename it in the scene.")
+        taken = (
+            hasattr(self, path[0]) or hasattr(type(self), path[0]) or path[0] in ("substeps", "lead") if path else False
+        )
+        if taken and path[0] not in self._modules:
+            raise InputError(
+                f"{path[0]!r} is a name that the model or PyTorch's modules use themselves; rename it in the scene."
+            )
         owner: nn.Module = self
         for part in path:
             if part not in owner._modules:

@@ -52,14 +52,19 @@ def run_jobs(
         InputError: If the engine is unknown, the number of workers is below 1, or ray is not installed.
         WorkerError: If the workers of one job died more often than `retries`.
     """
+    check_engine(engine, workers)
+    runs = {"serial": _serial, "processes": _processes, "ray": _ray}[engine](function, items, workers, retries)
+    return _counted(runs, len(items), report)
+
+
+def check_engine(engine: str, workers: int | None) -> None:
+    """Check the executor before work begins; arguments and errors as of `run_jobs`."""
     if engine not in ENGINES:
         raise InputError(f"no engine {engine!r}; there are {', '.join(ENGINES)}.")
     if workers is not None and workers < 1:
         raise InputError(f"workers: got {workers}; expected at least 1.")
     if engine == "serial" and (workers or 1) > 1:
         raise InputError(f"workers: got {workers} with the engine 'serial'; give --engine processes or ray.")
-    runs = {"serial": _serial, "processes": _processes, "ray": _ray}[engine](function, items, workers, retries)
-    return _counted(runs, len(items), report)
 
 
 def _counted(runs: Iterator, total: int, report: Callable[[int, int], None]) -> Iterator[tuple[int, Any]]:

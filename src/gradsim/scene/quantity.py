@@ -123,7 +123,7 @@ class Count:
             if value in self.words:
                 return value
             try:
-                value = float(value)
+                value = float(value) if value.isascii() else None
             except ValueError:
                 value = None
         whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0

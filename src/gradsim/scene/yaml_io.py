@@ -19,6 +19,7 @@ from pydantic_core import core_schema
 
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import atomic_write
+from gradsim.runtime.input_file import TEXT_BYTES, regular_file
 from gradsim.scene.node import Node, Place, did_you_mean, mistake, quote
 
 S = TypeVar("S", bound=Node)
@@ -54,12 +55,21 @@ _Loader.add_constructor(
 )
 
 
+def _refuse_binary(loader: yaml.Loader, node: yaml.Node):
+    raise yaml.constructor.ConstructorError(None, None, "`!!binary` is not allowed; write text", node.start_mark)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:binary", _refuse_binary)
+
+
 def load(cls: type[S], path: Path, label: str = "scene") -> S:
     """Load a scene or another node from a file; `name` defaults to the name of the file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = regular_file(path, f"{label} file", TEXT_BYTES).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError(f"the {label} file {path} does not exist{_suggest_file(path, label)}") from None
+    except InputError:
+        raise
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as a {label} file: {error}; give a YAML file.") from error
     root, content = _compose(text, path, cls, label)

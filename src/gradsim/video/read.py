@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gradsim.errors import InputError
+from gradsim.runtime.input_file import check_path, regular_file
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -68,6 +69,7 @@ def read(path: str | Path, fps: float | None = None) -> Video:
     path = Path(path)
     if fps is not None and not 0 < fps < float("inf"):
         raise InputError(f"fps is {fps}; it must be positive.")
+    check_path(path)
     if path.is_dir():
         frames, times, rate = _read_folder(path, fps), None, None
     elif not path.exists():
@@ -123,6 +125,15 @@ def stream_frames(path: str | Path, count: int) -> Iterator[tuple[int, np.ndarra
         ) from error
     if k < 0:
         raise InputError(f"{path} has no frames; it is empty or cut off: copy or record it again.")
+
+
+def read_with_clock(path: str | Path, fps: float) -> Video:
+    """Read a video of a scene: a folder of png images, which has no time stamps, has the scene's clock `fps` [1/s].
+
+    Raises:
+        InputError: As `read`.
+    """
+    return read(path, fps if Path(path).is_dir() else None)
 
 
 def is_lossy(path: str | Path) -> bool:
@@ -334,6 +345,7 @@ def _read_folder(path: Path, fps: float | None) -> list[np.ndarray]:
     _check_numbers(path, files)
     frames = []
     for file in files:
+        regular_file(file, "png image")
         with _pillow_errors(file):
             data = file.read_bytes()
             with Image.open(file, formats=["PNG"]) as image:

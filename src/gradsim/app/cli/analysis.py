@@ -41,7 +41,7 @@ class Explain(Command):
             print(json.dumps(result, indent=1))
         else:
             out.print(str(explanation), highlight=False, markup=False, soft_wrap=True)
-            out.print(f"report: {(self.out / 'report.html').resolve()}", highlight=False, soft_wrap=True)
+            out.print(f"report: {(self.out / 'report.html').resolve()}", highlight=False, soft_wrap=True, markup=False)
         return DONE
 
 
@@ -133,6 +133,6 @@ class Camera(Command):
             with working(err) as progress:
                 options = {name: getattr(self, name) for name in names}
                 text = refine_camera(self.scene, self.out, self.refine, **options, progress=progress)
-        out.print(text, highlight=False, soft_wrap=True)
-        out.print(f"scene: {self.out}", highlight=False, soft_wrap=True)
+        out.print(text, highlight=False, soft_wrap=True, markup=False)
+        out.print(f"scene: {self.out}", highlight=False, soft_wrap=True, markup=False)
         return DONE

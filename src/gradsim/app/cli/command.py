@@ -45,7 +45,7 @@ def show(result: dict, folder: Path, out: "Console") -> None:
     from gradsim.app.cli.console import show_result
 
     show_result(out, result)
-    out.print(f"report: {(folder / 'report.html').resolve()}", highlight=False, soft_wrap=True)
+    out.print(f"report: {(folder / 'report.html').resolve()}", highlight=False, soft_wrap=True, markup=False)
 
 
 def flatten(groups: list[list[str]]) -> list[str]:

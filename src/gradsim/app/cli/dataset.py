@@ -56,7 +56,7 @@ class Generate(ParallelCommand):
             else ""
         )
         out.print(f"generated {summary['videos']} videos{rate}", highlight=False)
-        out.print(f"dataset: {self.out}", highlight=False, soft_wrap=True)
+        out.print(f"dataset: {self.out}", highlight=False, soft_wrap=True, markup=False)
         return DONE
 
 

@@ -15,6 +15,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, subcommand
 
 from gradsim.app.cli.analysis import Camera, Explain, Landscape
+from gradsim.app.cli.border import check_arguments
 from gradsim.app.cli.capture import Capture
 from gradsim.app.cli.command import BAD_INPUT, FAILED, STOPPED
 from gradsim.app.cli.control import Control
@@ -47,7 +48,7 @@ _Commands = (
     | Annotated[View, subcommand("view")]
     | Annotated[Doctor, subcommand("doctor")]
 )
-_BAD_PATHS = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+_BAD_PATHS = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -80,6 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     out, err = Console(), Console(stderr=True)
     try:
+        check_arguments(command)
         return command.run(out, err)
     except KeyboardInterrupt:
         err.print("stopped")

@@ -113,7 +113,7 @@ class Import(Command):
         imported.scene.save(self.out)
         for note in imported.notes:
             err.print(f"note: {note}", highlight=False, soft_wrap=True, markup=False)
-        out.print(f"scene: {self.out}", highlight=False, soft_wrap=True)
+        out.print(f"scene: {self.out}", highlight=False, soft_wrap=True, markup=False)
         return DONE
 
 
@@ -132,7 +132,7 @@ class Simulate(Command):
         folder = self.out or Path("runs") / self.scene.stem
         with working(err) as progress:
             simulate(self.scene, folder, progress=progress)
-        out.print(f"run: {folder}", highlight=False, soft_wrap=True)
+        out.print(f"run: {folder}", highlight=False, soft_wrap=True, markup=False)
         return DONE
 
 

@@ -33,14 +33,15 @@ def unpack(folder: Path, number: int, out: Path, size: int | None = None) -> dic
     recordings = DatasetReader(folder)
     size = recordings.settings.sizes[0] if size is None else size
     frames, masks = recordings.frames(number, size), recordings.masks(number, size)
+    label, scene = recordings.label(number), recordings.scene(number, size)
     out.mkdir(parents=True, exist_ok=True)
     fps = recordings.settings.fps
     videos.write(out / "film.webm", frames, fps)
     videos.write(out / "mask.webm", np.repeat(masks[..., None], 3, -1), fps)
-    recordings.scene(number, size).save(out / "scene.yaml")
+    scene.save(out / "scene.yaml")
     (out / "truth.json").write_text(json.dumps(recordings.truth(number), indent=1))
     image_io.write(out / "strip.png", np.moveaxis(_strip(frames, masks, INSTANTS), -1, 0))
-    return recordings.label(number)
+    return label
 
 
 def overview(folder: Path, out: Path) -> int:

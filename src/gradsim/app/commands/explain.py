@@ -1,11 +1,11 @@
 """`gradsim explain`: which gradients of a scene or a fit can be trusted, and why."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gradsim.app.report import gradient_plots, plots
 from gradsim.app.report.report import write_report
+from gradsim.app.run_files import read_result
 from gradsim.errors import InputError, Status
 from gradsim.identification.api import model_for
 from gradsim.identification.fit import SCHEMA
@@ -81,9 +81,8 @@ def _subject(path: Path, unknowns: Sequence[str]) -> tuple[Scene, dict[str, floa
     elif not (path / "scene.yaml").is_file():
         raise InputError(f"{path} holds no scene.yaml; give a scene file, or a folder made by `gradsim fit`.")
     else:
-        scene, fitted = Scene.load(path / "scene.yaml"), {}
-        if (path / "result.json").is_file():
-            fitted = json.loads((path / "result.json").read_text(encoding="utf-8")).get("unknowns") or {}
+        scene = Scene.load(path / "scene.yaml")
+        fitted = read_result(path).get("unknowns") or {}
         numbers = {name: u["value"] for name, u in fitted.items() if u["value"] is not None}
         selected = selected or [Unknown(name, u["low"], u["high"]) for name, u in fitted.items()]
     for unknown in selected:

@@ -87,7 +87,11 @@ class ClipFit(FitJob):
         with directory.open(self.arguments, self.scene, resume) as checkpoint:
             self.scene.save(directory.path / "scene.yaml")
             if self.faults.words:
-                write_mask_sheet(directory.path / FILE, videos.read(self.arguments.video).frames, self.faults)
+                write_mask_sheet(
+                    directory.path / FILE,
+                    videos.read_with_clock(self.arguments.video, self.scene.timing.fps).frames,
+                    self.faults,
+                )
             yield checkpoint
 
     def search(self, checkpoint: CheckpointStore, progress: Progress) -> Fit:

@@ -140,7 +140,8 @@ def write_clip_videos(
     Returns:
         Observed frames (frames, height, width, 3) uint8 and fitted masks (frames, height, width).
     """
-    video, fps = videos.read(path), scene.timing.fps
+    fps = scene.timing.fps
+    video = videos.read_with_clock(path, fps)
     observed = video.frames[align_frames(video, fps, frames, scene.timing.stamps).index]
     mask = synthetic.float_masks(scene, fitted, camera).masks.numpy()
     rendered = to_bytes(synthetic.render_video(scene, fitted, camera))

@@ -60,7 +60,9 @@ class TracksFit(ClipFit):
         }
         observed = None
         if self.arguments.video is not None:
-            observed = videos.read(self.arguments.video).frames[: self.observation.frames]
+            observed = videos.read_with_clock(self.arguments.video, self.scene.timing.fps).frames[
+                : self.observation.frames
+            ]
             entries["video"] = str(self.arguments.video)
             if self.observation.silhouettes is not None:
                 marked = mark_points(observed, self.observation.positions.numpy(), predicted)
@@ -70,7 +72,7 @@ class TracksFit(ClipFit):
         return entries
 
     def _check_video(self, path: Path, frames: int) -> None:
-        video, camera = videos.read(path), self.scene.view()
+        video, camera = videos.read_with_clock(path, self.scene.timing.fps), self.scene.view()
         videos.check_video(video, *camera.size, self.scene.timing.fps, path, self.scene.timing.stamps)
         if len(video.frames) < frames:
             raise InputError(

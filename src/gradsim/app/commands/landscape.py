@@ -10,7 +10,7 @@ import torch
 from gradsim.app.job import FitArguments, open_scene, read_record
 from gradsim.app.report import landscape_plot, plots
 from gradsim.app.report.report import write_report
-from gradsim.app.viewer.content import read_result
+from gradsim.app.run_files import read_history, read_result
 from gradsim.errors import InputError, Status
 from gradsim.identification import synthetic
 from gradsim.identification.api import model_for, parameter_values
@@ -129,7 +129,7 @@ def run_case(folder: Path) -> Case:
             f"{folder} holds no scene.yaml; give a run folder of `gradsim fit` or `demo`, or a scene file."
         )
     scene, result = Scene.load(folder / "scene.yaml"), read_result(folder)
-    history = read_result(folder, "history.json")
+    history = read_history(folder)
     fitted = result.get("unknowns_8bit") or result.get("unknowns") or {}
     case = Case(scene, str(result.get("title") or scene.name), priors=priors_of([scene], None)[0])
     case.unknowns = {name: (u["low"], u["high"]) for name, u in fitted.items()}

@@ -16,7 +16,8 @@ from gradsim.app.commands.render_options import RenderOptions
 from gradsim.app.commands.simulate import simulate
 from gradsim.app.controls_file import read_controls
 from gradsim.app.job import open_scene
-from gradsim.app.viewer.content import calibrated_camera, estimates, load_scene, read_result, run_model
+from gradsim.app.run_files import read_result
+from gradsim.app.viewer.content import calibrated_camera, estimates, load_scene, run_model
 from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface

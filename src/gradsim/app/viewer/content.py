@@ -1,6 +1,5 @@
 """Trajectories of scenes and run folders, for `gradsim view` and `gradsim render`."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ import torch
 from gradsim import video as videos
 from gradsim.app.controls_file import read_controls
 from gradsim.app.job import FitArguments, open_scene, read_record
+from gradsim.app.run_files import read_result
 from gradsim.errors import InputError
 from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.multi_clip import clip_values
@@ -154,12 +154,6 @@ def calibrated_camera(scene: Scene, name: str, values: Values) -> Camera:
     return Camera(projection.K[0].detach(), projection.R, projection.t[0].detach(), camera.width, camera.height, optics)
 
 
-def read_result(folder: Path, name: str = "result.json") -> dict:
-    """Content of result.json, or another file of a run; empty if there is none."""
-    path = folder / name
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-
-
 def _unknowns(result: Mapping) -> Mapping:
     return result.get("unknowns_8bit") or result.get("unknowns") or {}
 
@@ -181,7 +175,7 @@ def _videos(folder: Path, scene: Scene, result: Mapping, clip: int) -> tuple[dic
     observed = {}
     for name, path in paths.items():
         if path.exists() and name in scene.views:
-            video = videos.read(path, scene.timing.fps if path.is_dir() else None)
+            video = videos.read_with_clock(path, scene.timing.fps)
             aligned = (
                 slice(None)
                 if choice is None

@@ -113,8 +113,8 @@ def from_video(
             its colors are not the scene's, no pixel shows a body, no pixel or frame is left, or the loss is unknown.
     """
     width, height = scene.view(camera).size
-    film, fps = videos.read(path), scene.timing.fps
-    stamps = scene.timing.stamps
+    fps, stamps = scene.timing.fps, scene.timing.stamps
+    film = videos.read_with_clock(path, fps)
     videos.check_video(film, width, height, fps, path, stamps)
     if len(film.frames) < 2:
         raise InputError(f"{path} has one frame; a fit needs at least 2.")

@@ -11,6 +11,7 @@ from gradsim.errors import InputError
 from gradsim.identification.observation.points import Points
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.runtime.input_file import TEXT_BYTES, regular_file
 from gradsim.scene.node import did_you_mean
 from gradsim.scene.scene import Scene
 
@@ -91,7 +92,7 @@ def read_tracks(
 def _read(path: Path) -> tuple[list[dict[str, str]], set[str]]:
     """Rows by column, and the columns."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with regular_file(path, "file of tracks", TEXT_BYTES).open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, skipinitialspace=True)
             rows, columns = list(reader), {str(name).strip() for name in reader.fieldnames or ()}
     except (OSError, UnicodeDecodeError, csv.Error) as error:

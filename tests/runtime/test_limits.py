@@ -1,0 +1,29 @@
+import pytest
+
+from gradsim.errors import InputError
+from gradsim.runtime.limits import require_memory, require_steps
+
+
+def test_more_time_steps_than_the_limit_are_refused_and_the_variable_raises_it(monkeypatch):
+    monkeypatch.setenv("GRADSIM_MAX_STEPS", "100")
+    require_steps(10, 10)
+    with pytest.raises(InputError, match="11 frames of 10 steps .*GRADSIM_MAX_STEPS"):
+        require_steps(11, 10)
+    monkeypatch.setenv("GRADSIM_MAX_STEPS", "110")
+    require_steps(11, 10)
+
+
+def test_more_memory_than_the_limit_is_refused_and_the_variable_raises_it(monkeypatch):
+    monkeypatch.setenv("GRADSIM_MEMORY_GB", "1")
+    require_memory(1e9, "images", "Use fewer")
+    with pytest.raises(InputError, match="images need about 2 GB .*Use fewer, or set GRADSIM_MEMORY_GB"):
+        require_memory(2e9, "images", "Use fewer")
+    monkeypatch.setenv("GRADSIM_MEMORY_GB", "2")
+    require_memory(2e9, "images", "Use fewer")
+
+
+@pytest.mark.parametrize("text", ["none", "0", "-1", "nan"])
+def test_a_limit_that_is_no_positive_number_is_refused(monkeypatch, text):
+    monkeypatch.setenv("GRADSIM_MAX_STEPS", text)
+    with pytest.raises(InputError, match="GRADSIM_MAX_STEPS"):
+        require_steps(1, 1)
