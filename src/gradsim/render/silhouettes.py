@@ -239,7 +239,7 @@ class Silhouettes:
         """Camera for `rigid_projection.project_rigid` at `values`, with its derivatives along `direction`."""
         like = next(iter(values.values())) if values else self.camera.K
         parameters = self._camera_parameters(direction or {})
-        lens = {name: v for name, v in parameters.items() if name != "translation"}
+        lens = {name: v for name, v in parameters.items() if name in ("focal", "centre")}
         K_tangent = self._binned(_intrinsics(lens, like)[0]) if lens else None
         return ProjectionCamera(*self.matrices(like, values), K_tangent, parameters.get("translation"))
 

@@ -38,7 +38,7 @@ def problem(optics, masks=None):
     names += ["cube.velocity.x:-3:5", "cube.angular_velocity.y:-5:5", "camera.focal:20:200", "camera.translation.z:2:8"]
     model, space, view = Model(scene), Space(scene, names), Silhouettes.of(scene)
     numbers = [*(number(scene, name) for name in names[:-4]), 1.5, 2.5, 60.0, 4.4]
-    u = space.inner(torch.tensor([numbers]).double())
+    u = space.inner(torch.tensor([numbers], dtype=torch.float64))
     if masks is None:
         values = model.values(space.values(u + 0.02))
         masks = Masks(torch.zeros(FRAMES, SIDE, SIDE), 1.0, view).image(model.rollout_unchecked(values, FRAMES))
@@ -69,6 +69,22 @@ def test_gradient_is_the_central_difference_and_the_adjoint(optics, residual):
         differences.append((8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (24 * h))
     # rounding of the cost over the step, against the largest slope
     assert differences == pytest.approx(gradient.tolist()[0], rel=1e-6, abs=1e-8 * gradient.abs().max().item())
+
+
+@pytest.mark.parametrize("optics", ["distortion", "readout", "exposure"])
+def test_derivatives_where_only_lens_or_shutter_of_the_camera_is_unknown(optics):
+    """Rows of the derivatives by other unknowns are those of a problem that has the focal length and the place as well."""
+    whole, u = problem(OPTICS[optics])
+    names = [
+        unknown for unknown in whole.space.unknowns if unknown.name not in ("camera.focal", "camera.translation.z")
+    ]
+    content = whole.model.scene.model_dump(exclude_unset=True)
+    content["camera"].pop("look_at")
+    _, R, t = whole.model.scene.camera.matrices()
+    scene = gs.Scene.parse(content | {"camera": content["camera"] | {"R": R, "t": [t[0], t[1], 4.4], "focal": 60.0}})
+    part = Problem(Model(scene), Masks(whole.observation.masks, 0.1, Silhouettes.of(scene)), Space(scene, names))
+    expected, got = whole.linearize(u, FRAMES)[2][0, :-2], part.linearize(u[:, :-2], FRAMES)[2][0]
+    assert got.tolist() == near(expected.tolist(), SOLVED)
 
 
 def test_one_step_of_masks_of_several_colors_is_that_of_one():
