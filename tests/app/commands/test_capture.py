@@ -118,6 +118,7 @@ def test_a_sheet_of_paper_gives_the_pose_from_one_view(calibrated, tmp_path):
     assert np.abs(np.array(content["position"]) + R.T @ t).max() < 4 * max(content["position_sd"])
 
 
+@pytest.mark.slow
 def test_a_video_is_read_and_frames_are_chosen(images, tmp_path):
     frames = [cv2.imread(str(images / f"{k}.png")) for k in (0, 1, 1, 2, 3, 3, 4)]
     video.write(tmp_path / "clip.webm", np.stack(frames), 30)

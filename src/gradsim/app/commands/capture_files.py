@@ -18,7 +18,7 @@ from gradsim.video.calibration.estimate import Calibration
 from gradsim.video.calibration.lens import COEFFICIENTS, KEYS, cross_matrix
 
 SCHEMA = "gradsim.capture/1"
-REPLACED = ("size", "look_at", "R", "t", "K", "focal", "centre", "distortion", "fisheye")  # keys of a camera
+REPLACED = ("size", "look_at", "R", "t", "K", "focal", "centre", "distortion", "fisheye", "prior")  # keys of a camera
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +158,7 @@ def write_scene(
         source: Name of the images, for the comment.
     """
     # keys of a lens that scenes of this version do not have stay as comments
+    hint = ["  # prior: capture.json  # for a fit whose unknowns are numbers of the camera"]
     rest = scene.camera.model_dump(exclude_unset=True, exclude_none=True, exclude={*REPLACED}) if scene.camera else {}
     entries = {**entries, **{key: (value, "") for key, value in rest.items()}}  # such as a shutter
     lines = [f"camera:  # by gradsim capture from {source.name}; ± is one standard deviation"]
@@ -168,7 +169,7 @@ def write_scene(
     text = yaml_io.as_text(scene, folder, brief=True)
     parts = _without_camera(text)
     with atomic_write(path, "w") as file:
-        file.write("\n".join([*comments, parts.rstrip("\n"), *lines]) + "\n")
+        file.write("\n".join([*comments, parts.rstrip("\n"), *lines, *hint]) + "\n")
     try:
         Scene.load(path)
     except InputError as error:

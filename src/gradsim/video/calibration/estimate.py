@@ -300,6 +300,7 @@ def _result(problem: _Problem, unknowns: np.ndarray, t: np.ndarray, dropped: lis
             "and all over the image, or hold numbers (--fix k3 square centre), or give the lens (--intrinsics capture.json)."
         )
     covariance = np.linalg.inv(scaled.T @ scaled) / np.outer(size, size)
+    covariance = (covariance + covariance.T) / 2  # rounding
     residuals = problem.pixels - problem.predict(*problem.split(x))
     parts = np.split(residuals, np.cumsum([len(view.pixels) for view in problem.views])[:-1])
     return Calibration(
