@@ -20,7 +20,7 @@ from gradsim.app.cli.control import Control
 from gradsim.app.cli.dataset import Dataset
 from gradsim.app.cli.experiments import Demo, Doctor, Reproduce
 from gradsim.app.cli.fit import Compare, Fit
-from gradsim.app.cli.scene import Import, New, Render, Scenes, Simulate, View
+from gradsim.app.cli.scene import Export, Import, New, Render, Scenes, Simulate, View
 from gradsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _Commands = (
     | Annotated[Scenes, subcommand("scenes")]
     | Annotated[New, subcommand("new")]
     | Annotated[Import, subcommand("import")]
+    | Annotated[Export, subcommand("export")]
     | Annotated[Simulate, subcommand("simulate")]
     | Annotated[Render, subcommand("render")]
     | Annotated[Fit, subcommand("fit")]
