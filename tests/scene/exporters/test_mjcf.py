@@ -113,7 +113,7 @@ def test_mass_inertia_place_and_velocity_are_those_of_our_model(mujoco, tmp_path
 
 @pytest.mark.slow
 def test_a_chain_of_all_joints_moves_as_ours(mujoco, tmp_path):
-    """At our 64 substeps, whose errors in the fast last link these are: they fall with the step."""
+    """From frame 7 on the slide is at its limit, whose spring in MuJoCo is off by the impedance, 1e-3."""
     scene = Scene.parse(CHAIN)
     with torch.no_grad():
         ours = Model(scene, dtype=torch.float64).rollout().states
@@ -121,10 +121,11 @@ def test_a_chain_of_all_joints_moves_as_ours(mujoco, tmp_path):
     assert sorted(model.jnt_type.tolist()) == [1, 2, 3]
     for frame in range(scene.timing.frames):
         mujoco.mj_forward(model, data)
+        bound = 1e-9 if frame < 7 else 1e-4
         for name in scene.bodies:
             turn = Rotation.from_quat(ours[name]["q"][0, frame].numpy()).as_matrix().ravel()
-            off = np.abs(ours[name]["x"][0, frame].numpy() - data.body(name).xpos).max()
-            assert off < (1e-12 if frame == 0 else 1e-5) and np.abs(turn - data.body(name).xmat).max() < 1e-4
+            assert np.abs(ours[name]["x"][0, frame].numpy() - data.body(name).xpos).max() < bound
+            assert np.abs(turn - data.body(name).xmat).max() < bound
         mujoco.mj_step(model, data, 64)
 
 

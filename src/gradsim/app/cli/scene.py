@@ -119,12 +119,12 @@ class Import(Command):
 
 @dataclass(kw_only=True)
 class Export(Command):
-    """Write a scene, or a fit at its estimates, as a model of MuJoCo (MJCF); needs no extra."""
+    """Write a scene, or a fit at its estimates, as a model of MuJoCo (MJCF) or as URDF; needs no extra."""
 
     target: Annotated[Positional[Path], arg(metavar="RUN|SCENE")]
     """Folder made by `gradsim fit` (at its estimates), a scene file (YAML), or the name of a library scene."""
-    to: Literal["mjcf"]
-    """Format: mjcf (MuJoCo)."""
+    to: Literal["mjcf", "urdf"]
+    """Format: mjcf (MuJoCo), or urdf (a file for each tree of joints)."""
     out: Annotated[Path, arg(metavar="DIR")]
     """Output folder: the model, its meshes, and export.json with all that the format cannot say."""
     anyway: bool = False

@@ -1,4 +1,4 @@
-"""Scenes as MJCF."""
+"""Scenes as MJCF and URDF."""
 
 from gradsim.scene.exporters.export import FORMATS, export
 

@@ -12,10 +12,11 @@ from gradsim.scene.exporters.contact import Soft
 from gradsim.scene.exporters.mjcf import mjcf
 from gradsim.scene.exporters.text import write_obj
 from gradsim.scene.exporters.twin import Twin
+from gradsim.scene.exporters.urdf import urdf
 from gradsim.scene.scene import Scene
 
 Files = tuple[dict[str, str], dict[str, Mesh], list[str]]  # texts by file name, meshes by name, notes
-FORMATS = ("mjcf",)
+FORMATS = ("mjcf", "urdf")
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def export(
 
     Args:
         scene: The scene; its state at the start, with the impulses at time 0, is that of the model.
-        to: Format: `mjcf` (model.xml).
+        to: Format: `mjcf` (model.xml) or `urdf` (a file for each tree of joints).
         folder: Output folder; files of an earlier export are replaced.
         timestep: Time step of the model [s], where the format has one; None: that of the scene, or 1 ms where it is `auto`.
         provenance: Texts by key that go into the model.
@@ -80,9 +81,16 @@ def time_step(scene: Scene) -> float:
 
 
 def _writer(to: str) -> Callable[[Twin, float, dict[str, str], Mapping[tuple[str, str], Soft]], Files]:
-    return {"mjcf": _mjcf}[to]
+    return {"mjcf": _mjcf, "urdf": _urdf}[to]
 
 
 def _mjcf(twin: Twin, timestep: float, provenance: dict[str, str], tuned: Mapping[tuple[str, str], Soft]) -> Files:
     text, meshes, notes = mjcf(twin, timestep, provenance, tuned)
     return {"model.xml": text}, meshes, notes
+
+
+def _urdf(twin: Twin, timestep: float, provenance: dict[str, str], tuned: Mapping[tuple[str, str], Soft]) -> Files:
+    del timestep, tuned  # URDF has no place for them
+    if not twin.links:
+        raise InputError("URDF describes links and joints, and the scene has soft bodies only; choose another scene.")
+    return urdf(twin, provenance)
