@@ -22,7 +22,7 @@ from gradsim.app.cli.control import Control
 from gradsim.app.cli.dataset import Dataset
 from gradsim.app.cli.experiments import Demo, Doctor, Reproduce
 from gradsim.app.cli.fit import Compare, Fit
-from gradsim.app.cli.scene import Import, New, Render, Scenes, Simulate, View
+from gradsim.app.cli.scene import Export, Import, New, Render, Scenes, Simulate, View
 from gradsim.errors import InputError
 from gradsim.runtime.parallel import default_to_one_thread
 
@@ -34,6 +34,7 @@ _Commands = (
     | Annotated[Scenes, subcommand("scenes")]
     | Annotated[New, subcommand("new")]
     | Annotated[Import, subcommand("import")]
+    | Annotated[Export, subcommand("export")]
     | Annotated[Simulate, subcommand("simulate")]
     | Annotated[Render, subcommand("render")]
     | Annotated[Fit, subcommand("fit")]

@@ -1,4 +1,4 @@
-"""The commands `gradsim scenes`, `new`, `import`, `simulate`, `render` and `view`. Imports nothing heavy."""
+"""The commands `gradsim scenes`, `new`, `import`, `export`, `simulate`, `render` and `view`. Imports nothing heavy."""
 
 import contextlib
 from dataclasses import dataclass
@@ -114,6 +114,33 @@ class Import(Command):
         for note in imported.notes:
             err.print(f"note: {note}", highlight=False, soft_wrap=True, markup=False)
         out.print(f"scene: {self.out}", highlight=False, soft_wrap=True, markup=False)
+        return DONE
+
+
+@dataclass(kw_only=True)
+class Export(Command):
+    """Write a scene, or a fit at its estimates, as a model of MuJoCo (MJCF) or as URDF; needs no extra."""
+
+    target: Annotated[Positional[Path], arg(metavar="RUN|SCENE")]
+    """Folder made by `gradsim fit` (at its estimates), a scene file (YAML), or the name of a library scene."""
+    to: Literal["mjcf", "urdf"]
+    """Format: mjcf (MuJoCo), or urdf (a file for each tree of joints)."""
+    out: Annotated[Path, arg(metavar="DIR")]
+    """Output folder: the model, its meshes, and export.json with all that the format cannot say."""
+    anyway: bool = False
+    """Also a fit that is a mismatch, unidentifiable, unconverged, failed or unfinished; the model carries that word."""
+    clip: Annotated[int, arg(metavar="N")] = 1
+    """Number of the clip in a fit of several clips."""
+
+    def run(self, out, err):
+        from gradsim.app.commands.export import export
+
+        with working(err) as progress:
+            models = export(self.target, self.to, self.out, self.anyway, self.clip, progress=progress)
+        for note in models.notes:
+            err.print(f"not in the model: {note}", highlight=False, soft_wrap=True, markup=False)
+        for path in models.files:
+            out.print(f"model: {path}", highlight=False, soft_wrap=True, markup=False)
         return DONE
 
 

@@ -1,0 +1,143 @@
+"""`gradsim export`: a scene, or a fit at its estimates, as a model of another engine."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gradsim.app.job import open_scene, read_record
+from gradsim.app.viewer.content import estimates, load_scene, read_result, run_model
+from gradsim.errors import UNTRUSTED, InputError, Status
+from gradsim.numerics.formatting import rounded, with_error
+from gradsim.physics.model import Model
+from gradsim.runtime.atomic import write_json
+from gradsim.runtime.progress import NullProgress, Progress
+from gradsim.runtime.provenance import versions
+from gradsim.scene import Scene, exporters
+from gradsim.scene.exporters.export import check
+from gradsim.scene.exporters.substitution import with_values
+
+SCHEMA = "gradsim.export/1"
+OPEN = (*UNTRUSTED, Status.UNIDENTIFIABLE, Status.UNCONVERGED, Status.INTERRUPTED)  # need `--anyway`
+NO_FIT = ("simulate", "control", "explain", "landscape")  # commands whose folders have a scene and no estimates
+
+
+@dataclass(frozen=True)
+class Source:
+    """A scene to export.
+
+    Args:
+        scene: The scene, with the estimates of a fit in it.
+        timestep: Time step [s].
+        result: Content of result.json; empty for a scene.
+        provenance: Texts by key that go into the models.
+    """
+
+    scene: Scene
+    timestep: float
+    result: Mapping
+    provenance: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Models:
+    """Models on disk.
+
+    Args:
+        files: Model files, the one at the estimates first.
+        notes: What the format cannot say.
+        record: Content of export.json.
+    """
+
+    files: list[Path]
+    notes: tuple[str, ...]
+    record: dict = field(default_factory=dict)
+
+
+def export(
+    target: Path, to: str, out: Path, anyway: bool = False, clip: int = 1, progress: Progress | None = None
+) -> Models:
+    """Write a scene or a run as a model of another engine, and export.json.
+
+    Args:
+        target: Run folder (a fit at its estimates), scene file or name of a library scene.
+        to: Format, of `gradsim.scene.exporters.FORMATS`.
+        out: Output folder.
+        anyway: Also export a fit whose status does not vouch for its values; the model then carries the status.
+        clip: Number of the clip in a fit of several.
+        progress: Receives stages.
+
+    Raises:
+        InputError: If the format or the target is unknown, the output folder is a file, or the fit needs `anyway`.
+    """
+    check(to, out)
+    progress = progress or NullProgress()
+    source = open_source(Path(target), anyway, clip)
+    progress.stage(f"writing {to}")
+    exported = exporters.export(source.scene, to, out, source.timestep, source.provenance)
+    record = {
+        "schema": SCHEMA,
+        "format": to,
+        "files": [path.name for path in exported.files],
+        "status": source.result.get("status"),
+        "provenance": source.provenance,
+        "timestep": source.timestep,
+        "notes": list(exported.notes),
+        "versions": versions(),
+    }
+    write_json(Path(out) / "export.json", record)
+    return Models(list(exported.files), exported.notes, record)
+
+
+def open_source(target: Path, anyway: bool = False, clip: int = 1) -> Source:
+    """Scene of a scene file, a library scene, or a run at its estimates.
+
+    Raises:
+        InputError: If the target is none of these, or a fit whose status needs `anyway`.
+    """
+    if not target.is_dir():
+        scene = open_scene(target)
+        return Source(scene, Model(scene).dt, {}, {"gradsim": versions()["gradsim"], "scene": scene.name})
+    result = read_result(target)
+    if not result:
+        raise InputError(
+            f"{target} holds no result.json; give a folder of `gradsim fit`, a scene file, or the name of a library scene."
+        )
+    status = result.get("status")
+    if status in OPEN and not anyway:
+        raise InputError(
+            f"the fit in {target} has the status `{status}`: {Status(status).message} Fit again with what is missing, "
+            f"or add --anyway: the model then carries the word `{status}`."
+        )
+    scene = load_scene(target, clip)
+    fitted = with_values(scene, estimates(target, scene, clip=clip))
+    return Source(fitted, run_model(target, scene, clip).dt, result, _provenance(target, scene, result))
+
+
+def _provenance(folder: Path, scene: Scene, result: Mapping) -> dict[str, str]:
+    """Texts of a fit: versions, video, status, estimates and open directions."""
+    texts = {"gradsim": str((result.get("versions") or {}).get("gradsim", versions()["gradsim"])), "scene": scene.name}
+    if digest := video_digest(folder, result):
+        texts["video sha256"] = digest
+    if status := result.get("status"):
+        texts["status"] = f"{status}. {Status(status).message}"
+    for name, u in (result.get("unknowns") or {}).items():
+        if u.get("value") is None:
+            continue
+        text = f"{with_error(u['value'], u['std'])} {u['unit']}".strip()
+        if u.get("interval95") and None not in u["interval95"] and u["std"]:
+            low, high = (rounded(end, u["std"]) for end in u["interval95"])
+            text += f", 95 %: {low} to {high}"
+        texts[f"estimate {name}"] = text + ("" if u.get("identifiable") else ", not identifiable")
+    for k, direction in enumerate(result.get("null_directions") or ()):
+        texts[f"open direction {k + 1}"] = direction["explanation"]
+    return texts
+
+
+def video_digest(folder: Path, result: Mapping) -> str:
+    """SHA-256 of the video of a fit: as its job recorded it, else of the file; "" where neither exists."""
+    recorded = str(((read_record(folder) or {}).get("inputs") or {}).get("video") or "")
+    if recorded.startswith("file "):
+        return recorded.removeprefix("file ")
+    path = Path(str(result.get("video") or ""))
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""

@@ -1,0 +1,96 @@
+"""Writing a scene as a model of another engine, with its meshes and a list of what the format cannot say."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradsim.errors import InputError
+from gradsim.geometry.mesh import Mesh
+from gradsim.runtime.atomic import atomic_write
+from gradsim.scene.exporters.build import twin_of
+from gradsim.scene.exporters.contact import Soft
+from gradsim.scene.exporters.mjcf import mjcf
+from gradsim.scene.exporters.text import write_obj
+from gradsim.scene.exporters.twin import Twin
+from gradsim.scene.exporters.urdf import urdf
+from gradsim.scene.scene import Scene
+
+Files = tuple[dict[str, str], dict[str, Mesh], list[str]]  # texts by file name, meshes by name, notes
+FORMATS = ("mjcf", "urdf")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A model on disk.
+
+    Attributes:
+        files: Its model files; meshes are in `meshes` next to them.
+        notes: What the format cannot say, or says approximately.
+    """
+
+    files: tuple[Path, ...]
+    notes: tuple[str, ...]
+
+
+def export(
+    scene: Scene,
+    to: str,
+    folder: str | Path,
+    timestep: float | None = None,
+    provenance: Mapping[str, str] | None = None,
+    tuned: Mapping[tuple[str, str], Soft] | None = None,
+) -> Exported:
+    """Write a scene as a model of another engine.
+
+    Args:
+        scene: The scene; its state at the start, with the impulses at time 0, is that of the model.
+        to: Format: `mjcf` (model.xml) or `urdf` (a file for each tree of joints).
+        folder: Output folder; files of an earlier export are replaced.
+        timestep: Time step of the model [s], where the format has one; None: that of the scene, or 1 ms where it is `auto`.
+        provenance: Texts by key that go into the model.
+        tuned: Of MJCF: contact numbers by pair, in place of those by formula (`gradsim.scene.exporters.contact`).
+
+    Raises:
+        InputError: If the format is unknown, or the folder is a file.
+    """
+    check(to, folder)
+    folder = Path(folder)
+    texts, meshes, notes = _writer(to)(
+        twin_of(scene), timestep or time_step(scene), dict(provenance or {}), tuned or {}
+    )
+    for name, mesh in meshes.items():
+        write_obj(folder / "meshes" / f"{name}.obj", mesh)
+    for name, text in texts.items():
+        with atomic_write(folder / name, "w") as file:
+            file.write(text)
+    return Exported(tuple(folder / name for name in texts), tuple(notes))
+
+
+def check(to: str, folder: str | Path) -> None:
+    """Raise `InputError` if a format is unknown, or an output folder is a file."""
+    if to not in FORMATS:
+        raise InputError(f"got the format {to!r}; choose one of {', '.join(FORMATS)}.")
+    if Path(folder).is_file():
+        raise InputError(f"{folder} is a file; give a folder to write the model in.")
+
+
+def time_step(scene: Scene) -> float:
+    """Time step of a scene [s]; 1 ms where its substeps are `auto`."""
+    substeps = scene.timing.substeps
+    return 1e-3 if substeps == "auto" else 1 / (scene.timing.fps * substeps)
+
+
+def _writer(to: str) -> Callable[[Twin, float, dict[str, str], Mapping[tuple[str, str], Soft]], Files]:
+    return {"mjcf": _mjcf, "urdf": _urdf}[to]
+
+
+def _mjcf(twin: Twin, timestep: float, provenance: dict[str, str], tuned: Mapping[tuple[str, str], Soft]) -> Files:
+    text, meshes, notes = mjcf(twin, timestep, provenance, tuned)
+    return {"model.xml": text}, meshes, notes
+
+
+def _urdf(twin: Twin, timestep: float, provenance: dict[str, str], tuned: Mapping[tuple[str, str], Soft]) -> Files:
+    del timestep, tuned  # URDF has no place for them
+    if not twin.links:
+        raise InputError("URDF describes links and joints, and the scene has soft bodies only; choose another scene.")
+    return urdf(twin, provenance)

@@ -1,0 +1,112 @@
+"""New values of parameters, by dotted name such as `cube.mass`, put into a scene."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from gradsim.errors import InputError
+from gradsim.scene.parameters import component_letters, parameters, resolve
+from gradsim.scene.scene import Scene
+
+SECTIONS = ("contacts", "attachments", "markers", "joints", "lights")
+
+
+def with_values(scene: Scene, values: Mapping[str, float]) -> Scene:
+    """A scene with other values of some parameters.
+
+    A `rotation_vector` is an additional rotation, as in `gradsim.scene.parameters`: exp(rotation_vector) quat_xyzw becomes
+    `quat_xyzw` where the scene gives one. A camera that is moved gets `R` and `t` in place of `look_at`.
+
+    Args:
+        scene: The scene.
+        values: Numbers by name; a component has its letter, and A=B sets several parameters: `cube.velocity.x`.
+
+    Raises:
+        InputError: If the scene has no such parameter, an array of a soft body is set, or a value is outside its range.
+    """
+    known = parameters(scene)
+    arrays: dict[str, np.ndarray] = {}
+    for names, value in values.items():
+        for dotted in names.split("="):
+            name, index = resolve(scene, dotted)
+            if known[name].row_of:
+                raise InputError(f"`{name}` is an array, for which scene files have no place; leave it out.")
+            array = arrays.setdefault(name, np.array(known[name].value, np.float64))
+            if index is None and array.ndim:
+                letters = ", ".join(f"{name}.{letter}" for letter in component_letters(name)[: array.size])
+                raise InputError(f"`{name}` is a vector; give values of its components: {letters}.")
+            arrays[name] = np.array(value, np.float64) if index is None else _with_component(array, index, value)
+    content = scene.model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
+    for name, array in arrays.items():
+        _set(content, scene, name, array.tolist())
+    return Scene.parse(content, scene.name, Path())
+
+
+def _with_component(array: np.ndarray, index: int, value: float) -> np.ndarray:
+    changed = array.copy()
+    changed[index] = value
+    return changed
+
+
+def _set(content: dict[str, Any], scene: Scene, name: str, value: Any) -> None:
+    """Put one parameter into the content of a scene file, in place."""
+    first, *rest = name.split(".")
+    if first in ("camera", "cameras"):
+        _set_camera(content, scene, name, value)
+        return
+    groups = [group for group in ("bodies", "grounds", "obstacles") if first in getattr(scene, group)]
+    keys = [groups[0], first, *rest] if groups else [first, *rest]
+    parent = _at(content, keys[:-1])
+    if keys[-1] == "rotation_vector" and groups:
+        quat = parent.pop("quat_xyzw", None)
+        if quat is not None and np.any(np.array(quat) != (0, 0, 0, 1)):
+            turned = Rotation.from_rotvec(value) * Rotation.from_quat(quat)
+            parent["quat_xyzw"] = turned.as_quat().tolist()
+            parent.pop("rotation_vector", None)
+            return
+    parent[keys[-1]] = value
+
+
+def _at(content: dict[str, Any], keys: list[str]) -> dict[str, Any]:
+    """The mapping at a path of keys, made where the file has none; sequences become lists of copies."""
+    at: Any = content
+    for key in keys:
+        index: Any = int(key) if isinstance(at, list) else key
+        inner = at[index] if isinstance(at, list) else at.get(index, {})
+        at[index] = list(inner) if isinstance(inner, list | tuple) else dict(inner)
+        at = at[index]
+    return at
+
+
+def _set_camera(content: dict[str, Any], scene: Scene, name: str, value: Any) -> None:
+    """Put focal length, principal point or translation into a camera, in place."""
+    prefix, _, key = name.rpartition(".")
+    keys = prefix.split(".")
+    camera = _at(content, keys)
+    node = scene.view(keys[-1])
+    K, R, t = node.matrices()
+    view = dict(camera.get("look_at") or {})
+    if key == "translation":
+        t = np.array(value)
+        camera |= {"R": R.tolist(), "t": t.tolist()}
+        if "fov" in view:
+            camera["focal"] = node.size[1] / (2 * math.tan(view["fov"] / 2))
+        camera.pop("look_at", None)
+        return
+    if key == "focal":
+        K[0, 0], K[1, 1] = np.broadcast_to(value, 2)
+    else:
+        K[:2, 2] = value
+    view.pop("fov", None)
+    for old in ("K", "focal", "centre"):
+        camera.pop(old, None)
+    if view:
+        camera["look_at"] = view
+    if K[0, 0] == K[1, 1] and K[0, 1] == 0:
+        camera |= {"focal": float(K[0, 0]), "centre": K[:2, 2].tolist()}
+    else:
+        camera["K"] = K.tolist()

@@ -1,0 +1,67 @@
+"""`gradsim export` of a scene and of runs."""
+
+import json
+
+import pytest
+
+from gradsim.app.cli import main
+from gradsim.scene import Scene
+
+UNKNOWN = {
+    "value": 5.31,
+    "std": 0.02,
+    "interval95": [5.27, 5.35],
+    "unit": "kg",
+    "low": 2,
+    "high": 12,
+    "identifiable": True,
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run folder of a fit with some status."""
+
+    def make(status="ok", directions=()):
+        folder = tmp_path / "run"
+        folder.mkdir(exist_ok=True)
+        Scene.library("cube").save(folder / "scene.yaml")
+        (tmp_path / "clip.webm").write_bytes(b"video")
+        directions = [{"combination": {}, "explanation": words, "bound": 1.0} for words in directions]
+        content = {"status": status, "unknowns": {"cube.mass": UNKNOWN}, "video": str(tmp_path / "clip.webm")}
+        (folder / "result.json").write_text(json.dumps(content | {"null_directions": directions}))
+        return folder
+
+    return make
+
+
+def test_a_fit_is_exported_at_its_estimates_with_its_provenance(run, tmp_path, capsys):
+    assert main.main(["export", str(run()), "--to", "mjcf", "--out", str(tmp_path / "out")]) == 0
+    text, record = (
+        (tmp_path / "out" / "model.xml").read_text(),
+        json.loads((tmp_path / "out" / "export.json").read_text()),
+    )
+    assert 'mass="5.31"' in text and "5.310 ± 0.020 kg" in text
+    assert (
+        record["provenance"]["video sha256"].startswith("1de7d1de") or len(record["provenance"]["video sha256"]) == 64
+    )
+    assert record["status"] == "ok" and str(tmp_path / "out" / "model.xml") in capsys.readouterr().out.replace("\n", "")
+
+
+def test_an_unidentifiable_fit_needs_anyway_and_carries_its_word(run, tmp_path, capsys):
+    folder, out = run("unidentifiable", ["only mass over stiffness is known"]), tmp_path / "out"
+    assert main.main(["export", str(folder), "--to", "mjcf", "--out", str(out)]) == 2
+    assert "--anyway" in capsys.readouterr().err and not out.exists()
+    assert main.main(["export", str(folder), "--to", "mjcf", "--out", str(out), "--anyway"]) == 0
+    text = (out / "model.xml").read_text()
+    assert "unidentifiable" in text and "only mass over stiffness is known" in text
+
+
+def test_bad_input_has_exit_code_2(run, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    assert main.main(["export", str(tmp_path / "empty"), "--to", "mjcf", "--out", str(tmp_path / "out")]) == 2
+    assert "result.json" in capsys.readouterr().err
+    assert main.main(["export", "cube", "--to", "mjcf", "--out", str(tmp_path / "file")]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        main.main(["export", "cube", "--to", "sdf", "--out", str(tmp_path / "out")])

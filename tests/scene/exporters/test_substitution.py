@@ -1,0 +1,43 @@
+"""Values put into a scene are those that its parameters then have."""
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+from tolerances import ULPS, assert_near
+
+from gradsim import InputError
+from gradsim.scene import Scene
+from gradsim.scene.exporters.substitution import with_values
+from gradsim.scene.parameters import parameters
+
+
+def test_numbers_and_components_of_all_parts_of_a_scene():
+    scene = Scene.library("arm")
+    values = {"lower.mass": 0.9, "joints.elbow.axis.x": 0.1, "gravity.z": -9.7, "camera.translation.z": 4.0}
+    values |= {"camera.focal": 80.0, "joints.shoulder.damping=joints.elbow.damping": 0.03}
+    changed = parameters(with_values(scene, values))
+    assert changed["lower.mass"].value == 0.9 and changed["gravity"].value.tolist() == [0, 0, -9.7]
+    assert changed["joints.elbow.axis"].value.tolist() == [0.1, scene.joints["elbow"].axis[1], 0]
+    assert changed["camera.translation"].value[2] == 4.0 and changed["camera.focal"].value == 80
+    assert changed["joints.shoulder.damping"].value == changed["joints.elbow.damping"].value == 0.03
+    untouched = {name for name in changed if not any(name in key for key in values)} - {"gravity", "joints.elbow.axis"}
+    before = parameters(scene)
+    for name in untouched - {"camera.translation"}:
+        assert_near(changed[name].value, before[name].value, ULPS)
+
+
+def test_a_rotation_vector_turns_the_orientation_of_the_file():
+    content = Scene.library("cube").model_dump(exclude_unset=True, by_alias=True)
+    content["bodies"]["cube"].pop("rotation_vector", None)
+    content["bodies"]["cube"]["quat_xyzw"] = [0.5, 0.5, 0.5, 0.5]
+    changed = with_values(Scene.parse(content), {"cube.rotation_vector.x": 0.3}).bodies["cube"]
+    expected = Rotation.from_rotvec([0.3, 0, 0]) * Rotation.from_quat([0.5] * 4)
+    got = Rotation.from_quat(changed.quat_xyzw)
+    assert (got * expected.inv()).magnitude() < 1e-15 and not np.any(changed.rotation_vector)
+
+
+def test_a_vector_without_component_and_an_unknown_name_are_refused():
+    with pytest.raises(InputError, match="is a vector; give values of its components: gravity.x"):
+        with_values(Scene.library("cube"), {"gravity": 1.0})
+    with pytest.raises(InputError, match="did you mean `cube.mass`"):
+        with_values(Scene.library("cube"), {"cube.mas": 1.0})
