@@ -25,10 +25,11 @@ def scene(frames: int = 24) -> gs.Scene:
 def waves(frames: int, length: float, correlation: float, rng: np.random.Generator) -> np.ndarray:
     """Unit displacements (frames, angles): a Gaussian process of some correlation length [px] on the circle, AR(1) in time."""
     angle = 2 * np.pi * np.arange(ANGLES) / ANGLES
-    apart = np.abs(angle[:, None] - angle)
-    kernel = np.exp(-((np.minimum(apart, 2 * np.pi - apart) * FOCAL * RADIUS / DISTANCE / length) ** 2) / 2)
-    eigenvalues, axes = np.linalg.eigh(kernel)
-    draw = lambda: axes @ (np.sqrt(eigenvalues.clip(0)) * rng.standard_normal(ANGLES))
+    kernel = np.exp(-((np.minimum(angle, 2 * np.pi - angle) * FOCAL * RADIUS / DISTANCE / length) ** 2) / 2)
+    root = np.sqrt(
+        np.fft.fft(kernel).real.clip(0)
+    )  # of the circulant covariance: unlike eigenvectors, the same everywhere
+    draw = lambda: np.fft.ifft(root * np.fft.fft(rng.standard_normal(ANGLES))).real
     displacement = [draw()]
     for _ in range(frames - 1):
         displacement.append(correlation * displacement[-1] + np.sqrt(1 - correlation**2) * draw())

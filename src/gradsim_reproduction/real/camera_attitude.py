@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gradsim.geometry.surface import Surface
-from gradsim.identification.unknowns import Space, Unknown
+from gradsim.identification.unknowns import Ranges, Space, Unknown
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
@@ -39,13 +39,7 @@ class AttitudeSpace(Space):
     def __init__(self, scene, unknowns, spread: float):
         super().__init__(scene, unknowns)
         turns = [Unknown(f"camera.{angle}", -3 * spread, 3 * spread, (0.0, spread)) for angle in ANGLES]
-        self.unknowns += turns
-        self.names += [turn.name for turn in turns]
-        self.logarithmic += [False] * 3
-        self.units += ["rad"] * 3
-        ends = torch.tensor([[turn.low, turn.high] for turn in turns], dtype=torch.float64)
-        self.low, self.high = torch.cat([self.low, ends[:, 0]]), torch.cat([self.high, ends[:, 1]])
-        self._log = torch.tensor(self.logarithmic)
+        Ranges.__init__(self, [*self.unknowns, *turns], [*self.logarithmic, *[False] * 3], [*self.units, *["rad"] * 3])
 
     def values(self, inner: Tensor) -> Values:
         """As of `Space`, and the attitude (worlds, 3)."""
@@ -113,6 +107,11 @@ class TurnedTrajectory:
     def parts(self):
         """As of `Trajectory`."""
         return self.trajectory.parts
+
+    @property
+    def times(self) -> Tensor:
+        """As of `Trajectory`."""
+        return self.trajectory.times
 
     @property
     def surface(self) -> Surface:

@@ -185,8 +185,7 @@ def show_result(console: Console, result: Mapping) -> None:
         for prior in section.priors["numbers"] if section.priors else ():
             console.print(Text.assemble(("prior: ", "dim"), prior_words(prior, section.priors["shares"])))
         if section.known_numbers and section.known_numbers["words"]:
-            share = f" (table: {100 * section.known_numbers['cpu_share']:.1g} % of the CPU time)"
-            console.print(Text.assemble(("known numbers: ", "dim"), section.known_numbers["words"], (share, "dim")))
+            console.print(Text.assemble(("known numbers: ", "dim"), section.known_numbers["words"]))
         console.print()
     if result.get("verdict"):
         verdict = result["verdict"]

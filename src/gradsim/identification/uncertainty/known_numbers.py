@@ -9,7 +9,6 @@ is an unknown, too, and W weighs by the errors of outlines (`uncertainty.outline
 its unit of a number that is 0.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -79,7 +78,7 @@ def with_known_numbers(fit, problem: "Problem"):
     """
     if not hasattr(problem, "with_unknowns"):
         return fit
-    begun, rollouts = time.process_time(), problem.effort.rollouts
+    rollouts = problem.effort.rollouts
     u = problem.space.inner(torch.tensor([fit.values[name] for name in problem.space.names], dtype=torch.float64))
     if not torch.isfinite(u).all():
         return fit
@@ -89,10 +88,8 @@ def with_known_numbers(fit, problem: "Problem"):
     with torch.no_grad():
         response = responses(problem, u, numbers)
     problem.effort.rollouts = rollouts  # not of the search
-    spent = time.process_time() - begun
     table = {"numbers": _rows(problem, u, std, numbers, response), "left_out": left_out}
     table["words"] = _words(table["numbers"], list(fit.unknowns), left_out, fit.nonsmooth)
-    table |= {"cpu_seconds": spent, "cpu_share": spent / max(fit.cpu_seconds, 1e-9)}
     return fit.with_table(table)
 
 
