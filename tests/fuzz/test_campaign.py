@@ -12,7 +12,7 @@ from fuzz_cases import cases, copy_corpus, write_corpus
 
 CASES = int(os.environ.get("GRADSIM_FUZZ_CASES", "5000"))
 SEED = int(os.environ.get("GRADSIM_FUZZ_SEED", "0"))
-ANSWERED_WELL = 0.98  # share of all cases; 158 of the first 160 are, and two end in an error of Python
+ANSWERED_WELL = 0.995  # share of all cases; of 1 600 with seed 0 all are
 
 
 @pytest.mark.slow

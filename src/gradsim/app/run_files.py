@@ -23,6 +23,19 @@ class UnknownRecord(TypedDict):
     interval95: NotRequired[list[float | None] | None]
 
 
+class WordsRecord(TypedDict):
+    """A finding that is stated in words; further keys are not checked."""
+
+    words: str
+
+
+class PriorsRecord(TypedDict):
+    """Numbers with a prior, and shares of variances."""
+
+    numbers: list[dict[str, Any]]
+    shares: dict[str, Any]
+
+
 class ResultRecord(TypedDict):
     """Keys of result.json that all readers need; further ones are not checked."""
 
@@ -32,6 +45,17 @@ class ResultRecord(TypedDict):
     unknowns: NotRequired[dict[str, UnknownRecord] | int | None]
     unknowns_8bit: NotRequired[dict[str, UnknownRecord] | None]
     clips: NotRequired[list[Any] | None]
+    profiles: NotRequired[list[WordsRecord] | None]
+    residual_diagnostics: NotRequired[WordsRecord | None]
+    discretization: NotRequired[dict[str, Any] | None]
+    known_numbers: NotRequired[WordsRecord | None]
+    priors: NotRequired[PriorsRecord | None]
+    notes: NotRequired[list[str] | None]
+    frames_dropped: NotRequired[list[int] | None]
+    frames_repeated: NotRequired[list[int] | None]
+    frames_excluded: NotRequired[list[int] | None]
+    frames_suspected: NotRequired[list[str] | None]
+    mask_faults: NotRequired[list[str] | None]
 
 
 class HistoryRecord(TypedDict):

@@ -91,4 +91,4 @@ def test_a_video_that_is_shorter_than_its_tracks_is_refused(inputs, tmp_path, ca
     short = videos.read(inputs / "video.webm").frames[:5]
     videos.write(tmp_path / "short.webm", short, 20)
     assert fit(inputs, tmp_path / "run", "--noise", "0.1", "--video", str(tmp_path / "short.webm")) == 2
-    assert "has 5 frames, the tracks 8" in capsys.readouterr().err.replace("\n", " ")
+    assert "has 5 frames, the tracks 8" in " ".join(capsys.readouterr().err.replace("│", " ").split())

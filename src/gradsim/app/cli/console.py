@@ -180,8 +180,8 @@ def show_result(console: Console, result: Mapping) -> None:
             console.print(Text.assemble(("profile: ", "dim"), profile["words"]))
         if section.residual_diagnostics:
             console.print(Text.assemble(("residuals: ", "dim"), section.residual_diagnostics["words"]))
-        if section.discretization:
-            console.print(Text.assemble(("time step: ", "dim"), section.discretization["words"]))
+        if words_of_steps := (section.discretization or {}).get("words"):
+            console.print(Text.assemble(("time step: ", "dim"), str(words_of_steps)))
         for prior in section.priors["numbers"] if section.priors else ():
             console.print(Text.assemble(("prior: ", "dim"), prior_words(prior, section.priors["shares"])))
         if section.known_numbers and section.known_numbers["words"]:
