@@ -1,7 +1,7 @@
 import pytest
 
 from gradsim.errors import InputError
-from gradsim.runtime.limits import require_memory, require_steps
+from gradsim.runtime.limits import require_steps
 
 
 def test_more_time_steps_than_the_limit_are_refused_and_the_variable_raises_it(monkeypatch):
@@ -11,15 +11,6 @@ def test_more_time_steps_than_the_limit_are_refused_and_the_variable_raises_it(m
         require_steps(11, 10)
     monkeypatch.setenv("GRADSIM_MAX_STEPS", "110")
     require_steps(11, 10)
-
-
-def test_more_memory_than_the_limit_is_refused_and_the_variable_raises_it(monkeypatch):
-    monkeypatch.setenv("GRADSIM_MEMORY_GB", "1")
-    require_memory(1e9, "images", "Use fewer")
-    with pytest.raises(InputError, match="images need about 2 GB .*Use fewer, or set GRADSIM_MEMORY_GB"):
-        require_memory(2e9, "images", "Use fewer")
-    monkeypatch.setenv("GRADSIM_MEMORY_GB", "2")
-    require_memory(2e9, "images", "Use fewer")
 
 
 @pytest.mark.parametrize("text", ["none", "0", "-1", "nan"])

@@ -23,7 +23,7 @@ from gradsim.identification.observation.base import NoiseFloor, Observation, Res
 from gradsim.identification.observation.clip import Clip, Files
 from gradsim.identification.observation.multi_view import combined_noise_floor, rms_sigma
 from gradsim.identification.priors import Prior, Stated, priors_of
-from gradsim.identification.problem import Effort, Problem
+from gradsim.identification.problem import Effort, Priors, Problem
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Ranges, Space, Unknown
 from gradsim.scene.parameters import resolve
@@ -140,7 +140,7 @@ def _has(scene, unknown: Unknown) -> bool:
     return True
 
 
-class JointProblem:
+class JointProblem(Priors):
     """Several problems that share unknowns, with the interface of a `Problem`.
 
     Args:
@@ -153,16 +153,6 @@ class JointProblem:
         for problem in self.problems:
             problem.effort = self.effort
         self.observation = _Evidence([problem.observation for problem in problems])
-
-    @property
-    def prior_mean(self) -> Tensor:
-        """m (unknowns,)."""
-        return self.space.prior_mean
-
-    @property
-    def prior_precision(self) -> Tensor:
-        """P (unknowns, unknowns)."""
-        return self.space.prior_precision
 
     @property
     def frames(self) -> int:
@@ -229,14 +219,6 @@ class JointProblem:
         """Every clip with its own unknowns, the frames of it that count, and which unknowns they are."""
         for problem, columns in zip(self.problems, self.space.columns, strict=True):
             yield problem, u[:, columns], min(frames, problem.frames), columns
-
-    def prior_cost(self, u: Tensor) -> Tensor:
-        """As of `Problem`: a prior counts once, not for each clip."""
-        return (self.prior_gradient(u) * (u - self.prior_mean)).sum(1)
-
-    def prior_gradient(self, u: Tensor) -> Tensor:
-        """As of `Problem`."""
-        return (u - self.prior_mean) @ self.prior_precision
 
 
 class _Evidence:

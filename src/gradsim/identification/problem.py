@@ -18,7 +18,7 @@ from torch import Tensor
 
 from gradsim.engine.forward_mode import derivative
 from gradsim.identification.observation.base import Observation, Residual, Sensitivity, sum_squares
-from gradsim.identification.unknowns import Space, Unknown
+from gradsim.identification.unknowns import Ranges, Space, Unknown
 from gradsim.physics.dependencies import require_dependency
 from gradsim.physics.model import Model
 
@@ -61,7 +61,31 @@ class Stretch(NamedTuple):
     observation: Observation | None
 
 
-class Problem:
+class Priors:
+    """Priors of the unknowns of a problem of one clip or several, in solver coordinates."""
+
+    space: Ranges
+
+    @property
+    def prior_mean(self) -> Tensor:
+        """m (unknowns,)."""
+        return self.space.prior_mean
+
+    @property
+    def prior_precision(self) -> Tensor:
+        """P (unknowns, unknowns)."""
+        return self.space.prior_precision
+
+    def prior_cost(self, u: Tensor) -> Tensor:
+        """(u − m)ᵀ P (u − m) of the priors (starts,)."""
+        return (self.prior_gradient(u) * (u - self.prior_mean)).sum(1)
+
+    def prior_gradient(self, u: Tensor) -> Tensor:
+        """P (u − m) of the priors (starts, unknowns)."""
+        return (u - self.prior_mean) @ self.prior_precision
+
+
+class Problem(Priors):
     """One model, one observation, some unknowns.
 
     Args:
@@ -77,16 +101,6 @@ class Problem:
         self.model, self.observation, self.space = model, observation, space
         require_dependency(model, space.values(space.low[None]))
         self.effort = Effort()
-
-    @property
-    def prior_mean(self) -> Tensor:
-        """m (unknowns,)."""
-        return self.space.prior_mean
-
-    @property
-    def prior_precision(self) -> Tensor:
-        """P (unknowns, unknowns)."""
-        return self.space.prior_precision
 
     @property
     def frames(self) -> int:
@@ -215,14 +229,6 @@ class Problem:
         touched, along = (dict(zip(names, part, strict=True)) for part in pairs)
         trajectory, tangent = self.model.tangent(self.model.values(touched), along, frames)
         return Sensitivity(trajectory, tangent, along, n)
-
-    def prior_cost(self, u: Tensor) -> Tensor:
-        """(u − m)ᵀ P (u − m) of the priors (starts,)."""
-        return (self.prior_gradient(u) * (u - self.prior_mean)).sum(1)
-
-    def prior_gradient(self, u: Tensor) -> Tensor:
-        """P (u − m) of the priors (starts, unknowns)."""
-        return (u - self.prior_mean) @ self.prior_precision
 
 
 def _nothing(u: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from gradsim.errors import InputError
+from gradsim.identification.priors import CAPTURE
 from gradsim.numerics.formatting import with_error
 from gradsim.runtime.atomic import atomic_write
 from gradsim.runtime.provenance import versions
@@ -17,7 +18,6 @@ from gradsim.scene.camera import Camera
 from gradsim.video.calibration.estimate import Calibration
 from gradsim.video.calibration.lens import COEFFICIENTS, KEYS, cross_matrix
 
-SCHEMA = "gradsim.capture/1"
 REPLACED = ("size", "look_at", "R", "t", "K", "focal", "centre", "distortion", "fisheye", "prior")  # keys of a camera
 
 
@@ -56,8 +56,8 @@ def read_capture(path: Path) -> dict:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}); give a capture.json of `gradsim capture`.") from None
-    if not isinstance(content, Mapping) or content.get("schema") != SCHEMA:
-        raise InputError(f"{path} is not a capture.json of `gradsim capture` (schema {SCHEMA}).")
+    if not isinstance(content, Mapping) or content.get("schema") != CAPTURE:
+        raise InputError(f"{path} is not a capture.json of `gradsim capture` (schema {CAPTURE}).")
     return dict(content)
 
 
@@ -91,7 +91,7 @@ def capture_content(calibration: Calibration, size: Sequence[int], targets: Sequ
     fixed += ["square"] if "camera.focal" in names else []
     K = [[numbers[0], 0.0, numbers[2]], [0.0, numbers[1], numbers[3]], [0.0, 0.0, 1.0]]
     return {
-        "schema": SCHEMA,
+        "schema": CAPTURE,
         "names": list(names),
         "mean": mean.tolist(),
         "sd": np.sqrt(np.diag(covariance)).tolist(),

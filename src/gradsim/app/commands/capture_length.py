@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from gradsim.app.commands.capture_files import SCHEMA, CaptureOptions, leading_comments, read_capture
+from gradsim.app.commands.capture_files import CaptureOptions, leading_comments, read_capture
 from gradsim.app.figures import write_result
 from gradsim.app.report.report import write_report
 from gradsim.errors import InputError, Status
 from gradsim.identification.camera_calibration import camera_from_length
+from gradsim.identification.priors import CAPTURE
 from gradsim.numerics.formatting import with_error
 from gradsim.runtime.atomic import atomic_write, write_json
 from gradsim.runtime.provenance import versions
@@ -59,7 +60,7 @@ def capture_length(
     K, R, t = known.camera.matrices()
     name, value, unit = ("camera.focal", known.value, "px") if focal is None else ("camera.translation.z", t[2], "m")
     content = {
-        "schema": SCHEMA,
+        "schema": CAPTURE,
         "names": [name],
         "mean": [float(value)],
         "sd": [known.std],

@@ -8,7 +8,6 @@ from gradsim.errors import InputError
 from gradsim.geometry.mesh import Mesh
 from gradsim.runtime.atomic import atomic_write
 from gradsim.scene.exporters.build import twin_of
-from gradsim.scene.exporters.contact import Soft
 from gradsim.scene.exporters.mjcf import mjcf
 from gradsim.scene.exporters.text import write_obj
 from gradsim.scene.exporters.twin import Twin
@@ -38,7 +37,6 @@ def export(
     folder: str | Path,
     timestep: float | None = None,
     provenance: Mapping[str, str] | None = None,
-    tuned: Mapping[tuple[str, str], Soft] | None = None,
 ) -> Exported:
     """Write a scene as a model of another engine.
 
@@ -48,16 +46,13 @@ def export(
         folder: Output folder; files of an earlier export are replaced.
         timestep: Time step of the model [s], where the format has one; None: that of the scene, or 1 ms where it is `auto`.
         provenance: Texts by key that go into the model.
-        tuned: Of MJCF: contact numbers by pair, in place of those by formula (`gradsim.scene.exporters.contact`).
 
     Raises:
         InputError: If the format is unknown, or the folder is a file.
     """
     check(to, folder)
     folder = Path(folder)
-    texts, meshes, notes = _writer(to)(
-        twin_of(scene), timestep or time_step(scene), dict(provenance or {}), tuned or {}
-    )
+    texts, meshes, notes = _writer(to)(twin_of(scene), timestep or time_step(scene), dict(provenance or {}))
     for name, mesh in meshes.items():
         write_obj(folder / "meshes" / f"{name}.obj", mesh)
     for name, text in texts.items():
@@ -80,17 +75,17 @@ def time_step(scene: Scene) -> float:
     return 1e-3 if substeps == "auto" else 1 / (scene.timing.fps * substeps)
 
 
-def _writer(to: str) -> Callable[[Twin, float, dict[str, str], Mapping[tuple[str, str], Soft]], Files]:
+def _writer(to: str) -> Callable[[Twin, float, dict[str, str]], Files]:
     return {"mjcf": _mjcf, "urdf": _urdf}[to]
 
 
-def _mjcf(twin: Twin, timestep: float, provenance: dict[str, str], tuned: Mapping[tuple[str, str], Soft]) -> Files:
-    text, meshes, notes = mjcf(twin, timestep, provenance, tuned)
+def _mjcf(twin: Twin, timestep: float, provenance: dict[str, str]) -> Files:
+    text, meshes, notes = mjcf(twin, timestep, provenance)
     return {"model.xml": text}, meshes, notes
 
 
-def _urdf(twin: Twin, timestep: float, provenance: dict[str, str], tuned: Mapping[tuple[str, str], Soft]) -> Files:
-    del timestep, tuned  # URDF has no place for them
+def _urdf(twin: Twin, timestep: float, provenance: dict[str, str]) -> Files:
+    del timestep  # URDF has no place for it
     if not twin.links:
         raise InputError("URDF describes links and joints, and the scene has soft bodies only; choose another scene.")
     return urdf(twin, provenance)

@@ -18,9 +18,8 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from gradsim.geometry.mesh import Mesh
-from gradsim.scene.exporters.contact import IMPEDANCE, Soft, contacts
+from gradsim.scene.exporters.contact import IMPEDANCE, contacts
 from gradsim.scene.exporters.links import mass_matrix, place_children, rates
-from gradsim.scene.exporters.mjcf_soft import add_soft_bodies
 from gradsim.scene.exporters.text import document, element, numbers, wxyz
 from gradsim.scene.exporters.twin import Form, Hinge, Static, Twin, View
 
@@ -57,7 +56,6 @@ def mjcf(
     twin: Twin,
     timestep: float,
     provenance: Mapping[str, str],
-    tuned: Mapping[tuple[str, str], Soft] | None = None,
 ) -> tuple[str, dict[str, Mesh], list[str]]:
     """MJCF text of a twin, its mesh files by name, and notes on what it cannot say.
 
@@ -65,7 +63,6 @@ def mjcf(
         twin: The twin.
         timestep: Time step of the model [s].
         provenance: Texts by key, written as comment and custom texts.
-        tuned: Contact numbers by pair in place of those by formula (`gradsim.scene.exporters.contact`).
     """
     draft = Draft(twin, notes=list(twin.notes))
     root = xml.Element("mujoco", {"model": twin.name})
@@ -82,8 +79,8 @@ def mjcf(
     limits = _limit_weights(twin)
     for name in twin.children(None):
         _body(world, name, draft, limits)
-    add_soft_bodies(root, world, draft)
-    _contact(root, draft, tuned or {})
+    draft.notes += [f"`{name}`: a soft body of kind {body.kind}; left out." for name, body in twin.soft.items()]
+    _contact(root, draft)
     _equality(root, draft)
     _actuators(root, draft)
     if draft.qpos or draft.ctrl:
@@ -251,14 +248,19 @@ def _limit_weights(twin: Twin) -> dict[str, float]:
     return {joint.name: inverse[first[child], first[child]] for child, joint in zero.tree.items() if count[child] == 1}
 
 
-def _contact(root: xml.Element, draft: Draft, tuned: Mapping[tuple[str, str], Soft]) -> None:
+def _contact(root: xml.Element, draft: Draft) -> None:
     twin, section = draft.twin, element(root, "contact")
     statics = {static.name for static in twin.statics}
-    for (first, second), (_, numbers_of) in contacts(twin).items():
-        attributes = tuned.get((first, second), numbers_of).attributes
+    for (first, second), (_, soft) in contacts(twin).items():
         other = first if first in statics else geom_name(first)
         element(
-            section, "pair", name=f"{first}_{second}", geom1=other, geom2=geom_name(second), condim="3", **attributes
+            section,
+            "pair",
+            name=f"{first}_{second}",
+            geom1=other,
+            geom2=geom_name(second),
+            condim="3",
+            **soft.attributes,
         )
 
 
