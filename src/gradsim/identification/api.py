@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ from gradsim.identification.sensitivity.lyapunov import growth
 from gradsim.identification.solvers.de_mcmc import Samples, sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import EXACT, MultistartConfig, Outcome
+from gradsim.identification.uncertainty.bounce import restitution
 from gradsim.identification.uncertainty.causes import MOST, describe, likely_causes, misfit_of
 from gradsim.identification.uncertainty.contact_causes import contact_cause
 from gradsim.identification.uncertainty.discretization import Discretization, refine, with_steps
@@ -40,11 +42,13 @@ from gradsim.identification.uncertainty.known_numbers import with_known_numbers
 from gradsim.identification.uncertainty.outline import fit_outline
 from gradsim.identification.uncertainty.prior_shares import report_priors
 from gradsim.identification.uncertainty.profile_likelihood import with_profiles
+from gradsim.identification.uncertainty.range_ends import pressed_ends, unconstrained_step
 from gradsim.identification.uncertainty.residual_diagnostics import chi2_limit, outlier_threshold, residual_diagnostics
 from gradsim.identification.uncertainty.smc import central, posterior
 from gradsim.identification.uncertainty.tolerance import relative, tolerances
 from gradsim.identification.uncertainty.valleys import principal_axes
 from gradsim.identification.unknowns import Space, Unknown
+from gradsim.numerics.formatting import with_error
 from gradsim.physics.energy import energy_increases
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
@@ -284,11 +288,12 @@ def make_fit(
     estimates = estimates_with_intervals(space, value, uncertainty, samples)
     left = residual_diagnostics(problem, best, outcome.history) if math.isfinite(cost) else None
     priors = report_priors(space, value, uncertainty.std_inner, (fisher - prior) / scale)
-    notes += priors.words if priors else []
+    pressed = pressed_ends(space, best, unconstrained_step(fisher, g), torch.linalg.pinv(wide, hermitian=True))
+    notes += (priors.words if priors else []) + pressed.words
     explained = chi2_per_n <= chi2_limit(spare) and (left is None or left.white)
     if not math.isfinite(cost):
         status = Status.FAILED
-    elif (noise_known and not explained) or (priors and priors.conflict):
+    elif (noise_known and not explained) or pressed.contradicted or (priors and priors.conflict):
         status = Status.MISMATCH
     elif not all(e.identifiable for e in estimates.values()):
         status = Status.UNIDENTIFIABLE
@@ -312,7 +317,8 @@ def make_fit(
         residual_diagnostics=left,
         discretization=discretization,
         notes=notes,
-        evidence=dict(problem.observation.notes) | _contact_law(problem),
+        evidence=dict(problem.observation.notes)
+        | _contact_law(problem, value, torch.linalg.pinv(wide, hermitian=True)),
         priors=priors.result() if priors else {},
     )
 
@@ -375,8 +381,10 @@ def _outline_fit(
         estimates = estimates_with_intervals(space, best, missed)
         share = f"{100 * relative(space, best, half).max().item():.2g} %"
         sentences += f" With the cause and without it, the numbers are the same within {share}, to which they are good."
+    pressed = pressed_ends(space, best, outline.step, outline.covariance)
+    notes += pressed.words
     status = Status.OK if outline.explained else Status.MISMATCH if half is None else Status.APPROXIMATE
-    if status == Status.OK and priors and priors.conflict:
+    if status == Status.OK and (pressed.contradicted or (priors and priors.conflict)):
         status = Status.MISMATCH
     if status == Status.OK and not (known and (samples is None or samples.agreed)):
         status = Status.UNCONVERGED if known else Status.UNIDENTIFIABLE
@@ -401,7 +409,8 @@ def _outline_fit(
         | {"words": sentences, "causes": [cause.result() for cause in causes[:MOST]]}
         | ({"contact": contact.result()} if contact else {}),
         notes=notes,
-        evidence=dict(problem.observation.notes) | _contact_law(problem),
+        evidence=dict(problem.observation.notes)
+        | _contact_law(problem, value, torch.linalg.pinv(wide, hermitian=True)),
         priors=priors.result() if priors else {},
     )
 
@@ -413,8 +422,11 @@ def _widened(samples: Samples, covariance: Tensor, seed: int) -> Samples:
     return replace(samples, u=samples.u + normal * eigenvalues.clamp(min=0).sqrt() @ axes.T)
 
 
-def _contact_law(problem: Problem) -> dict[str, str]:
-    """Entry `contact_law` of the result, where an unknown is a number of a contact law: other engines have other laws."""
+def _contact_law(problem: Problem, u: Tensor, covariance: Tensor) -> dict[str, Any]:
+    """Entries `contact_law` and `restitution` of the result, where an unknown is a number of a contact law.
+
+    Other engines have other laws; the share of the speed that a bounce leaves is the same in all.
+    """
     numbers = {}
     for scene in problem.scenes:
         for name in problem.space.names:
@@ -427,7 +439,14 @@ def _contact_law(problem: Problem) -> dict[str, str]:
         return {}
     laws, names = " and ".join(dict.fromkeys(numbers.values())), ", ".join(numbers)
     text = f"{names} {'is a number' if len(numbers) == 1 else 'are numbers'} of our contact law {laws}"
-    return {"contact_law": f"{text}; an engine with another law moves alike with other numbers."}
+    text = f"{text}; an engine with another law moves alike with other numbers."
+    shares = restitution(problem, u, covariance) if type(problem) is Problem else {}
+    for surface, share in shares.items():
+        left = with_error(share["value"], share["std"])
+        text += (
+            f" A bounce on `{surface}` leaves {left} of the speed across it (restitution; mass and stiffness cancel)."
+        )
+    return {"contact_law": text} | ({"restitution": shares} if shares else {})
 
 
 def _notes(problem: Problem, u: Tensor) -> list[str]:

@@ -154,6 +154,7 @@ def first_scene(
     slant = np.cos(np.arctan(off / (focal or PHONE * max(size))))  # a ball off the axis covers 1/cos as much
     typical = math.sqrt(float(np.median(regions.area * slant)))  # px
     rough = f"± {100 * MARGIN / typical:.1g} %, if masks are half a pixel wide"
+    complete = None not in (body_size, focal, distance)
     if body_size is None and focal is not None and distance is not None:
         factor = typical * distance / focal / _projected(shape)
         sources["size"] = f"{factor * extent:.3g} m, from focal length, distance and outline: {rough}"
@@ -172,6 +173,9 @@ def first_scene(
     sources["distance"] = "as given" if distance is not None else f"from size, focal length and outline: {rough}"
     distance = focal * across / typical if distance is None else distance
     sources["distance"] = f"{distance:.3g} m, {sources['distance']}"
+    if complete:
+        measured = typical * distance / focal / across - 1
+        sources["scale"] = f"outlines say {100 * measured:+.1f} % of size, focal length and distance as given; {rough}"
     pixel = distance / focal
     low = float(regions.lowest.max()) if grounded else float(size[1])
     height = (low - size[1] / 2) * pixel

@@ -266,7 +266,9 @@ class Space(Ranges):
             raise InputError(f"the bounds of `{label}` are the wrong way round: {low:g} is not below {high:g}.")
         if unknown.at is None and (low < kind.lower or high > kind.upper or (kind.positive and low <= 0)):
             least = "above 0" if kind.positive else f"from {kind.lower:g} to {kind.upper:g}"
-            raise InputError(f"the range {low:g} to {high:g} of `{label}` leaves what is physical ({least}).")
+            possible = max(low, high / 1000 if kind.positive else kind.lower), min(high, kind.upper)
+            way = f"; write {label}:{possible[0]:.3g}:{possible[1]:.3g}" if possible[0] < possible[1] else ""
+            raise InputError(f"the range {low:g} to {high:g} of `{label}` leaves what is physical ({least}){way}.")
         taken = [place for others in self.places for place in others]
         for name, place in zip(unknown.names, places, strict=True):
             if place in taken:

@@ -1,6 +1,6 @@
 """Videos as a stranger would make them, fitted from their files: how far do error bars and verdicts of `--noise auto` hold?
 
-98 recordings of nine kinds that are fixed before any is fitted (`scenes.py`), moved by closed forms and SciPy (`motion.py`),
+108 recordings of ten kinds that are fixed before any is fitted (`scenes.py`), moved by closed forms and SciPy (`motion.py`),
 filmed with texture, shading, shadows, noise and h264 (`videos.py`). Each is fitted twice as `gradsim fit SCENE --video FILE
 --background median --noise auto` does: with the right model, and with one in which one thing is wrong. Where the median of the
 video is refused, the background is a video of the empty scene, as the message says. Masks are the product's; only an oracle

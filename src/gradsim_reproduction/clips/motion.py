@@ -3,7 +3,7 @@
 flight      x = x₀ + v t + g t²/2;   with linear drag c: x = x₀ + v s + g (t − s)/c,  s = (1 − exp(−c t))/c
 incline     the same along the incline from rest, with the acceleration g (sin α − μ cos α)                     (Coulomb)
 rebound     flight from impact to impact, each of which leaves −e of the speed across the ground
-others      `rigid_trajectory`, `linkage_trajectory`, `soft_trajectory`
+others      `rigid_trajectory`, `linkage_trajectory`, `soft_trajectory`, `sheet_trajectory`
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from gradsim.identification.api import model_for
 from gradsim.identification.unknowns import Space
 from gradsim.scene.restitution import of_damping
 from gradsim_reproduction.clips.scenes import GRAVITY, Recording
-from gradsim_reproduction.foreign import linkage_trajectory, rigid_trajectory, soft_trajectory
+from gradsim_reproduction.foreign import linkage_trajectory, rigid_trajectory, sheet_trajectory, soft_trajectory
 from gradsim_reproduction.foreign.rigid_trajectory import NOWHERE, Body, Ground, cross, rotation_of
 
 FINER = 16  # steps of a soft body over those of the product's default
@@ -37,6 +37,7 @@ def surface(one: Recording, truth: Truth, drag: float = 0.0) -> Motion:
         "arm": _arm,
         "beam": _beam,
         "rebound": _rebound,
+        "cloth": _cloth,
     }[one.kind](one, truth, drag)
 
 
@@ -175,3 +176,16 @@ def _beam(one: Recording, truth: Truth, drag: float) -> Motion:
     v = np.array(node.velocity) + cross(_vector(node, "beam", "angular_velocity", truth), arms)
     steps = FINER * model_for(one.scene, Space(one.scene, one.unknowns)).substeps
     return soft_trajectory.trajectory(solid, arms + node.position, v, timing.fps, timing.frames, steps), faces
+
+
+def _cloth(one: Recording, truth: Truth, drag: float) -> Motion:
+    """Faces twice, as either side of a sheet may be in front."""
+    node = one.scene.bodies["cloth"]
+    rest = node.rest.vertices
+    pinned = np.flatnonzero(rest[:, 1] > rest[:, 1].max() - 1e-9)
+    numbers = (_number(node, "cloth", key, truth) for key in ("mu", "lam", "density", "damping", "bending"))
+    sheet = sheet_trajectory.Sheet(rest, node.rest.faces, *numbers, pinned=pinned)
+    arms = rest @ rotation_of(node.rotation_vector).T
+    v = np.array(node.velocity) + cross(_vector(node, "cloth", "angular_velocity", truth), arms)
+    x = sheet_trajectory.trajectory(sheet, arms + node.position, v, one.times)
+    return x, np.concatenate([node.rest.faces, node.rest.faces[:, ::-1]])

@@ -1,4 +1,4 @@
-"""Scenes of `reproduce clips`, drawn from seeds: bodies in flight, on inclines and grounds, pendulums, arms and beams.
+"""Scenes of `reproduce clips`, drawn from seeds: bodies in flight, on inclines and grounds, pendulums, arms, beams and sheets.
 
 A fit may know the scene with the ranges of its unknowns; truths are uniform over the ranges, from a stream of their own. Scenes
 state no colors and leave integrator and steps open. Every clip has one fault: a model in which one thing is wrong, and which other
@@ -118,6 +118,9 @@ def wrong_model(one: Recording) -> tuple[Scene, tuple[str, ...]]:
 def _enlarge(body: dict) -> None:
     if "radius" in body:  # of a pendulum
         body["radius"] *= SIZE_OFF
+    elif "grid" in body["shape"]:
+        grid = body["shape"]["grid"]
+        grid["size"] = [SIZE_OFF * edge for edge in grid["size"]]
     elif "sphere" in body["shape"]:
         body["shape"]["sphere"]["radius"] *= SIZE_OFF
     else:
@@ -247,6 +250,17 @@ def _beam(size: tuple[int, int], rng: np.random.Generator) -> tuple[dict, tuple[
     return content, ("beam.mu:4e4:2e5", "beam.angular_velocity.y:-1.5:1.5")
 
 
+def _cloth(size: tuple[int, int], rng: np.random.Generator) -> tuple[dict, tuple[str, ...]]:
+    """A rubber sheet that hangs on one edge, swings and stretches."""
+    width, length, lean = rng.uniform(0.35, 0.5), rng.uniform(0.4, 0.5), rng.uniform(0.5, 0.9)
+    cloth = {"kind": "cloth", "mu": 40.0, "lam": 40.0, "density": 0.9, "damping": 0.2, "bending": 0.01}
+    cloth |= {"shape": {"grid": {"size": [width, length], "cells": [4, 5]}}, "pinned": ["+y"]}
+    cloth |= {"rotation_vector": [math.pi / 2 - lean, 0.0, 0.0]}
+    eye = [rng.uniform(-0.4, 0.4), -1.1, rng.uniform(0.1, 0.35)]
+    unknowns = ("cloth.mu:20:80", "cloth.angular_velocity.x:-1.5:1.5")
+    return _content(size, 26, {"cloth": cloth}, eye, [0.0, 0.0, -0.05], 0.75), unknowns
+
+
 def _corners(edges: list[float]) -> np.ndarray:
     signs = np.array(np.meshgrid(*[[-0.5, 0.5]] * 3)).reshape(3, -1).T
     return Body.of_hull(signs * edges, 1.0).points
@@ -267,4 +281,5 @@ KINDS = {
     "arm": Kind("arm of two links", 10, _arm, (RATE, FORCE, SIZE)),
     "beam": Kind("soft beam", 10, _beam, (RATE, FORCE, SIZE)),
     "rebound": Kind("ball that bounces", 10, _rebound, (DRAG, SIZE)),
+    "cloth": Kind("sheet that hangs", 10, _cloth, (RATE, SIZE)),
 }

@@ -30,7 +30,6 @@ WORTH = 0.15  # share of Σ r² that a cause promises to explain at least, and o
 OPEN = 1e-6  # share of A_pp that the unknowns leave, below which they make up for p anyway
 ALIKE = 1.1, 0.01  # misfits that are equal: up to this factor, and as much more [px, or of χ²/N]
 UNUSUAL = 20.0  # typical sizes up to which a number is a cause
-RELUCTANCE = 0.02  # information that masks are not wide everywhere, so that a size is
 ITERATIONS = 15  # Gauss–Newton steps of unknowns and cause
 COARSE = 8  # pixels across a body at least
 RTOL = 1e-3  # relative decrease of Σ r² at which they have arrived
@@ -141,7 +140,7 @@ def likely_causes(problem: Problem, u: Tensor, misfit: float) -> list[Cause]:
         best, errors = torch.cat([u, torch.tensor([candidate.start]).double()]), None
         try:
             for stage in [candidate.problem] + [candidate.problem.with_observation(data)] * (coarse is not problem):
-                _, best, errors = fit_outline(stage, best, RELUCTANCE, ITERATIONS, RTOL)
+                _, best, errors = fit_outline(stage, best, ITERATIONS, RTOL)
                 if misfit_of(errors) > (1 - WORTH) * misfit:
                     break
         except InputError:  # the body leaves the image

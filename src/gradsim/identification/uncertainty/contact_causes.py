@@ -146,7 +146,7 @@ def _flight(problem: Problem, u: Tensor, history: list[dict]) -> tuple[int, Tens
         start = torch.tensor(stages[-1]).double() if stages else u
         part = problem.first_frames(contact)
         try:
-            _, best, errors = fit_outline(part, start, 0.0, ITERATIONS, 1e-4)
+            _, best, errors = fit_outline(part, start, ITERATIONS, 1e-4)
         except InputError:
             return None
         later = _contact(problem, best)
@@ -260,8 +260,8 @@ def _fitted(
         data = problem.observation
         assert isinstance(data, Masks)
         coarse = alternative.with_observation(data.binned(data.largest_bin(COARSE)))
-        _, best, _ = fit_outline(coarse, outcome.best, 0.0, ITERATIONS, 1e-3)
-        _, best, final = fit_outline(alternative, best, 0.0, ITERATIONS, 1e-3)
+        _, best, _ = fit_outline(coarse, outcome.best, ITERATIONS, 1e-3)
+        _, best, final = fit_outline(alternative, best, ITERATIONS, 1e-3)
     except InputError:
         return None
     numbers = dict(zip(space.names, space.numbers(best).tolist(), strict=True))

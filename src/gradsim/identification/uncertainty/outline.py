@@ -7,10 +7,10 @@ background, compression and the threshold of the method, and neighbours are off 
 
 with the length b of the outline in the pixel, and the angle θ about the center of the body's mask (of bodies that a joint connects,
 that of both; where several are apart, each has its own outline). φ, which is the same everywhere (a mask that
-is fat), is fitted with the unknowns. The harmonics are measured in every frame; k = 1 is a shift. They are noise, of a variance
+is fat), is fitted with the unknowns; of a body whose size is unknown masks tell the sum of both alone, so φ has a prior of `OFFSET`. The harmonics are measured in every frame; k = 1 is a shift. They are noise, of a variance
 for each k and one correlation ρ from frame to frame, estimated from all frames, so the unknowns and φ have the covariance
 
-    H⁻¹ (Σₛₜ Cₛ (D ρ^|s−t| + D₀) Cₜᵀ + σ²_ε Σ Jᵀb²J) H⁻¹,      H = Σ JᵀJ, Cₜ = Jₜᵀ Xₜ      X: r by harmonic, D: their variances
+    H⁻¹ (Σₛₜ Cₛ (D ρ^|s−t| + D₀) Cₜᵀ + σ²_ε Σ Jᵀb²J) H⁻¹,      H = Σ JᵀJ + prior of φ, Cₜ = Jₜᵀ Xₜ      X: r by harmonic, D: their variances
 
 where σ_ε [px] is what harmonics leave of the displacement, independent in each pixel. D₀ is the second moment of a shift s that all
 frames share. Speeds absorb most of it, and what they leave, L s with L = 1 − F H⁻¹ Σ Cₜ (F: harmonics of J), is seen in the
@@ -23,12 +23,13 @@ the middle of that covariance, the score g = Σ Jᵀr has the covariance M about
     gᵀ M⁻¹ g + (u − m)ᵀ P (u − m),      covariance (H M⁻¹ H + P)⁻¹          generalized least squares (Aitken 1935)
 
 A wrong model leaves something else: shifts of the whole outline that go on from frame to frame. Where shifts are larger
-than the next two harmonics, and each frame's is like the next, the motion is not explained.
+than the next two harmonics, and each frame's is like the next, the motion is not explained. Bodies that deform or hang on joints
+bend too where their motion is wrong: there shift and second harmonic together are compared with the last three.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
 import torch
@@ -41,6 +42,8 @@ from gradsim.identification.observation.projection import image_vertices
 from gradsim.identification.problem import Problem
 from gradsim.identification.uncertainty.residual_diagnostics import outline_slopes
 from gradsim.physics.trajectory import Trajectory
+from gradsim.scene import Scene
+from gradsim.scene.soft_body import Soft
 
 MARGIN = 3  # pixels about a body that filters reach
 ITERATIONS = 6  # Gauss–Newton steps of unknowns and offset
@@ -49,13 +52,17 @@ COMBINED = 6  # steps, at most, that weigh priors against outlines: errors of ou
 SMALL_STEP = 0.02  # standard deviations, after which none follows
 HARMONICS = 6  # of an outline's displacement about its centre; the first is a shift
 COMPARED = 3  # harmonic up to which deformations are compared with shifts
-EXCESS = 2.5  # mean square of shifts over that of the second and third harmonics, above which they are too large
+EXCESS = 3.0  # mean square of shifts over that of the second and third harmonics, above which they are too large
+BENT = 2  # harmonic up to which wrong motions of bodies that deform are large
+FINE = 3  # last harmonics, with which these are compared
+BENDING = 4.0  # mean square of the former over that of the latter above which they are too large; 0.9 to 2.5 in videos of right models
 MEMORY = 3.0  # standard score of the correlation of one frame's shift with the next, above which it is not chance
 SHARED_SHARE = 0.1  # RMS shift common to all frames of a clip, over the RMS displacement of its outlines
 SHARED_LEAST = 0.01  # of it [px]
 SHARED_LEVELS = 5  # of its prior: each has twice the width and half the weight of the one before
 SHARED_WIDEST = 0.1  # its prior where the verdict is about the other shifts: also by a shadow [px]
 FARTHEST = 1.5  # RMS displacement of outlines beyond which they are not those of the model [px √binning]
+OFFSET = 0.25  # standard deviation of the whole outline's offset before the masks are seen [px]
 USUAL_OFFSETS = (-0.2, 0.5)  # of the whole outline: shadows make masks wide, nothing makes them narrow [px √binning]
 
 
@@ -75,6 +82,9 @@ class OutlineErrors:
         binning: Pixels of the video in a row of each fitted pixel.
         video: Information of the outlines on the unknowns without priors, the offset eliminated (unknowns, unknowns).
         gain: Change of the unknowns by that of the score, of unknowns and offset (unknowns, unknowns + 1).
+        bending: Mean square of shift and second harmonic over that of the last three, of bodies that deform or hang on joints; others 0.
+        bending_memory: Standard score of the correlation of the former in one frame with the next.
+        step: To the unconstrained minimum (unknowns,); 0 where no unknown is at an end of its range.
     """
 
     covariance: Tensor
@@ -88,12 +98,20 @@ class OutlineErrors:
     binning: int = 1
     video: Tensor = field(default_factory=lambda: torch.zeros(0, 0))
     gain: Tensor = field(default_factory=lambda: torch.zeros(0, 1))
+    bending: float = 0.0
+    bending_memory: float = 0.0
+    step: Tensor = field(default_factory=lambda: torch.zeros(0))
 
     @property
     def explained(self) -> bool:
         """True if errors of outlines explain what is left."""
         moves = self.excess > EXCESS and self.memory > MEMORY
-        return not moves and self.usually_wide and self.size < self._unit * FARTHEST
+        return not moves and not self.bends and self.usually_wide and self.size < self._unit * FARTHEST
+
+    @property
+    def bends(self) -> bool:
+        """True if outlines of a body that deforms are bent from frame to frame as errors of masks are not."""
+        return self.bending > BENDING and self.bending_memory > MEMORY
 
     @property
     def usually_wide(self) -> bool:
@@ -117,7 +135,12 @@ class OutlineErrors:
             return f"{text} That is more than masks are off: look at size, distance and focal length."
         if self.size >= self._unit * FARTHEST:
             return f"{text} That is more than outlines of masks are off: the model does not move like the video."
-        if not self.explained:
+        if self.bends:
+            text += (
+                f" But outlines are shifted and bent {math.sqrt(self.bending):.2g} times as much as they are wavy, and each frame like"
+                f" the next ({self.bending_memory:.0f} σ): the model does not move like the video."
+            )
+        elif not self.explained:
             text += (
                 f" But whole outlines are off by {self.shift:.2g} px, {math.sqrt(self.excess):.2g} times as much as they are deformed,"
                 f" and each frame like the next ({self.memory:.0f} σ): the model does not move like the video."
@@ -127,20 +150,19 @@ class OutlineErrors:
     def result(self) -> dict:
         """For `result.json`."""
         entry = asdict(self)
-        for name in ("covariance", "video", "gain"):
+        for name in ("covariance", "video", "gain", "step"):
             del entry[name]
         return entry | {"explained": self.explained, "words": self.words}
 
 
 def fit_outline(
-    problem: Problem, u: Tensor, reluctance: float = 0.0, iterations: int = ITERATIONS, rtol: float = 0.0
+    problem: Problem, u: Tensor, iterations: int = ITERATIONS, rtol: float = 0.0
 ) -> tuple[Problem, Tensor, OutlineErrors]:
     """Unknowns and the offset of all outlines, fitted together, and their errors.
 
     Args:
         problem: Of one clip and camera with `Masks`; their σ does not matter.
         u: A minimum (unknowns,).
-        reluctance: Information that the offset is 0, of that in the masks; a little leaves to an unknown what it explains as well.
         iterations: Gauss–Newton steps.
         rtol: Relative decrease of Σ r² at which no step follows.
 
@@ -154,10 +176,10 @@ def fit_outline(
     assert isinstance(data, Masks)
     offset, low, high = 0.0, problem.space.low, problem.space.high
     frames = sums_by_frame(problem, u)
-    share = 1.0
+    priors, share = problem.prior_precision, 1.0
     for _ in range(iterations):
         information, gradient = frames.information.sum(0), frames.gradient.sum(0)
-        held = reluctance * information[n, n]
+        held = _outline_errors(frames, data, offset, priors)[2]
         information[n, n] += held
         gradient[n] += held * offset
         information[:n, :n] += problem.prior_precision
@@ -177,22 +199,31 @@ def fit_outline(
             share = min(1.0, 2 * share)
         else:
             share /= 4
-    priors = problem.prior_precision
     for _ in range(COMBINED if priors.any() else 0):
-        errors, pull = _outline_errors(frames, data, offset, priors)
+        errors, pull, _ = _outline_errors(frames, data, offset, priors)
         step = pull(frames.gradient.sum(0), problem.prior_gradient(u[None])[0])
         trial = (u + step[:n]).clamp(low, high), offset + step[n].item()
         problem = _without_offset(problem, data, *trial)
         (u, offset), frames = trial, sums_by_frame(problem, trial[0])
         if (step[:n].square() < SMALL_STEP**2 * errors.covariance.diagonal()).all():
             break
-    return problem, u, _outline_errors(frames, data, offset, priors)[0]
+    errors, pull, _ = _outline_errors(frames, data, offset, priors)
+    if not _deforms(problem.model.scene):
+        errors = replace(errors, bending=0.0)
+    step = pull(frames.gradient.sum(0), problem.prior_gradient(u[None])[0])[:n]
+    return problem, u, replace(errors, step=step)
+
+
+def _deforms(scene: Scene) -> bool:
+    """True if outlines of the scene's bodies change otherwise than those of rigid bodies."""
+    return bool(scene.joints) or any(isinstance(body, Soft) for body in scene.bodies.values())
 
 
 def _outline_errors(
     frames: "_Frames", data: Masks, offset: float, priors: Tensor
-) -> tuple[OutlineErrors, Callable[[Tensor, Tensor], Tensor]]:
-    """Errors of outlines at an answer, and the step of unknowns and offset from gradients of the video and of the priors.
+) -> tuple[OutlineErrors, Callable[[Tensor, Tensor], Tensor], float]:
+    """Errors of outlines at an answer, the step of unknowns and offset from gradients of the video and of the priors, and the
+    information that the offset is small, in units of that of pixels.
 
     Raises:
         InputError: As `fit_outline`.
@@ -216,6 +247,9 @@ def _outline_errors(
     body = frames.body[frames.visible]
     next_of_body = (body[1:] == body[:-1])[:, None]
     memory = (shifts[1:] * shifts[:-1] * next_of_body).sum() / shifts.square().sum().clamp(min=1e-300)
+    bent = modes[:, : 2 * BENT]
+    bending = bent.square().mean() / power[2 * (HARMONICS - FINE) : 2 * HARMONICS].mean().clamp(min=1e-300)
+    bending_memory = (bent[1:] * bent[:-1] * next_of_body).sum() / bent.square().sum().clamp(min=1e-300)
     unit = modes / power.sqrt().clamp(min=1e-300)
     correlation = ((unit[1:] * unit[:-1])[next_of_body[:, 0]].mean() / unit.square().mean()).item()
     correlation = min(0.95, max(0.0, correlation + (1 + 3 * max(0.0, correlation)) / len(modes)))  # of a short series
@@ -223,13 +257,21 @@ def _outline_errors(
     widths = [narrowest * 2**level for level in range(SHARED_LEVELS)]
     variance = frames.modes[frames.visible, :2].square().mean().item() * (1 + correlation) / (1 - correlation)
     H, M = _sandwich(frames, power, correlation, _shared_shift(frames, widths, variance).moment)
-    inverse = _inverse(H)
-    covariance, weight, P = inverse @ M @ inverse, torch.eye(n + 1).double(), torch.zeros(n + 1, n + 1).double()
+    P, Q = torch.zeros(2, n + 1, n + 1).double()
     P[:n, :n] = priors
+    Q[n, n] = (px / OFFSET) ** 2
+    K = H @ _inverse(M) @ H + Q
     if priors.any():
-        weight = H @ _inverse(M)
-        inverse = covariance = _inverse(weight @ H + P)
-    K = H @ _inverse(M) @ H
+        held, weight, pulled = 0.0, H @ _inverse(M), Q[n] * offset
+        inverse = covariance = _inverse(K + P)
+    else:
+        # the estimate is that of least squares over pixels, with whose variances M/H, but for the offset, its prior is weighed
+        steady = torch.cat([power[:-1], modes[:, -1:].var(0, correction=0)])
+        noise = _sandwich(frames, steady, correlation, torch.zeros(2, 2).double())[1][n, n]
+        held, weight = (Q[n, n] * noise / H[n, n].clamp(min=1e-300)).item(), torch.eye(n + 1).double()
+        pulled = held * offset * torch.eye(n + 1).double()[n]
+        inverse = _inverse(H + held * Q / Q[n, n])
+        covariance = inverse @ (M + held**2 * Q / Q[n, n] ** 2) @ inverse
     video = K[:n, :n] - torch.outer(K[:n, n], K[n, :n]) / K[n, n].clamp(min=1e-300)
     errors = OutlineErrors(
         covariance[:n, :n],
@@ -243,8 +285,10 @@ def _outline_errors(
         px,
         video,
         -(inverse @ weight)[:n],
+        bending.item(),
+        bending_memory.item() * math.sqrt(bent[1:].numel()),
     )
-    return errors, lambda g, pull: -inverse @ (weight @ g + torch.cat([pull, pull.new_zeros(1)]))
+    return errors, lambda g, pull: -inverse @ (weight @ g + torch.cat([pull, pull.new_zeros(1)]) + pulled), held
 
 
 def with_outline_scale(problem: Problem, u: Tensor) -> Problem:
@@ -282,16 +326,19 @@ def _without_offset(problem: Problem, data: Masks, u: Tensor, offset: float) -> 
         )
         observation = problem.observation_at(u)
         assert isinstance(observation, Masks)
-        image = observation.image(trajectory)
-    return problem.with_observation(data.replaced(data.masks - offset * outline_length(image)))
+        length = outline_length(trajectory, observation)
+    return problem.with_observation(data.replaced(data.masks - offset * length))
 
 
-def outline_length(image: Tensor) -> Tensor:
-    """Length of outline in each pixel (frames, height, width) [px]: the magnitude of the gradient of coverage."""
-    padded = torch.nn.functional.pad(image[:, None], (1, 1, 1, 1), mode="replicate")[:, 0]
-    right = (padded[:, 1:-1, 2:] - padded[:, 1:-1, :-2]) / 2
-    down = (padded[:, 2:, 1:-1] - padded[:, :-2, 1:-1]) / 2
-    return torch.hypot(right, down)
+def outline_length(trajectory: Trajectory, data: Masks) -> Tensor:
+    """Length of outline in each pixel (frames, height, width) [px]; 0 where a pixel does not count.
+
+    It is the magnitude of the derivative of exact coverage by a shift, and so has the profile across an outline that
+    derivatives by unknowns have: a wider one would tell a mask that is fat from a body that is large, which nothing does.
+    """
+    length = torch.cat([slope.norm(dim=-1) for _, slope in outline_slopes(trajectory, data)]).view_as(data.masks)
+    scale = data.weight.sqrt() / data.sigma
+    return torch.where(scale > 0, length / scale.clamp(min=1e-300), 0.0)
 
 
 class _Frames(NamedTuple):
@@ -340,7 +387,7 @@ def sums_by_frame(problem: Problem, u: Tensor) -> _Frames:
         for k in range(last - first):
             box = _box((image[k] > 0) | (data.masks[first + k] > 0))
             for region in bodies.regions(first + k, size):
-                parts.append(_of_outline(*(y[k][box] for y in (*block, slope, image, scale)), region[box]))
+                parts.append(_of_outline(*(y[k][box] for y in (*block, slope, image)), region[box]))
         first = last
     by_body = [torch.stack(part).unflatten(0, (-1, bodies.count)).transpose(0, 1) for part in zip(*parts, strict=True)]
     JJ, Jr, JX, XX, Xr, rr, ll, JLLJ = (part.flatten(0, 1) for part in by_body)
@@ -424,7 +471,7 @@ class _Bodies:
         return nearest == torch.arange(self.count)[:, None, None]
 
 
-def _of_outline(r: Tensor, J: Tensor, slope: Tensor, image: Tensor, scale: Tensor, region: Tensor) -> list[Tensor]:
+def _of_outline(r: Tensor, J: Tensor, slope: Tensor, image: Tensor, region: Tensor) -> list[Tensor]:
     """JᵀJ, Jᵀr, JᵀX, XᵀX, Xᵀr, Σ r², Σ b² and Jᵀb²J of one body in one frame.
 
     Args:
@@ -432,13 +479,12 @@ def _of_outline(r: Tensor, J: Tensor, slope: Tensor, image: Tensor, scale: Tenso
         J: Their derivatives (h, w, n).
         slope: Derivatives by shifts of the image (h, w, 2).
         image: Coverage (h, w).
-        scale: Whitening (h, w).
         region: Pixels of the body (h, w).
     """
     size = tuple(r.shape)
-    flat = [y.reshape(1, r.numel(), -1) for y in (r, J, slope, image)]
-    r, J, slope, smooth = (_smooth(y, size)[0] for y in flat)
-    length = (outline_length(smooth.view(1, *size))[0] * scale).reshape(-1)
+    flat = [y.reshape(1, r.numel(), -1) for y in (r, J, slope, slope.norm(dim=-1))]
+    r, J, slope, length = (_smooth(y, size)[0] for y in flat)
+    length = length[:, 0]
     angle = _angles((image * region)[None])[0].reshape(-1)
     if not region.all():
         r, J, slope, length = (
