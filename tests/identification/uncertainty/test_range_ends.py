@@ -8,8 +8,9 @@ from wavy_ball import centres, masks, scene, waves
 
 import gradsim as gs
 from gradsim.errors import Status
+from gradsim.identification import api
 from gradsim.identification.observation.base import Masks
-from gradsim.identification.uncertainty.range_ends import pressed_ends, unconstrained_step
+from gradsim.identification.uncertainty.range_ends import PressedEnds, pressed_ends, unconstrained_step
 from gradsim.identification.unknowns import Space
 
 NAMES = ["cube.velocity.x:-1:1", "cube.velocity.z:-1:1"]
@@ -68,3 +69,11 @@ def test_a_range_that_leaves_the_truth_out_is_contradicted_by_pixels():
         throw(), ["cube.velocity.x:-1:0.8"], observation=Masks(data.masks + noise, 0.2, data.silhouettes), starts=2
     )
     assert fit.status == Status.MISMATCH and fit.chi2_per_n < 1.3 and "widen the range" in fit.notes[0]
+
+
+def test_explained_outlines_are_a_mismatch_where_a_range_is_contradicted(monkeypatch):
+    seen = masks(centres(14, (1.0, 4.0, -9.81)), 0.3 * waves(14, 5.0, 0.5, np.random.default_rng(3)))
+    for contradicted, status in ((False, Status.OK), (True, Status.MISMATCH)):
+        monkeypatch.setattr(api, "pressed_ends", lambda *_, c=contradicted: PressedEnds(["words"], c))
+        fit = gs.identify(scene(14), ["ball.velocity.x:0:2"], observation=seen, starts=1, known_numbers=False)
+        assert fit.outline["explained"] and fit.status == status and "words" in fit.notes
