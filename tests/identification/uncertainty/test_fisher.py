@@ -98,4 +98,15 @@ def test_valleys_within_four_standard_deviations_are_not_quadratic(height, quadr
         return smooth + height * (1 - torch.cos(2 * math.pi * u[:, 1] * fisher[1, 1].sqrt()))
 
     space = SimpleNamespace(unit=torch.ones(2).double(), low=torch.tensor(-1.0), high=torch.tensor(1.0))
-    assert is_quadratic(SimpleNamespace(space=space, cost=cost, frames=1), torch.zeros(2).double(), fisher) == quadratic
+    problem = SimpleNamespace(space=space, cost=cost, frames=1, prior_precision=torch.zeros(2, 2).double())
+    assert is_quadratic(problem, torch.zeros(2).double(), fisher) == quadratic
+
+
+@pytest.mark.parametrize(("share", "quadratic"), [(0.2, False), (0.8, True)])
+def test_a_direction_that_priors_determine_is_no_valley_of_the_data(share, quadratic):
+    """χ² of the second direction rises three times as fast as its curvature says: by the data, or by the little that they add."""
+    fisher, prior = 100 * torch.eye(2).double(), 100 * share * torch.diag(torch.tensor([0.0, 1.0])).double()
+    space = SimpleNamespace(unit=torch.ones(2).double(), low=torch.tensor(-1.0), high=torch.tensor(1.0))
+    cost = lambda u, frames: 100 * (u[:, 0] ** 2 + 3 * u[:, 1] ** 2)
+    problem = SimpleNamespace(space=space, cost=cost, frames=1, prior_precision=prior)
+    assert is_quadratic(problem, torch.zeros(2).double(), fisher) == quadratic

@@ -132,6 +132,7 @@ def is_quadratic(problem, u: Tensor, fisher: Tensor) -> bool:
     """True if χ² rises as its curvature says, to a factor of 2: 4 standard deviations away along every principal axis.
 
     The mean of both sides counts, as u need not be the minimum of this χ² exactly. Valleys that contact makes at this distance show.
+    Axes of which priors say more than the data do not count: there the data's χ² is about nothing, and its curvature that of residuals.
 
     Args:
         problem: The problem.
@@ -146,8 +147,12 @@ def is_quadratic(problem, u: Tensor, fisher: Tensor) -> bool:
     cost = problem.cost(points, problem.frames)
     rise = (cost[1:] - cost[0]).unflatten(0, (2, -1)).sum(0)
     away = points[1:] - u
-    expected = torch.einsum("ki,ij,kj->k", away, fisher, away).unflatten(0, (2, -1)).sum(0)
-    return bool(((rise > expected / 2) & (rise < 2 * expected))[expected > 1].all())
+    expected, by_prior = (
+        torch.einsum("ki,ij,kj->k", away, matrix, away).unflatten(0, (2, -1)).sum(0)
+        for matrix in (fisher, problem.prior_precision)
+    )
+    counts = (expected > 1) & (by_prior < expected / 2)
+    return bool(((rise > expected / 2) & (rise < 2 * expected))[counts].all())
 
 
 def _secants(problem, u: Tensor, unit: Tensor, axes: Tensor, step: Tensor, known: Tensor) -> Tensor:
