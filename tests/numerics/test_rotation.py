@@ -128,3 +128,13 @@ def test_single_precision_stays_single_and_finite():
     torch.testing.assert_close(back, v, rtol=1e-6, atol=1e-7)
     (slope,) = torch.autograd.grad(back.sum(), v)
     torch.testing.assert_close(slope, torch.ones(3, 3), rtol=0, atol=1e-5)
+
+
+def test_left_jacobian_is_the_derivative_of_the_exponential_at_every_angle():
+    for size in (0.0, 1e-4, 0.02, 0.05, 1.0, 3.0):
+        v = size * torch.tensor([0.6, -0.48, 0.64], dtype=torch.float64)
+        R = rotation.to_matrix(rotation.exponential(v))
+        change = torch.func.jacfwd(lambda v: rotation.to_matrix(rotation.exponential(v)))(v)  # (3, 3, 3)
+        J = rotation.left_jacobian(v)
+        for k in range(3):
+            same(change[..., k] @ R.mT, cross_matrix(J[:, k][None])[0], 1e-12)

@@ -55,6 +55,7 @@ def lenses(camera):
     return {
         "camera.focal": (camera.K[0, 0] * one + 2 * step)[:, 0],
         "camera.centre": camera.K[:2, 2] * one - 1.3 * step,
+        "camera.rotation_vector": 0.02 * step * camera.t.new_tensor([1.0, -2.0, 3.0]),  # the first world's is 0
         "camera.translation": camera.t * one + 0.1 * step,
     }
 
@@ -166,12 +167,13 @@ def test_camera_parameters_of_each_world_are_those_of_a_camera_of_its_own(camera
         K = camera.K.clone()
         K[0, 0] = K[1, 1] = lenses["camera.focal"][w]
         K[:2, 2] = lenses["camera.centre"][w]
-        own = Camera(K, camera.R, lenses["camera.translation"][w], camera.width, camera.height)
+        turn = torch.tensor(Rotation.from_rotvec(lenses["camera.rotation_vector"][w].numpy()).as_matrix())
+        own = Camera(K, turn @ camera.R, lenses["camera.translation"][w], camera.width, camera.height)
         alone = Silhouettes(own).masks(Surface(scene.vertices[w : w + 1], scene.parts))
         assert (masks[w] - alone[0]).abs().max() < 1e-13
 
 
-@pytest.mark.parametrize("given", [LENS[:3], (), LENS[:1], LENS[1:2]])
+@pytest.mark.parametrize("given", [LENS[:4], (), LENS[:1], LENS[1:2], LENS[2:3]])
 def test_tangent_is_the_central_difference(camera, scene, lenses, given):
     silhouettes, lenses = Silhouettes(camera), {f"camera.{key}": lenses[f"camera.{key}"] for key in given}
     inputs = [scene.vertices, *lenses.values()]

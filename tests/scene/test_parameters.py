@@ -66,6 +66,7 @@ VALUES = {  # name: value, unit, positive
     "timing.offset": (0, "s", False),
     "camera.focal": (50, "px", True),
     "camera.centre": ([30, 20], "px", False),
+    "camera.rotation_vector": ([0, 0, 0], "rad", False),
     "camera.translation": ([0, 1, 4], "m", False),
 }
 
@@ -77,7 +78,10 @@ def full():
 
 def test_numbers_of_a_further_camera_stand_under_its_name():
     found = parameters(Scene.parse({**FULL, "cameras": {"side": {**FULL["camera"], "K": {"focal": 70}}}}))
-    assert found.keys() == {*VALUES, *(f"cameras.side.{key}" for key in ("focal", "centre", "translation"))}
+    assert found.keys() == {
+        *VALUES,
+        *(f"cameras.side.{key}" for key in ("focal", "centre", "rotation_vector", "translation")),
+    }
     assert found["cameras.side.focal"].value == 70
 
 
@@ -144,7 +148,7 @@ def test_names_mean_a_parameter_or_a_component(full, name, meaning):
         ("ball.mass", "the scene gives `density` of `ball`; use `ball.density`"),
         ("ground.dissipation", "the scene gives `damping` of `ground`; use `ground.damping`"),
         ("cube", "`cube` has mass, scale, position,"),
-        ("camera", "`camera` has focal, centre, translation."),
+        ("camera", "`camera` has focal, centre, rotation_vector, translation."),
         ("cube.position.w", "`cube.position` has components x, y, z."),
         ("camera.centre.z", "`camera.centre` has components x, y."),
         ("cube.position.xy", "`cube.position` has components x, y, z."),

@@ -84,6 +84,22 @@ def exponential(theta: Tensor) -> Tensor:
     return torch.cat([sinc * theta, cosine], -1)
 
 
+def left_jacobian(theta: Tensor) -> Tensor:
+    """J (..., 3, 3) of rotation vectors (..., 3) [rad]: exp(θ + dθ) = exp(J dθ) exp(θ) to first order; smooth at 0.
+
+    J = 1 + (1 − cos θ)/θ² [θ]× + (θ − sin θ)/θ³ [θ]×²                          (Chirikjian 2012, eq. 10.86)
+    """
+    squared = theta.square().sum(-1)[..., None, None]
+    small = squared < _SMALL
+    safe = torch.where(small, 1.0, squared)
+    angle = safe.sqrt()
+    first = torch.where(small, 0.5 - squared / 24 + squared**2 / 720, (1 - angle.cos()) / safe)
+    second = torch.where(small, 1 / 6 - squared / 120 + squared**2 / 5040, (angle - angle.sin()) / (safe * angle))
+    eye = torch.eye(3, dtype=theta.dtype, device=theta.device)
+    across = cross(theta[..., None, :], eye).mT  # columns θ × e_k
+    return eye + first * across + second * across @ across
+
+
 def logarithm(q: Tensor) -> Tensor:
     """Logarithm map: rotation vectors (..., 3) [rad], of length at most π, of unit quaternions (..., 4)."""
     q = torch.where(q[..., 3:] < 0, -q, q)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Part, Surface
+from gradsim.numerics import rotation
 from gradsim.render.camera import Camera, from_scene, project
 from gradsim.render.coverage.coverage import coverage, coverage_tangent
 from gradsim.render.coverage.optical_projection import OpticsTangent, edge_pieces
@@ -21,7 +22,13 @@ from gradsim.render.optics import Optics, OpticsValues, image_points
 from gradsim.scene.parameters import OPTICS, camera_prefix
 
 NEAR = 1e-3  # [m] parts with a vertex of smaller depth are not drawn in that frame
-LENS = ("focal", "centre", "translation", *OPTICS)  # parameters of a scene that replace those of the camera
+LENS = (
+    "focal",
+    "centre",
+    "rotation_vector",
+    "translation",
+    *OPTICS,
+)  # parameters of a scene that replace those of the camera
 
 
 class Silhouettes:
@@ -31,7 +38,8 @@ class Silhouettes:
     others its mask and its derivatives are 0.
 
     Camera parameters by name replace those of the camera, each with a leading dimension of worlds or 1: `camera.focal`
-    [px] (worlds,) or (worlds, 2), `camera.centre` [px] (worlds, 2) and `camera.translation` [m] (worlds, 3); where it has them,
+    [px] (worlds,) or (worlds, 2), `camera.centre` [px] (worlds, 2), `camera.translation` [m] (worlds, 3) and as `rotation_vector` [rad] (worlds, 3) a rotation
+    about its axes, x_c = exp(rotation_vector) R x + t; where it has them,
     `camera.distortion` (worlds, 5), `camera.fisheye` (worlds, 4), `camera.readout` and `camera.exposure` [s] (worlds,). Other
     names are ignored, so that all the parameters of a scene can be given.
 
@@ -241,7 +249,8 @@ class Silhouettes:
         parameters = self._camera_parameters(direction or {})
         lens = {name: v for name, v in parameters.items() if name in ("focal", "centre")}
         K_tangent = self._binned(_intrinsics(lens, like)[0]) if lens else None
-        return ProjectionCamera(*self.matrices(like, values), K_tangent, parameters.get("translation"))
+        turning = self._turning(values, direction or {}, like)
+        return ProjectionCamera(*self.matrices(like, values), K_tangent, parameters.get("translation"), turning)
 
     def screen(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """Vertices (worlds, frames, n, 2) [px] projected by the pinhole, without lens and shutter; NaN where a part is not drawn."""
@@ -257,18 +266,29 @@ class Silhouettes:
         """`screen`, and its derivatives (worlds, unknowns, frames, n, 2); arguments as for `masks_tangent`."""
         K, R, t = self.matrices(surface.vertices, values or {})
         screen = self._screen(surface, K, R, t)
-        return screen, self._screen_tangent(surface, screen, vertex_tangent, K, R, t, values_tangent or {})
+        turning = self._turning(values or {}, values_tangent or {}, screen)
+        return screen, self._screen_tangent(surface, screen, vertex_tangent, K, R, t, values_tangent or {}, turning)
 
     @property
     def _size(self) -> tuple[int, int]:
         return self.camera.height, self.camera.width
 
     def matrices(self, points: Tensor, values: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """K (worlds or 1, 3, 3), R (3, 3) and t (worlds or 1, 3) in the precision and on the device of the points."""
+        """K and R (worlds or 1, 3, 3), and t (worlds or 1, 3), in the precision and on the device of the points."""
         K, R, t = (x.to(points) for x in (self.camera.K, self.camera.R, self.camera.t))
         parameters = self._camera_parameters(values)
         replaced, factor = _intrinsics({name: v[:, None] for name, v in parameters.items()}, points)
+        turn = parameters.get("rotation_vector")
+        R = R[None] if turn is None else rotation.to_matrix(rotation.exponential(turn.to(points))) @ R
         return K * factor + self._binned(replaced)[:, 0], R, parameters.get("translation", t[None]).to(points)
+
+    def _turning(self, values: Mapping[str, Tensor], direction: Mapping[str, Tensor], like: Tensor) -> Tensor | None:
+        """Derivatives (worlds, unknowns, 3) of the rotation as vectors w, dR = [w]× R; None for zero."""
+        change = self._camera_parameters(direction).get("rotation_vector")
+        if change is None:
+            return None
+        turn = self._camera_parameters(values).get("rotation_vector", change[:, 0] * 0)
+        return change.to(like) @ rotation.left_jacobian(turn.to(like)).mT
 
     def _binned(self, K: Tensor) -> Tensor:
         """Intrinsics (..., 3, 3), or their derivatives, in pixels of this image."""
@@ -289,7 +309,7 @@ class Silhouettes:
         parts = (depth[:, :, p.vertices] for p in surface.parts)
         in_front = torch.cat([(z.amin(-1, keepdim=True) >= NEAR).expand_as(z) for z in parts], -1)[..., None]
         # a point 1 m in front replaces what is not drawn, so that no 0 · ∞ enters the derivatives
-        stand_in = ((R.new_tensor([0.0, 0.0, 1.0]) - t.detach()) @ R)[:, None, None]
+        stand_in = ((R.new_tensor([0.0, 0.0, 1.0]) - t.detach())[:, None] @ R.detach())[:, None]
         return torch.where(in_front, project(torch.where(in_front, points, stand_in), K, R, t)[0], torch.nan)
 
     def _screen_tangent(
@@ -301,10 +321,14 @@ class Silhouettes:
         R: Tensor,
         t: Tensor,
         direction: Mapping[str, Tensor],
+        turning: Tensor | None,
     ) -> Tensor:
         """Derivatives (worlds, unknowns, frames, n, 2) of u = K x_c / z_c: du = (K dx_c - u dz_c + dK x_c) / z_c."""
-        camera_points = (surface.vertices @ R.mT + t[:, None, None])[:, None]
-        camera_change = change @ R.mT
+        turned = (surface.vertices @ R[:, None].mT)[:, None]
+        camera_points = turned + t[:, None, None, None]
+        camera_change = change @ R[:, None, None].mT
+        if turning is not None:
+            camera_change = camera_change + rotation.cross(turning[:, :, None, None], turned)
         parameters = self._camera_parameters(direction)
         if "translation" in parameters:
             camera_change = camera_change + parameters["translation"].to(camera_change)[:, :, None, None]

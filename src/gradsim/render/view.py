@@ -66,10 +66,11 @@ class View:
         _check(surface)
         points = surface.vertices
         K, R, t = camera.matrices(points, values or {})
-        camera_points = points @ R.mT + t[:, None, None]
+        camera_points = points @ R[:, None].mT + t[:, None, None]
         clip = camera_points @ K[:, None].mT
         if samples > 1:
             clip = clip * clip.new_tensor([samples, samples, 1.0])
+        eye = -(t[:, None] @ R)[:, 0]
         points = points.expand(len(clip), -1, -1, -1)  # one world before the cameras of several
         lens = camera.camera
         images, pixels = points.shape[0] * points.shape[1], lens.height * lens.width * samples**2
@@ -81,7 +82,7 @@ class View:
         return cls(
             points.flatten(0, 1),
             clip.flatten(0, 1),
-            (-t @ R).repeat_interleave(points.shape[1], 0) if len(t) > 1 else -t @ R,
+            eye.repeat_interleave(points.shape[1], 0) if len(eye) > 1 else eye,
             surface.faces.to(points.device, torch.int32),
             surface.parts,
             lens.height * samples,

@@ -94,8 +94,8 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
     `NAME.rotation_vector` is an additional rotation in the world frame: the initial orientation is
     exp(rotation_vector) quat_xyzw, of bodies and of obstacle boxes. `timing.rate` and `timing.offset` are the clock:
     frame k is at simulated time offset + rate k/fps. Cameras have `focal`, the focal length [px], or (f_x, f_y) where
-    the pixels are not square, `centre`, the principal point [px], and `translation`, t [m]: `camera.focal` of the first
-    camera, `cameras.NAME.focal` of a further one. Those that the scene states also have `distortion` or `fisheye`, with components
+    the pixels are not square, `centre`, the principal point [px], `translation`, t [m], and `rotation_vector`, an additional rotation
+    about the axes of the camera, x_c = exp(rotation_vector) R x + t: `camera.focal` of the first camera, `cameras.NAME.focal` of a further one. Those that the scene states also have `distortion` or `fisheye`, with components
     such as k1, `readout` [s] and `exposure` [s]. Lights have `lights.NAME.direction`, `.position` and `.colour`, with
     components r, g and b.
 
@@ -127,6 +127,7 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
         focal, prefix = K[0, 0] if K[0, 0] == K[1, 1] else K.diagonal()[:2], camera_prefix(name)
         table[f"{prefix}.focal"] = _parameter(focal, Quantity("px", lower=0.0, positive=True))
         table[f"{prefix}.centre"] = _parameter(K[:2, 2], Quantity("px"))
+        table[f"{prefix}.rotation_vector"] = _parameter(np.zeros(3), Quantity("rad"))
         table[f"{prefix}.translation"] = _parameter(t, Quantity("m"))
         for key in OPTICS:
             if getattr(camera, key) is not None:

@@ -84,6 +84,22 @@ def board_image(
         look: Blur and noise.
     """
     look = look or Look()
+    (left, top), (right, bottom) = _box_of(camera, squares, square, turn, shift, look.blur)
+    width, height = camera.size
+    image = np.full((height, width), TABLE)
+    if left < right and top < bottom:
+        part = rays[SUBSAMPLES * top : SUBSAMPLES * bottom, SUBSAMPLES * left : SUBSAMPLES * right]
+        fine = _samples(part, squares, square, turn, shift)
+        fine = cv2.GaussianBlur(fine, (0, 0), look.blur * SUBSAMPLES, borderType=cv2.BORDER_REPLICATE)
+        image[top:bottom, left:right] = fine.reshape(bottom - top, SUBSAMPLES, right - left, SUBSAMPLES).mean((1, 3))
+    image = image + rng.normal(0, look.noise, image.shape)
+    return np.clip(255 * image, 0, 255).round().astype(np.uint8)
+
+
+def _samples(
+    rays: np.ndarray, squares: tuple[int, int], square: float, turn: np.ndarray, shift: np.ndarray
+) -> np.ndarray:
+    """Brightness of samples with these rays (rows, columns, 2)."""
     R = cv2.Rodrigues(np.asarray(turn, np.float64))[0]
     to_board = np.linalg.inv(np.column_stack([R[:, 0], R[:, 1], shift]))  # of rays (x, y, 1)
     h = rays[..., 0, None] * to_board[:, 0] + rays[..., 1, None] * to_board[:, 1] + to_board[:, 2]
@@ -92,12 +108,20 @@ def board_image(
     inside = _box(x, squares[0]) * _box(y, squares[1])
     paper = _box(x + 1, squares[0] + 2) * _box(y + 1, squares[1] + 2)
     board = BLACK + (WHITE - BLACK) * (inside * white + 1 - inside)
-    fine = TABLE + paper * (board - TABLE)
-    fine = cv2.GaussianBlur(fine, (0, 0), look.blur * SUBSAMPLES, borderType=cv2.BORDER_REPLICATE)
-    width, height = camera.size
-    image = fine.reshape(height, SUBSAMPLES, width, SUBSAMPLES).mean((1, 3))
-    image = image + rng.normal(0, look.noise, image.shape)
-    return np.clip(255 * image, 0, 255).round().astype(np.uint8)
+    return TABLE + paper * (board - TABLE)
+
+
+def _box_of(camera: CameraTruth, squares, square: float, turn, shift, blur: float) -> tuple[np.ndarray, np.ndarray]:
+    """First and last pixel (2,) of the part of the image that the paper and its blur are in."""
+    ends = [np.linspace(-n / 2 - 1, n / 2 + 1, 20) * square for n in squares]
+    x, y = np.meshgrid(*ends)
+    points = np.stack([x, y, 0 * x], -1).reshape(-1, 3)
+    pixels = cv2.projectPoints(points, np.asarray(turn, float), np.asarray(shift, float), camera.K, camera.distortion)[
+        0
+    ]
+    margin = 3 + 5 * blur
+    low, high = pixels.min((0, 1)) - margin, pixels.max((0, 1)) + margin
+    return np.clip(np.floor(low), 0, camera.size).astype(int), np.clip(np.ceil(high), 0, camera.size).astype(int)
 
 
 def _size(x: np.ndarray) -> np.ndarray:

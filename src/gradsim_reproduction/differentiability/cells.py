@@ -37,7 +37,7 @@ COLUMNS = {  # key: title, what it means; the first twelve are the paper's
     "external_force": ("external force", "pushes, forces, wind, the places that springs pull to"),
     "material": ("material", "what it is made of: density, moduli, element by element too"),
     "geometry": ("geometry", "size and shape of bodies, grounds and obstacles"),
-    "camera": ("camera", "focal length, principal point, place"),
+    "camera": ("camera", "focal length, principal point, rotation, place"),
     "light": ("light", "directions, places and colours of lights"),
     "texture": ("texture", "every texel, colours, how a surface answers light"),
 }
@@ -75,7 +75,7 @@ class Row:
     paper: tuple[str, ...] = ()
 
 
-CAMERA = "camera.focal camera.centre camera.translation"
+CAMERA = "camera.focal camera.centre camera.rotation_vector camera.translation"
 LIGHT = "lights.sky.colour lights.sun.direction lights.sun.colour lights.lamp.position lights.lamp.colour"
 TEXTURE = "look.texture look.color look.diffuse look.specular look.shininess"
 START = {"position": "body.position", "rotation": "body.rotation_vector", "gravity": "gravity"}

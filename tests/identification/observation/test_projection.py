@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from scipy.spatial.transform import Rotation
 
 import gradsim as gs
 from gradsim.identification.observation.base import Masks
@@ -12,6 +13,7 @@ from gradsim.render.silhouettes import Silhouettes
 from tests.support.tolerances import SOLVED, near
 
 FRAMES, SIDE = 4, 48
+TURN = 0.03, -0.02, 0.05  # of the camera [rad]
 OPTICS = {
     "distortion": {"distortion": [-0.2, 0.05, 1e-3, -2e-3, 0.01]},
     "fisheye": {"fisheye": [0.1, 0.05, 0.01, 0.0]},
@@ -36,8 +38,9 @@ def problem(optics, masks=None):
     scene = gs.Scene.parse(content)
     names = [f"camera.{key}:{span}" for key, span in VALUES.items() if key.partition(".")[0] in optics]
     names += ["cube.velocity.x:-3:5", "cube.angular_velocity.y:-5:5", "camera.focal:20:200", "camera.translation.z:2:8"]
+    names[-2:-2] = [f"camera.rotation_vector.{axis}:-0.5:0.5" for axis in "xyz"]
     model, space, view = Model(scene), Space(scene, names), Silhouettes.of(scene)
-    numbers = [*(number(scene, name) for name in names[:-4]), 1.5, 2.5, 60.0, 4.4]
+    numbers = [*(number(scene, name) for name in names[:-7]), 1.5, 2.5, *TURN, 60.0, 4.4]
     u = space.inner(torch.tensor([numbers], dtype=torch.float64))
     if masks is None:
         values = model.values(space.values(u + 0.02))
@@ -76,14 +79,17 @@ def test_derivatives_where_only_lens_or_shutter_of_the_camera_is_unknown(optics)
     """Rows of the derivatives by other unknowns are those of a problem that has the focal length and the place as well."""
     whole, u = problem(OPTICS[optics])
     names = [
-        unknown for unknown in whole.space.unknowns if unknown.name not in ("camera.focal", "camera.translation.z")
+        unknown
+        for unknown in whole.space.unknowns
+        if not unknown.name.startswith(("camera.focal", "camera.translation", "camera.rotation_vector"))
     ]
     content = whole.model.scene.model_dump(exclude_unset=True)
     content["camera"].pop("look_at")
     _, R, t = whole.model.scene.camera.matrices()
+    R = Rotation.from_rotvec(TURN).as_matrix() @ R
     scene = gs.Scene.parse(content | {"camera": content["camera"] | {"R": R, "t": [t[0], t[1], 4.4], "focal": 60.0}})
     part = Problem(Model(scene), Masks(whole.observation.masks, 0.1, Silhouettes.of(scene)), Space(scene, names))
-    expected, got = whole.linearize(u, FRAMES)[2][0, :-2], part.linearize(u[:, :-2], FRAMES)[2][0]
+    expected, got = whole.linearize(u, FRAMES)[2][0, :-5], part.linearize(u[:, :-5], FRAMES)[2][0]
     assert got.tolist() == near(expected.tolist(), SOLVED)
 
 

@@ -26,6 +26,25 @@ def test_numbers_and_components_of_all_parts_of_a_scene():
         assert_near(changed[name].value, before[name].value, ULPS)
 
 
+def test_numbers_of_a_camera_are_put_in_together():
+    camera = {"look_at": {"eye": [1, -3, 1], "target": [0, 0, 0], "fov": 0.6}, "size": [64, 48]}
+    scene = Scene.parse(
+        {
+            "camera": camera | {"distortion": [0.0] * 5},
+            "bodies": {"ball": {"kind": "pendulum", "string_length": 1.0, "radius": 0.1}},
+        }
+    )
+    turn, place = [0.1, -0.2, 0.3], [0.1, 0.2, 3.0]
+    values = {f"camera.rotation_vector.{axis}": x for axis, x in zip("xyz", turn, strict=True)}
+    values |= {f"camera.translation.{axis}": x for axis, x in zip("xyz", place, strict=True)}
+    values |= {"camera.focal": 80.0, "camera.centre.x": 30.0, "camera.distortion.k1": -0.2}
+    changed = with_values(scene, values).camera
+    K, R, t = changed.matrices()
+    assert K.tolist() == [[80, 0, 30], [0, 80, 24], [0, 0, 1]] and t.tolist() == place
+    assert changed.distortion == (-0.2, 0, 0, 0, 0)
+    assert_near(R, Rotation.from_rotvec(turn).as_matrix() @ scene.camera.matrices()[1], ULPS)
+
+
 def test_a_rotation_vector_turns_the_orientation_of_the_file():
     content = Scene.library("cube").model_dump(exclude_unset=True, by_alias=True)
     content["bodies"]["cube"].pop("rotation_vector", None)

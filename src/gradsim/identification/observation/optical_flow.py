@@ -120,7 +120,7 @@ def _flow(renderer: Renderer, surface: Surface, values, moving: Tensor) -> tuple
     corners = torch.where(inside[:, None], corners, 0)
     b, z = fragments.place[:, :3] * inside[:, None], fragments.place[:, 3]
     K, R, _ = camera.matrices(surface.vertices, values)
-    project = K[0] @ R
+    project = K[0] @ R[0]
     velocity = moving.permute(1, 2, 0, 3)[fragments.image[:, None], corners]  # (P, 3, unknowns, 3)
     projected = torch.einsum("pk,pkui,ji->puj", b, velocity, project)
     place = fragments.owner[:, 2:4].to(z) + 0.5

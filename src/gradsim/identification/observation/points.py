@@ -137,7 +137,7 @@ class Points(Coordinates):
         assert self.silhouettes is not None
         K, R, t = self.silhouettes.matrices(world, values)
         depth = project(world, K, R, t)[1].detach()
-        stand_in = ((R.new_tensor([0.0, 0.0, 1.0]) - t.detach()) @ R)[:, None, None]
+        stand_in = ((R.new_tensor([0.0, 0.0, 1.0]) - t.detach())[:, None] @ R.detach())[:, None]
         pixels = project(torch.where((depth >= NEAR)[..., None], world, stand_in), K, R, t)[0]
         camera = self.silhouettes.camera
         if camera.optics is None:

@@ -53,6 +53,7 @@ TYPICAL = (  # by how much a number of a scene is wrong: of its value, or in its
 )
 TILT = 0.02  # of a camera that is not level: what a vertical is off [rad]
 LOCAL_GRAVITY = 0.003  # how much gravity differs from place to place, of its value
+TURNED = "camera*.rotation_vector.?"
 MASKS = "masks"  # cause without a number
 
 
@@ -248,6 +249,8 @@ def _tried(problem: Problem, base: list[Unknown]) -> list[tuple[str, float, str]
     """Numbers that the model reads and that are no unknowns: name, value, unit."""
     rows = []
     for name, value, unit in _numbers(problem.model.scene, {n for unknown in base for n in unknown.names}):
+        if fnmatch(name, TURNED):  # as its principal point and the direction of gravity, which are tried
+            continue
         try:
             _with(problem, [*base, Unknown(name, *_around(value))])
         except InputError:  # nothing reads it

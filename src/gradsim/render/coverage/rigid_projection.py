@@ -28,10 +28,11 @@ class ProjectionCamera:
 
     Args:
         K: Intrinsics (worlds or 1, 3, 3) [px].
-        R: World → camera (3, 3).
+        R: World → camera (worlds or 1, 3, 3).
         t: (worlds or 1, 3) [m].
         K_tangent: Derivatives (worlds, unknowns, 3, 3); None for zero.
         t_tangent: Derivatives (worlds, unknowns, 3); None for zero.
+        R_tangent: Derivatives of R as vectors w (worlds, unknowns, 3), dR = [w]× R; None for zero.
     """
 
     K: Tensor
@@ -39,6 +40,7 @@ class ProjectionCamera:
     t: Tensor
     K_tangent: Tensor | None = None
     t_tangent: Tensor | None = None
+    R_tangent: Tensor | None = None
 
 
 def project_rigid(
@@ -77,13 +79,14 @@ def project_rigid(
         array(code.V3, x),
         array(code.V4, q),
         array(code.M3, camera.K.to(x)),
-        array(code.M3, camera.R.to(x)[None]),
+        array(code.M3, camera.R.to(x)),
         array(code.V3, camera.t.to(x)),
         array(code.V3, none(rest_tangent, n, 3)),
         array(code.V3, x_tangent),
         array(code.V4, q_tangent),
         array(code.M3, none(camera.K_tangent, 3, 3)),
         array(code.V3, none(camera.t_tangent, 3)),
+        array(code.V3, none(camera.R_tangent, 3)),
         near,
         AWAY,
         array(code.Point, screen),

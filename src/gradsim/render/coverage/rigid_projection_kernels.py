@@ -2,9 +2,9 @@
 """Projected vertices of a rigid body and their derivatives: a template for `engine.lanes`.
 
     p = C (R r + x) + t,   s = (K p)_xy / p_z            C: world → camera
-    dp = C (dω × R r + R dr + dx) + dt,   ds = ((K dp + dK p)_xy - s dp_z) / p_z
+    dp = C (dω × R r + R dr + dx) + dt + w × (p − t),   ds = ((K dp + dK p)_xy - s dp_z) / p_z
 
-with dω from dq = ½ (dω, 0) q. One pass over what would be a dozen arrays of worlds × unknowns × frames × vertices.
+with dω from dq = ½ (dω, 0) q, and w of the camera, dC = [w]× C. One pass over what would be a dozen arrays of worlds × unknowns × frames × vertices.
 """
 
 import warp as wp
@@ -46,13 +46,14 @@ def project_rigid(
     x: wp.array2d[V3],  # (worlds, frames)
     q: wp.array2d[V4],
     lens: wp.array[M3],  # K (worlds or 1)
-    turn: wp.array[M3],  # C (1)
+    turn: wp.array[M3],  # C (worlds or 1)
     shift: wp.array[V3],  # t (worlds or 1)
     rest_tangent: wp.array3d[V3],  # (worlds, unknowns, vertices), or no worlds for zero
     x_tangent: wp.array3d[V3],  # (worlds, unknowns, frames)
     q_tangent: wp.array3d[V4],
     lens_tangent: wp.array2d[M3],  # (worlds, unknowns), or no worlds for zero
     shift_tangent: wp.array2d[V3],
+    turn_tangent: wp.array2d[V3],  # w
     near: Scalar,  # [m]
     away: Scalar,  # [px] position given to all vertices of a part that is not drawn
     # out
@@ -63,7 +64,7 @@ def project_rigid(
     count = rest.shape[1]
     rest_world = wp.min(world, rest.shape[0] - 1)
     K = lens[wp.min(world, lens.shape[0] - 1)]
-    C = turn[0]
+    C = turn[wp.min(world, turn.shape[0] - 1)]
     t = shift[wp.min(world, shift.shape[0] - 1)]
     R = C * rotation(q[world, frame])
     centre = C * x[world, frame] + t
@@ -85,6 +86,9 @@ def project_rigid(
         dx = C * x_tangent[world, u, frame]
         if shift_tangent.shape[0] > 0:
             dx += shift_tangent[world, u]
+        if turn_tangent.shape[0] > 0:
+            w += turn_tangent[world, u]
+            dx += wp.cross(turn_tangent[world, u], centre - t)
         for i in range(count):
             arm = R * rest[rest_world, i]
             place = arm + centre

@@ -1,6 +1,5 @@
 """New values of parameters, by dotted name such as `cube.mass`, put into a scene."""
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,8 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from gradsim.errors import InputError
-from gradsim.scene.parameters import component_letters, parameters, resolve
+from gradsim.scene.camera import Camera
+from gradsim.scene.parameters import OPTICS, component_letters, parameters, resolve
 from gradsim.scene.scene import Scene
 
 SECTIONS = ("contacts", "attachments", "markers", "joints", "lights")
@@ -83,18 +83,24 @@ def _at(content: dict[str, Any], keys: list[str]) -> dict[str, Any]:
 
 
 def _set_camera(content: dict[str, Any], scene: Scene, name: str, value: Any) -> None:
-    """Put focal length, principal point or translation into a camera, in place."""
+    """Put focal length, principal point, lens, shutter or pose into a camera, in place."""
     prefix, _, key = name.rpartition(".")
     keys = prefix.split(".")
     camera = _at(content, keys)
-    node = scene.view(keys[-1])
+    if key in OPTICS:
+        camera[key] = value
+        return
+    node = Camera.model_validate(camera)  # with the values that were put in before
     K, R, t = node.matrices()
     view = dict(camera.get("look_at") or {})
-    if key == "translation":
-        t = np.array(value)
+    if key in ("translation", "rotation_vector"):
+        if key == "translation":
+            t = np.array(value)
+        else:
+            R = Rotation.from_rotvec(value).as_matrix() @ R
         camera |= {"R": R.tolist(), "t": t.tolist()}
-        if "fov" in view:
-            camera["focal"] = node.size[1] / (2 * math.tan(view["fov"] / 2))
+        if view.get("fov"):
+            camera["focal"] = float(K[1, 1])
         camera.pop("look_at", None)
         return
     if key == "focal":
