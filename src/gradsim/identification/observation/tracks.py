@@ -2,12 +2,14 @@
 
 import csv
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from gradsim.errors import InputError
+from gradsim.identification.observation.multi_view import MultiView
 from gradsim.identification.observation.points import Points
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss
 from gradsim.render.silhouettes import Silhouettes
@@ -25,6 +27,7 @@ def read_tracks(
     sigma: float | None = None,
     camera: str = "camera",
     loss: str | RobustLoss = GAUSSIAN,
+    frames: int | None = None,
 ) -> Points:
     """Tracks of the scene's markers in a CSV file, in an image or in the world.
 
@@ -39,6 +42,7 @@ def read_tracks(
         sigma: Noise of each coordinate [px or m] where the file has no `sd`.
         camera: Name of the camera.
         loss: As for `Points`.
+        frames: Least number of frames; the last ones may have no track.
 
     Raises:
         InputError: If the file is missing or not such a table, a name is none of a marker, a row is there twice, a time is not that
@@ -81,7 +85,7 @@ def read_tracks(
     if not names or min(count.values()) < 2:
         short = "no marker" if not names else f"`{min(count, key=count.__getitem__)}`"
         raise InputError(f"{path} has {short} in two frames or more; a track of one frame tells nothing of a motion.")
-    shape = (1 + max(frame for frame, _ in entries), len(names))
+    shape = (max(1 + max(frame for frame, _ in entries), frames or 0), len(names))
     positions, noise, drift = np.full((*shape, len(axes)), np.nan), np.ones(shape), np.zeros(shape)
     for (frame, name), entry in entries.items():
         at = frame, names.index(name)
@@ -90,6 +94,23 @@ def read_tracks(
     markers = {name: scene.markers[name] for name in names}
     walk = torch.tensor(drift) if drift.any() else None
     return Points(markers, torch.tensor(positions), torch.tensor(noise), silhouettes, loss, walk)
+
+
+def read_tracks_of_cameras(
+    scene: Scene, paths: Mapping[str, str | Path], sigma: float | None = None, loss: str | RobustLoss = GAUSSIAN
+) -> MultiView:
+    """Tracks that several cameras of a scene saw at the same frames.
+
+    Args:
+        scene: As for `read_tracks`.
+        paths: CSV files by the name of the camera.
+        sigma, loss: As for `read_tracks`.
+
+    Raises:
+        InputError: As `read_tracks`.
+    """
+    longest = max(read_tracks(scene, path, sigma, camera, loss).frames for camera, path in paths.items())
+    return MultiView({camera: read_tracks(scene, path, sigma, camera, loss, longest) for camera, path in paths.items()})
 
 
 def _read(path: Path) -> tuple[list[dict[str, str]], set[str]]:
