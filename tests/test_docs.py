@@ -76,7 +76,7 @@ def commands(page: str) -> list[list[str]]:
 
 def test_commands_of_your_own_video_have_the_options_that_it_names(capsys):
     listed = commands("docs/your_own_video.md")
-    assert {words[0] for words in listed} == {"new", "camera", "fit"}
+    assert {words[0] for words in listed} == {"new", "camera", "fit", "track"}
     for words in listed:
         with pytest.raises(SystemExit, match="0"):
             main.main([words[0], "--help"])

@@ -147,7 +147,9 @@ class FitArguments(RunArguments):
         scene: Scene file; its values of the unknowns are not used.
         video: Video file; None: tracks alone.
         unknowns: NAME or NAME:LOW:HIGH.
-        tracks: Tracks of markers (CSV) that are fitted in place of masks.
+        tracks: Tracks of markers (CSV) that are fitted in place of masks; of several cameras those of the first one stated.
+        more_tracks: Tracks of further cameras.
+        track_cameras: Names of the cameras of all tracks, where there are several, or it is not the scene's first.
         mask: Mask video, COCO annotations, or a method with a rectangle, as in `from_video`; None: silhouettes from the colors.
         seed: Seed of the starts.
         starts: Number of starts.
@@ -185,6 +187,8 @@ class FitArguments(RunArguments):
     video: Path | None = None
     unknowns: tuple[str, ...]
     tracks: Path | None = None
+    more_tracks: tuple[Path, ...] = ()
+    track_cameras: tuple[str, ...] = ()
     mask: Path | str | None = None
     seed: int = 0
     starts: int = 16

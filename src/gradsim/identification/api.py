@@ -50,7 +50,7 @@ from gradsim.identification.uncertainty.valleys import principal_axes
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.numerics.formatting import with_error
 from gradsim.physics.energy import energy_increases
-from gradsim.physics.model import Model
+from gradsim.physics.model import Model, delay_range
 from gradsim.physics.system import Values
 from gradsim.runtime.parallel import one_thread
 from gradsim.runtime.progress import CheckpointStore
@@ -467,12 +467,18 @@ def model_for(scene, space: Space) -> Model:
     """Model with a time step for every corner of the unknowns' ranges, where the scene leaves it open."""
     offsets = [space.range(k)[1] for k, places in enumerate(space.places) if ("timing.offset", None) in places]
     lead = max(1, math.ceil(max(offsets) * scene.timing.fps)) if offsets else None
-    first = Model(scene, substeps=None if scene.timing.substeps != "auto" else 10**6, lead=lead)
+    unknown = {
+        name: space.range(k) for k, places in enumerate(space.places) for name, _ in places if name.endswith(".delay")
+    }
+    delays = delay_range(scene, unknown)
+    first = Model(scene, substeps=None if scene.timing.substeps != "auto" else 10**6, lead=lead, delays=delays)
     if scene.timing.substeps != "auto":
         return first
     ends = list(itertools.islice(itertools.product((0, 1), repeat=len(space)), CORNERS))
     corners = torch.where(torch.tensor(ends) == 1, space.high, space.low)
-    return Model(scene, substeps=first.recommended_substeps(first.values(space.values(corners))), lead=lead)
+    return Model(
+        scene, substeps=first.recommended_substeps(first.values(space.values(corners))), lead=lead, delays=delays
+    )
 
 
 def _evidence(problem: Problem, u: Tensor) -> tuple[Tensor, Tensor, float, float]:

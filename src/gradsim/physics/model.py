@@ -25,7 +25,7 @@ from gradsim.physics.static_geometry import GroundSquare, ObstacleBody
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import DenseOutput, Trajectory
 from gradsim.runtime.limits import require_steps
-from gradsim.scene.parameters import Parameter, parameters
+from gradsim.scene.parameters import EARLIEST, Parameter, camera_prefix, parameters
 
 KINDS: dict[str, Callable] = {
     "rigid": RigidBody,
@@ -38,6 +38,7 @@ KINDS: dict[str, Callable] = {
 DIVIDED = 64  # substeps of a frame from which on `rigid.rollout.strides_of` has a say in their number
 CLOCK = ("timing.rate", "timing.offset")
 DENSITY = 4  # intervals between two frames whose ends a trajectory has where a camera has a shutter
+DELAY_ROUNDING = 1e-9  # of a frame
 States = Mapping[str, Mapping[str, Tensor]]  # (worlds, ...) by body and name
 
 
@@ -60,6 +61,7 @@ class Model(nn.Module):
         device: Any device of PyTorch that Warp knows too.
         forces: The user's forces on soft bodies by dotted name, as {"flag.wind": CustomForce(Force.load("wind.py"), ...)}.
             Their parameters are the model's: `flag.wind.drag`. The bound of the time step knows nothing of them.
+        delays: Least and largest delay of cameras behind the scene's clock [s], which states between frames cover; None: those of the scene.
         lead: Number of substeps of each interval into which `timing.offset` is cut, where it is not 0; None: as long
             as a frame, by the scene's offset.
 
@@ -76,6 +78,7 @@ class Model(nn.Module):
         device="cpu",
         lead: int | None = None,
         forces: Mapping[str, CustomForce] | None = None,
+        delays: tuple[float, float] | None = None,
     ):
         super().__init__()
         self.scene, self.forces = scene, dict(forces or {})
@@ -83,6 +86,7 @@ class Model(nn.Module):
         self._build(dtype, torch.device(device))
         for name, parameter in self.kinds.items():
             self._place(name, nn.Parameter(torch.tensor(parameter.value, dtype=dtype, device=device)))
+        self.delays = delays or delay_range(scene)
         self.density = DENSITY if any(camera.has_shutter for camera in scene.views.values()) else 1
         self.lead = lead or max(1, math.ceil(scene.timing.offset * scene.timing.fps))
         self._late = [
@@ -98,7 +102,7 @@ class Model(nn.Module):
     def with_substeps(self, substeps: int) -> "Model":
         """The same model, with its parameters as they are, at another number of steps per frame."""
         device = self.get_parameter("gravity").device
-        model = Model(self.scene, substeps, self.dtype, device, self.lead, self.forces)
+        model = Model(self.scene, substeps, self.dtype, device, self.lead, self.forces, self.delays)
         model.load_state_dict(self.state_dict())
         return model
 
@@ -339,7 +343,17 @@ class Model(nn.Module):
 
     def _ends(self, frames: int) -> int:
         """Number of instants that a rollout returns: frames, or those of dense output, for which two frames are the fewest."""
-        return frames if self.density == 1 else self.density * max(1, frames - 1) + 1
+        return frames if self.density == 1 else self.density * (max(1, frames - 1) + self._frames_after) + 1
+
+    @property
+    def _frames_after(self) -> int:
+        """Frames after the last one that a delayed camera sees."""
+        return max(0, math.ceil(self.delays[1] * self.scene.timing.fps - DELAY_ROUNDING))
+
+    @property
+    def _frames_before(self) -> int:
+        """Frames after a stamp at which its window begins: those that no camera sees any more."""
+        return max(0, math.floor(self.delays[0] * self.scene.timing.fps))
 
     def _trajectory(self, states, values: Values, frames: int) -> Trajectory:
         intervals = self._intervals(frames)
@@ -348,10 +362,11 @@ class Model(nn.Module):
         if self.density == 1:
             return Trajectory(times, states, values, self.systems, self.scenery)
         m, ends = self.density, self._ends(frames)
-        parts = (self._durations(frames) / m).repeat_interleave(m)
+        parts = (self._durations(max(frames, 2) + self._frames_after) / m).repeat_interleave(m)
         instants = torch.cat([parts.new_zeros(1), parts.cumsum(0)])
-        begin = (m * torch.arange(frames) - m // 2).clamp(0, ends - 1 - m)
-        window = begin[:, None] + torch.arange(m + 1)
+        first, length = m * self._frames_before - m // 2, m * (1 + self._frames_after - self._frames_before)
+        begin = (m * torch.arange(frames) + first).clamp(0, ends - 1 - length)
+        window = begin[:, None] + torch.arange(length + 1)
         select = lambda which: {b: {k: y[:, which] for k, y in state.items()} for b, state in states.items()}
         dense = DenseOutput(instants[window] - times[:, None], select(window))
         return Trajectory(times, select(m * torch.arange(frames)), values, self.systems, self.scenery, dense)
@@ -437,7 +452,8 @@ class Model(nn.Module):
                         f"{frames - 1}: give (worlds, {frames - 1}, {entries})."
                     )
                 if self.density > 1:
-                    timed[name] = values[name].repeat_interleave(self.density, 1)
+                    held = values[name][:, -1:].expand(-1, self._frames_after, -1)
+                    timed[name] = torch.cat([values[name], held], 1).repeat_interleave(self.density, 1)
                 if lead:
                     timed[name] = torch.cat([values[name][:, :1].expand(-1, lead, -1), timed[name]], 1)
         return timed
@@ -520,6 +536,31 @@ class Model(nn.Module):
         broken = [(~torch.isfinite(y[0, step]).flatten(1).all(1)).nonzero()[:, 0] for y in states if y.ndim == 4]
         fastest = [int(rows[speed[rows].argmax()]) for rows in broken if len(rows)]  # the others follow it
         return first * substeps + step, next(iter(fastest), 0)
+
+
+def delay_range(scene, others: Mapping[str, tuple[float, float]] | None = None) -> tuple[float, float]:
+    """Least and largest delay of a scene's cameras that have a shutter [s]; (0, 0) without any.
+
+    Args:
+        scene: The scene.
+        others: Ranges by the name of a parameter, such as `cameras.side.delay`, in place of the scene's delays.
+
+    Raises:
+        InputError: If a camera would see what was before the start.
+    """
+    ranges = [(0.0, 0.0)]
+    for name, camera in scene.views.items():
+        if camera.has_shutter:
+            parameter, delay = f"{camera_prefix(name)}.delay", camera.delay or 0.0
+            low, high = (others or {}).get(parameter, (delay, delay))
+            if low * scene.timing.fps < EARLIEST - DELAY_ROUNDING:
+                raise InputError(
+                    f"`{parameter}` comes down to {low:g} s: the camera would see what is before the start of the simulation. Delays begin at 0 (half a frame "
+                    "before it at most): let the clock be that of the camera that begins first, or give all other cameras a delay, too."
+                )
+            ranges.append((low, high))
+    lows, highs = zip(*(ranges[1:] or ranges), strict=True)
+    return min(lows), max(highs)
 
 
 def _by_body(group, outputs: list[Tensor]) -> dict[str, dict[str, Tensor]]:

@@ -108,7 +108,7 @@ class Trajectory:
         """
         if self.dense is None:
             raise InputError(
-                "a camera has a shutter (`readout` or `exposure`), and this trajectory has no instants between frames; make the model "
+                "a camera has a shutter (`readout`, `exposure` or `delay`), and this trajectory has no instants between frames; make the model "
                 "from a scene whose camera has the same shutter."
             )
         states = {body: {key: y.flatten(1, 2) for key, y in state.items()} for body, state in self.dense.states.items()}

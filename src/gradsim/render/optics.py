@@ -14,14 +14,14 @@ points far off the image stay there.
 
 A vertex at place y(τ) along the axis of a rolling shutter, of n rows, is exposed at the time τ after the stamp of its frame with
 
-    τ = readout (y(τ)/n − 1/2) + exposure s,      −1/2 < s < 1/2                           (3)
+    τ = delay + readout (y(τ)/n − 1/2) + exposure s,      −1/2 < s < 1/2                   (3)
 
-so the stamp is the middle of the exposure of the middle row. Equation (3) is solved by Newton's method, and its derivatives follow from the
+so the stamp, and the delay of a camera that is not synchronised, is the middle of the exposure of the middle row. Equation (3) is solved by Newton's method, and its derivatives follow from the
 implicit function theorem. Images are means of the coverage over `instants` midpoints s.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -41,12 +41,13 @@ WIDEST = (
 )
 SCANNED = 600  # radii up to there
 SIZES = {"distortion": 5, "fisheye": 4}
+TIMES = ("readout", "exposure", "delay")
 Scan = Literal["rows", "columns"]
 
 
 @dataclass(frozen=True, eq=False)
 class Optics:
-    """Lens, rolling shutter and exposure of a camera.
+    """Lens, rolling shutter, exposure and delay of a camera.
 
     Args:
         distortion: k1, k2, p1, p2, k3 of equation (1), (5); None without.
@@ -56,6 +57,7 @@ class Optics:
         instants: Number of instants of an exposure.
         scan: Lines that are read one after another: "rows" or "columns".
         window: First and last line of the sensor in the image [px]; None: the whole image.
+        delay: Time of the frames after their stamps [s]; None for 0.
 
     Raises:
         InputError: If coefficients have the wrong number or are not finite, or there are two kinds.
@@ -68,6 +70,7 @@ class Optics:
     instants: int = 5
     scan: Scan = "rows"
     window: tuple[float, float] | None = None
+    delay: float | None = None
 
     def __post_init__(self):
         for name, size in SIZES.items():
@@ -91,7 +94,8 @@ class Optics:
         coefficients = {
             key: None if (k := getattr(spec, key)) is None else torch.tensor(k, dtype=torch.float64) for key in SIZES
         }
-        return cls(**coefficients, readout=spec.readout, exposure=spec.exposure, instants=spec.instants, scan=spec.scan)
+        times = {key: getattr(spec, key) for key in TIMES}
+        return cls(**coefficients, **times, instants=spec.instants, scan=spec.scan)
 
     @property
     def coefficients(self) -> Tensor | None:
@@ -100,8 +104,8 @@ class Optics:
 
     @property
     def has_shutter(self) -> bool:
-        """True if a frame is more than one instant."""
-        return self.readout is not None or self.exposure is not None
+        """True if a frame is other than the scene at the instant of its stamp."""
+        return self.readout is not None or self.exposure is not None or self.delay is not None
 
     @property
     def exposures(self) -> int:
@@ -202,11 +206,13 @@ class OpticsValues:
         coefficients: Of the lens (worlds or 1, 5 or 4); None without.
         readout: (worlds or 1,) [s].
         exposure: (worlds or 1,) [s].
+        delay: (worlds or 1,) [s].
     """
 
     coefficients: Tensor | None
     readout: Tensor
     exposure: Tensor
+    delay: Tensor = field(default_factory=lambda: torch.zeros(1))
 
 
 def image_points(
@@ -239,11 +245,11 @@ def image_points(
     safe = torch.where(valid[:, :, None], samples, middle[:, None])
     first, last = optics.span(size[1], size[0])
     axis = 1 if optics.scan == "rows" else 0
-    readout, exposure = values.readout[:, None, None], values.exposure[:, None, None]
+    readout, exposure, delay = (getattr(values, key)[:, None, None] for key in TIMES)
     line = lambda p: ((p[..., axis] - first) / (last - first) - 0.5).clamp(-0.5 - BEYOND, 0.5 + BEYOND)
     images = []
     for share in optics.shares:
-        start = exposure * share
+        start = delay + exposure * share
         tau = start.detach().expand(*safe.shape[:2], safe.shape[3])
         for _ in range(NEWTON):
             tau = tau - _newton_step(tau, start.detach(), readout.detach(), safe.detach(), offsets, lens, line)[0]

@@ -18,7 +18,7 @@ from gradsim.render.coverage.coverage import coverage, coverage_tangent
 from gradsim.render.coverage.optical_projection import OpticsTangent, edge_pieces
 from gradsim.render.coverage.rigid_projection import AWAY, ProjectionCamera
 from gradsim.render.coverage.subdivision import subdivide
-from gradsim.render.optics import Optics, OpticsValues, image_points
+from gradsim.render.optics import TIMES, Optics, OpticsValues, image_points
 from gradsim.scene.parameters import OPTICS, camera_prefix
 
 NEAR = 1e-3  # [m] parts with a vertex of smaller depth are not drawn in that frame
@@ -39,8 +39,8 @@ class Silhouettes:
 
     Camera parameters by name replace those of the camera, each with a leading dimension of worlds or 1: `camera.focal`
     [px] (worlds,) or (worlds, 2), `camera.centre` [px] (worlds, 2), `camera.translation` [m] (worlds, 3) and as `rotation_vector` [rad] (worlds, 3) a rotation
-    about its axes, x_c = exp(rotation_vector) R x + t; where it has them,
-    `camera.distortion` (worlds, 5), `camera.fisheye` (worlds, 4), `camera.readout` and `camera.exposure` [s] (worlds,). Other
+    about its axes, x_c = exp(rotation_vector) R x + t; where it has them, `camera.distortion` (worlds, 5), `camera.fisheye` (worlds, 4), `camera.readout`,
+    `camera.exposure` and `camera.delay` [s] (worlds,). Other
     names are ignored, so that all the parameters of a scene can be given.
 
     A camera with a shutter needs surfaces with vertices between frames (`Surface.dense`), as those of trajectories of its scene.
@@ -202,7 +202,7 @@ class Silhouettes:
         if optics.has_shutter:
             if surface.dense is None:
                 raise InputError(
-                    "the camera has a shutter (`readout` or `exposure`), and the surface has no vertices between frames; take "
+                    "the camera has a shutter (`readout`, `exposure` or `delay`), and the surface has no vertices between frames; take "
                     "`trajectory.surface` of a model whose scene has that camera, or `camera.pinhole`."
                 )
             offsets, source = surface.dense.offsets, Surface(surface.dense.vertices.flatten(1, 2), surface.parts)
@@ -218,7 +218,7 @@ class Silhouettes:
         parameters = self._camera_parameters(values)
         name = "distortion" if optics.fisheye is None else "fisheye"
         k = None if optics.coefficients is None else parameters.get(name, optics.coefficients[None]).to(like)
-        times = {key: like.new_tensor([getattr(optics, key) or 0.0]) for key in ("readout", "exposure")}
+        times = {key: like.new_tensor([getattr(optics, key) or 0.0]) for key in TIMES}
         return OpticsValues(k, **{key: parameters.get(key, time).to(like) for key, time in times.items()})
 
     def optics_tangent(self, direction: Mapping[str, Tensor]) -> OpticsTangent:
@@ -227,7 +227,7 @@ class Silhouettes:
         lens = {key: v for key, v in parameters.items() if key in ("focal", "centre")}
         K = self._binned(_intrinsics(lens, self.camera.K)[0]) if lens else None
         k = parameters.get("distortion", parameters.get("fisheye"))
-        return OpticsTangent(K, k, parameters.get("readout"), parameters.get("exposure"))
+        return OpticsTangent(K, k, *(parameters.get(key) for key in TIMES))
 
     def _require_pinhole(self, purpose: str) -> None:
         if self.camera.optics is not None:

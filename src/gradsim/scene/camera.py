@@ -82,6 +82,7 @@ class Camera(Node):
         readout: Rolling shutter: time from the first row of the sensor to the last [s]; below 0 where the last is read first.
         scan: The lines that are read one after another: rows, or, in a video that was recorded upright, columns.
         exposure: Time that the shutter is open in each frame [s]; the image is the mean over it.
+        delay: Time of this camera's frames after those of the scene's clock [s], of cameras that are not synchronised.
         instants: Number of instants of an exposure.
     """
 
@@ -100,6 +101,7 @@ class Camera(Node):
     readout: Annotated[float | None, Quantity("s", lower=-1.0, upper=1.0)] = None
     scan: Literal["rows", "columns"] = "rows"
     exposure: Annotated[float | None, Quantity("s", lower=0.0, upper=1.0)] = None
+    delay: Annotated[float | None, Quantity("s", lower=-1.0, upper=60.0)] = None
     instants: Annotated[int, Count(2, 64)] = 5
 
     @classmethod
@@ -146,8 +148,8 @@ class Camera(Node):
 
     @property
     def has_shutter(self) -> bool:
-        """True if a frame is more than the scene at one instant."""
-        return self.readout is not None or self.exposure is not None
+        """True if a frame is other than the scene at the instant of its stamp."""
+        return self.readout is not None or self.exposure is not None or self.delay is not None
 
     def matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """K (3, 3) [px], R (3, 3) and t (3) [m], world → camera."""

@@ -26,7 +26,8 @@ from gradsim.scene.springs import SPRINGS, Springs
 
 AXES, CHANNELS = ("x", "y", "z"), ("r", "g", "b")
 COEFFICIENTS = {"distortion": ("k1", "k2", "p1", "p2", "k3"), "fisheye": ("k1", "k2", "k3", "k4")}  # of a lens
-OPTICS = (*COEFFICIENTS, "readout", "exposure")  # keys of a camera that are parameters where a scene has them
+EARLIEST = -0.5  # delay of a camera [frames]: states go on that far before the start
+OPTICS = (*COEFFICIENTS, "readout", "exposure", "delay")  # keys of a camera that are parameters where a scene has them
 CONTACT = ("stiffness", "dissipation", "damping", "friction_stiffness", "friction")
 START = ("position", "rotation_vector", "velocity", "angular_velocity")
 POINTS = ("parent_point", "child_point")
@@ -95,8 +96,9 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
     exp(rotation_vector) quat_xyzw, of bodies and of obstacle boxes. `timing.rate` and `timing.offset` are the clock:
     frame k is at simulated time offset + rate k/fps. Cameras have `focal`, the focal length [px], or (f_x, f_y) where
     the pixels are not square, `centre`, the principal point [px], `translation`, t [m], and `rotation_vector`, an additional rotation
-    about the axes of the camera, x_c = exp(rotation_vector) R x + t: `camera.focal` of the first camera, `cameras.NAME.focal` of a further one. Those that the scene states also have `distortion` or `fisheye`, with components
-    such as k1, `readout` [s] and `exposure` [s]. Lights have `lights.NAME.direction`, `.position` and `.colour`, with
+    about the axes of the camera, x_c = exp(rotation_vector) R x + t: `camera.focal` of the first camera, `cameras.NAME.focal` of a further one.
+    Those that the scene states also have `distortion` or `fisheye`, with components such as k1, `readout` [s], `exposure` [s] and `delay` [s].
+    Lights have `lights.NAME.direction`, `.position` and `.colour`, with
     components r, g and b.
 
     Interactions are `contacts.NAME.stiffness` and so on, `attachments.NAME.stiffness`, `.damping`, and
@@ -132,6 +134,8 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
         for key in OPTICS:
             if getattr(camera, key) is not None:
                 table[f"{prefix}.{key}"] = _parameter(getattr(camera, key), _quantity(Camera, key))
+        if camera.delay is not None:  # no camera sees what was before the start
+            table[f"{prefix}.delay"] = replace(table[f"{prefix}.delay"], lower=EARLIEST / scene.timing.fps)
     for name, light in scene.lights.items():
         for key in KEYS[type(light)]:
             table[f"lights.{name}.{key}"] = _parameter(getattr(light, key), _quantity(type(light), key))

@@ -92,3 +92,30 @@ def test_a_video_that_is_shorter_than_its_tracks_is_refused(inputs, tmp_path, ca
     videos.write(tmp_path / "short.webm", short, 20)
     assert fit(inputs, tmp_path / "run", "--noise", "0.1", "--video", str(tmp_path / "short.webm")) == 2
     assert "has 5 frames, the tracks 8" in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+def test_tracks_of_two_cameras_give_the_delay_of_one(inputs, tmp_path):
+    """The second table is that of the first camera at the next frame: with the same view it is 1/20 s late."""
+    content = Scene.load(inputs / "scene.yaml").model_dump(exclude_unset=True)
+    content["cameras"] = {"side": {**content["camera"], "delay": 0}}
+    Scene.parse(content).save(tmp_path / "scene.yaml")
+    lines = (inputs / "tracks.csv").read_text().splitlines()
+    shifted = [f"{int(k) - 1},{rest}" for k, _, rest in (line.partition(",") for line in lines[1:]) if int(k) > 0]
+    (tmp_path / "side.csv").write_text("\n".join([lines[0], *shifted]))
+    files = ["--tracks", str(inputs / "tracks.csv"), f"side={tmp_path / 'side.csv'}", "--noise", "0.1"]
+    unknown = [*UNKNOWN, "cameras.side.delay:0:0.1"]
+    arguments = ["fit", str(tmp_path / "scene.yaml"), *files, *unknown, "--starts", "2", "--out", str(tmp_path / "run")]
+    assert main.main(arguments) == 0
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    delay = result["unknowns"]["cameras.side.delay"]
+    assert abs(delay["value"] - 0.05) < 4 * delay["std"] < 0.02
+    assert [image["file"] for image in result["images"][:2]] == ["tracks.png", "tracks_side.png"]
+    assert main.main(["fit", "--resume", str(tmp_path / "run")]) == 0
+
+
+def test_two_tables_of_one_camera_are_refused(inputs, tmp_path, capsys):
+    table = str(inputs / "tracks.csv")
+    assert (
+        main.main(["fit", str(inputs / "scene.yaml"), "--tracks", table, table, *UNKNOWN, "--out", str(tmp_path)]) == 2
+    )
+    assert "--tracks names a camera twice" in " ".join(capsys.readouterr().err.replace("│", " ").split())

@@ -21,6 +21,7 @@ RANGES = {  # of options, inclusive; further checks are where they are used
     "spp": (1, 65_536),
     "port": (0, 65_535),
     "window": (None, 100_000),
+    "radius": (None, 10_000),
 }
 WRITES_A_FILE = ("Camera", "Import", "New")  # commands whose `--out` is a file
 

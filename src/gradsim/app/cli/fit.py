@@ -29,8 +29,10 @@ class Fit(Command):
         UseAppendAction[list[list[str]]], arg(metavar="[CAMERA=]VIDEO ...", help_behavior_hint="(required)")
     ] = field(default_factory=list)
     """Video: mp4, webm, gif or a folder of png; lossless is best."""
-    tracks: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: masks)")] = None
-    """Tracks of the scene's markers to fit in place of masks: CSV with the columns name, frame (or time), u and v in px (or x, y and z in m), and sd; the video is then optional."""
+    tracks: Annotated[
+        UseAppendAction[list[list[str]]], arg(metavar="[CAMERA=]FILE ...", help_behavior_hint="(default: masks)")
+    ] = field(default_factory=list)
+    """Tracks of the scene's markers to fit in place of masks: CSV with the columns name, frame (or time), u and v in px (or x, y and z in m), and sd; the video is then optional. Those of further cameras as CAMERA=FILE."""
     unknown: Annotated[
         UseAppendAction[list[list[str]]], arg(metavar="NAME[:LOW:HIGH] ...", help_behavior_hint="(required)")
     ] = field(default_factory=list)
@@ -104,7 +106,7 @@ class Fit(Command):
             arguments = FitArguments.load(folder, {**options, "unknowns": tuple(unknowns)})
             job = TracksFit(arguments) if arguments.tracks else fit.ClipFit(arguments)
             return run_fit(job, folder, resume=True, progress=progress)
-        if self.tracks is not None:
+        if self.tracks:
             return run_fit(TracksFit(self._tracks_arguments(options)), folder, self.resume, progress)
         clips = parse_clips([self.scene, *self.more], flatten(self.video), flatten(self.mask))
         if len(clips) == 1 and clips[0].is_single_camera and self.window is None:
@@ -135,16 +137,21 @@ class Fit(Command):
         Raises:
             InputError: If there are several scenes, videos or masks, or windows.
         """
+        from gradsim.app.commands.fit_multi import parse_clips
         from gradsim.app.job import FitArguments
 
-        videos = flatten(self.video)
+        videos, (clip, *others) = flatten(self.video), parse_clips([self.scene], flatten(self.tracks))
+        if others:
+            raise InputError("--tracks names a camera twice; give one table for each camera.")
+        cameras, files = tuple(clip.videos), tuple(clip.videos.values())
         if self.more or len(videos) > 1 or any("=" in video for video in videos) or self.mask or self.window:
             raise InputError(
-                "--tracks are of one clip of the first camera: give one SCENE, at most one VIDEO, no --mask and no --window."
+                "--tracks are of one clip: give one SCENE, at most one VIDEO (of the first table's camera), no --mask and no --window."
             )
         video = Path(videos[0]) if videos else None
+        named = {} if cameras == ("camera",) else {"track_cameras": cameras, "more_tracks": files[1:]}
         return FitArguments(
-            scene=self.scene, video=video, tracks=self.tracks, unknowns=tuple(flatten(self.unknown)), **options
+            scene=self.scene, video=video, tracks=files[0], unknowns=tuple(flatten(self.unknown)), **named, **options
         )  # pyright: ignore[reportArgumentType]
 
     def _is_run_folder(self) -> bool:

@@ -23,6 +23,7 @@ from gradsim.app.cli.dataset import Dataset
 from gradsim.app.cli.experiments import Demo, Doctor, Reproduce
 from gradsim.app.cli.fit import Compare, Fit
 from gradsim.app.cli.scene import Export, Import, New, Render, Scenes, Simulate, View
+from gradsim.app.cli.track import Track
 from gradsim.errors import InputError
 from gradsim.runtime.parallel import default_to_one_thread
 
@@ -41,6 +42,7 @@ _Commands = (
     | Annotated[Explain, subcommand("explain")]
     | Annotated[Camera, subcommand("camera")]
     | Annotated[Capture, subcommand("capture")]
+    | Annotated[Track, subcommand("track")]
     | Annotated[Compare, subcommand("compare")]
     | Annotated[Control, subcommand("control")]
     | Dataset

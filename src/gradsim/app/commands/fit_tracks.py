@@ -12,12 +12,13 @@ from gradsim.app.report.track_plot import track_plot
 from gradsim.errors import InputError
 from gradsim.identification.api import parameter_values
 from gradsim.identification.fit import Fit
+from gradsim.identification.observation.multi_view import MultiView
 from gradsim.identification.observation.points import Points
-from gradsim.identification.observation.tracks import read_tracks
+from gradsim.identification.observation.tracks import read_tracks, read_tracks_of_cameras
 from gradsim.visualization.overlay_video import mark_points
 from gradsim.visualization.player import write_player
 
-PLOT, VIDEO = "tracks.png", "overlay.webm"
+PLOT, VIDEO = "tracks{}.png", "overlay.webm"
 TITLE = "Tracks"
 CAPTION = "Crosses: tracks; lines: the fit. Right: what is left, and the noise that was stated (gray)."
 MASKS_ONLY = ("mask", "background", "ignore", "frames", "category")
@@ -31,7 +32,7 @@ class TracksFit(ClipFit):
             the tracks.
     """
 
-    def observe(self) -> Points:
+    def observe(self) -> Points | MultiView:
         """Read the tracks."""
         arguments = self.arguments
         assert arguments.tracks is not None
@@ -43,7 +44,12 @@ class TracksFit(ClipFit):
             raise InputError(
                 f"--noise {arguments.noise} is for masks; give the noise of the tracks in px or m, such as 0.5."
             )
-        tracks = read_tracks(self.scene, arguments.tracks, arguments.noise, loss=arguments.robust)
+        cameras, files = arguments.track_cameras or ("camera",), [arguments.tracks, *arguments.more_tracks]
+        paths = dict(zip(cameras, files, strict=True))
+        if len(paths) > 1:
+            tracks = read_tracks_of_cameras(self.scene, paths, arguments.noise, arguments.robust)
+        else:
+            tracks = read_tracks(self.scene, arguments.tracks, arguments.noise, cameras[0], arguments.robust)
         if arguments.video is not None:
             self._check_video(arguments.video, tracks.frames)
         return tracks
@@ -52,27 +58,37 @@ class TracksFit(ClipFit):
         with torch.no_grad():
             values = parameter_values(self.scene, fit.values)
             fitted = self.problem.model.rollout(values, frames=self.observation.frames)
-            predicted = self.observation.predict(fitted)[0].numpy()
-        plot(folder / PLOT, partial(track_plot, self.observation, predicted, self.scene.timing.fps), TITLE, CAPTION)
-        entries: dict = {
-            "tracks": str(self.arguments.tracks),
-            "images": [{"file": PLOT, "title": TITLE, "caption": CAPTION}],
-        }
+            predicted = {camera: part.predict(fitted)[0].numpy() for camera, part in self.points.items()}
+        entries: dict = {"tracks": str(self.arguments.tracks), "images": []}
+        for camera, part in self.points.items():
+            ending = "" if camera in ("", "camera") else f"_{camera}"
+            file, title = PLOT.format(ending), f"{TITLE}{f' of {camera}' if ending else ''}"
+            plot(folder / file, partial(track_plot, part, predicted[camera], self.scene.timing.fps), title, CAPTION)
+            entries["images"].append({"file": file, "title": title, "caption": CAPTION})
         observed = None
         if self.arguments.video is not None:
             observed = videos.read_with_clock(self.arguments.video, self.scene.timing.fps).frames[
                 : self.observation.frames
             ]
             entries["video"] = str(self.arguments.video)
-            if self.observation.silhouettes is not None:
-                marked = mark_points(observed, self.observation.positions.numpy(), predicted)
+            camera, first = next(iter(self.points.items()))
+            if first.silhouettes is not None:
+                marked = mark_points(observed, first.positions.numpy(), predicted[camera])
                 videos.write_preview(folder / VIDEO, marked, self.scene.timing.fps)
                 entries["videos"] = [{"file": VIDEO, "text": "Tracks (crosses) and the fit (circles) over the video."}]
         write_player(folder / "player.html", self.scene, fitted.scene_surface, observed)
         return entries
 
+    @property
+    def points(self) -> dict[str, Points]:
+        """Tracks by camera; of one camera under its name, or ""."""
+        return dict(self.observation.parts)
+
     def _check_video(self, path: Path, frames: int) -> None:
-        video, camera = videos.read_with_clock(path, self.scene.timing.fps), self.scene.view()
+        video, camera = (
+            videos.read_with_clock(path, self.scene.timing.fps),
+            self.scene.view((self.arguments.track_cameras or ("camera",))[0]),
+        )
         videos.check_video(video, *camera.size, self.scene.timing.fps, path, self.scene.timing.stamps)
         if len(video.frames) < frames:
             raise InputError(

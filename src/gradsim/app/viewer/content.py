@@ -147,7 +147,7 @@ def calibrated_camera(scene: Scene, name: str, values: Values) -> Camera:
         lens = {} if numbers.coefficients is None else {name: like(numbers.coefficients)}
         times = {
             key: like(getattr(numbers, key)).item()
-            for key in ("readout", "exposure")
+            for key in ("readout", "exposure", "delay")
             if getattr(optics, key) is not None
         }
         optics = replace(optics, **lens, **times)

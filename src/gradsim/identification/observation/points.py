@@ -8,6 +8,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.identification.observation.base import Coordinates, NoiseFloor, Residual, Sensitivity
+from gradsim.identification.observation.correlated_noise import CorrelatedNoise, drift_modes
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss, robust_loss
 from gradsim.physics.system import System
 from gradsim.physics.trajectory import Trajectory
@@ -31,10 +32,12 @@ class Points(Coordinates):
         sigma: Noise of each coordinate [px or m]: one number, or (frames, n).
         silhouettes: The camera, for positions in its image.
         loss: "gaussian", or "huber" or "cauchy" against tracks that jump.
+        drift: Standard deviation (frames, n) of the part of each position's error that all later positions of its track share, as
+            `gradsim track` writes it; None: errors are independent.
 
     Raises:
-        InputError: If a shape does not match, positions or the camera are missing, the noise is not above 0, or the loss is
-            unknown.
+        InputError: If a shape does not match, positions or the camera are missing, the noise is not above 0, a drift is negative, or the
+            loss is unknown.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class Points(Coordinates):
         sigma: float | Tensor,
         silhouettes: Silhouettes | None = None,
         loss: str | RobustLoss = GAUSSIAN,
+        drift: Tensor | None = None,
     ):
         dimensions = 3 if silhouettes is None else 2
         if positions.ndim != 3 or positions.shape[1:] != (len(markers), dimensions):
@@ -63,6 +67,13 @@ class Points(Coordinates):
         self.noise, self.sigma = noise, noise[self.tracked].median().item()
         self._data = self.positions.nan_to_num(0.0)
         self._scale = torch.where(self.tracked, 1 / noise, 0.0)[..., None]
+        self._correlated: CorrelatedNoise | None = None
+        if drift is not None:
+            if drift.shape != self.tracked.shape or not ((drift >= 0) & drift.isfinite())[self.tracked].all():
+                raise InputError(
+                    f"drift has shape {tuple(drift.shape)}; expected {tuple(self.tracked.shape)}, and numbers of at least 0 [px or m]."
+                )
+            self._correlated = CorrelatedNoise(drift_modes(drift.double(), self.tracked, noise, dimensions))
 
     @property
     def names(self) -> list[str]:
@@ -81,6 +92,7 @@ class Points(Coordinates):
         for name in ("positions", "tracked", "noise", "_data", "_scale"):
             setattr(part, name, getattr(self, name)[first:last])
         part.frames = len(part.positions)
+        part._correlated = None if self._correlated is None else self._correlated.slice_frames(first, last)
         return part
 
     def predict(self, trajectory: Trajectory) -> Tensor:
@@ -104,7 +116,8 @@ class Points(Coordinates):
         """Whitened residuals (worlds, frames · n · dimensions)."""
         positions = self._positions(trajectory, states, values)
         frames = positions.shape[1]
-        return ((positions - self._data[:frames]) * self._scale[:frames]).flatten(1)
+        r = ((positions - self._data[:frames]) * self._scale[:frames]).flatten(1)
+        return r if self._correlated is None else self._correlated.whiten(r, frames)
 
     def _positions(self, trajectory: Trajectory, states: States, values: Mapping[str, Tensor]) -> Tensor:
         systems = {system.name: system for system in trajectory.systems}

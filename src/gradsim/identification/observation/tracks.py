@@ -2,12 +2,14 @@
 
 import csv
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from gradsim.errors import InputError
+from gradsim.identification.observation.multi_view import MultiView
 from gradsim.identification.observation.points import Points
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss
 from gradsim.render.silhouettes import Silhouettes
@@ -25,12 +27,14 @@ def read_tracks(
     sigma: float | None = None,
     camera: str = "camera",
     loss: str | RobustLoss = GAUSSIAN,
+    frames: int | None = None,
 ) -> Points:
     """Tracks of the scene's markers in a CSV file, in an image or in the world.
 
     Columns in any order: `name`; `frame`, counted from 0, or `time` [s]; `u` and `v` [px], where the middle of the first pixel is
-    (0.5, 0.5), or `x`, `y` and `z` [m]; and optionally `sd`, the noise of each coordinate. Rows that are missing, and coordinates
-    that are empty or nan, were not tracked.
+    (0.5, 0.5), or `x`, `y` and `z` [m]; and optionally `sd`, the noise of each coordinate, and `drift`, the standard deviation of the part
+    of the error that all later rows of a name share, too (0 where it is empty). Rows that are missing, and coordinates that are empty or
+    nan, were not tracked.
 
     Args:
         scene: Scene with the markers, and the camera of `u` and `v`.
@@ -38,6 +42,7 @@ def read_tracks(
         sigma: Noise of each coordinate [px or m] where the file has no `sd`.
         camera: Name of the camera.
         loss: As for `Points`.
+        frames: Least number of frames; the last ones may have no track.
 
     Raises:
         InputError: If the file is missing or not such a table, a name is none of a marker, a row is there twice, a time is not that
@@ -46,11 +51,11 @@ def read_tracks(
     rows, columns = _read(Path(path))
     world = set(WORLD) <= columns
     axes = WORLD if world else IMAGE
-    known = {"name", "frame", "time", "sd", *axes}
+    known = {"name", "frame", "time", "sd", "drift", *axes}
     if not {"name", *axes} <= columns or not columns & {"frame", "time"} or columns - known:
         raise InputError(
             f"{path} has the columns {', '.join(sorted(columns)) or 'none'}; expected name, frame (or time), u and v in px (or x, y "
-            "and z in m), and optionally sd."
+            "and z in m), and optionally sd and drift."
         )
     if "sd" not in columns and sigma is None:
         raise InputError(
@@ -74,19 +79,38 @@ def read_tracks(
         if all(map(math.isfinite, position)):
             if sd is None or not (math.isfinite(sd) and sd > 0):
                 raise InputError(f"{place}: sd is {row.get('sd') or sd}; expected a number above 0.")
-            entries[frame, name] = position, sd
+            entries[frame, name] = position, sd, _drift(row, place)
     names = [name for name in scene.markers if any(key[1] == name for key in entries)]
     count = {name: sum(key[1] == name for key in entries) for name in names}
     if not names or min(count.values()) < 2:
         short = "no marker" if not names else f"`{min(count, key=count.__getitem__)}`"
         raise InputError(f"{path} has {short} in two frames or more; a track of one frame tells nothing of a motion.")
-    shape = (1 + max(frame for frame, _ in entries), len(names))
-    positions, noise = np.full((*shape, len(axes)), np.nan), np.ones(shape)
-    for (frame, name), (position, sd) in entries.items():
-        positions[frame, names.index(name)], noise[frame, names.index(name)] = position, sd
+    shape = (max(1 + max(frame for frame, _ in entries), frames or 0), len(names))
+    positions, noise, drift = np.full((*shape, len(axes)), np.nan), np.ones(shape), np.zeros(shape)
+    for (frame, name), entry in entries.items():
+        at = frame, names.index(name)
+        positions[at], noise[at], drift[at] = entry
     silhouettes = None if world else Silhouettes.of(scene, camera)
     markers = {name: scene.markers[name] for name in names}
-    return Points(markers, torch.tensor(positions), torch.tensor(noise), silhouettes, loss)
+    walk = torch.tensor(drift) if drift.any() else None
+    return Points(markers, torch.tensor(positions), torch.tensor(noise), silhouettes, loss, walk)
+
+
+def read_tracks_of_cameras(
+    scene: Scene, paths: Mapping[str, str | Path], sigma: float | None = None, loss: str | RobustLoss = GAUSSIAN
+) -> MultiView:
+    """Tracks that several cameras of a scene saw at the same frames.
+
+    Args:
+        scene: As for `read_tracks`.
+        paths: CSV files by the name of the camera.
+        sigma, loss: As for `read_tracks`.
+
+    Raises:
+        InputError: As `read_tracks`.
+    """
+    longest = max(read_tracks(scene, path, sigma, camera, loss).frames for camera, path in paths.items())
+    return MultiView({camera: read_tracks(scene, path, sigma, camera, loss, longest) for camera, path in paths.items()})
 
 
 def _read(path: Path) -> tuple[list[dict[str, str]], set[str]]:
@@ -111,6 +135,13 @@ def _number(row: dict[str, str], column: str, place: str) -> float:
         return float(row[column]) if row[column].strip() else math.nan
     except ValueError:
         raise InputError(f"{place}: {column} is {row[column]!r}; expected a number.") from None
+
+
+def _drift(row: dict[str, str], place: str) -> float:
+    value = _number(row, "drift", place) if (row.get("drift") or "").strip() else 0.0
+    if not (math.isfinite(value) and value >= 0):
+        raise InputError(f"{place}: drift is {row['drift']!r}; expected a number of at least 0.")
+    return value
 
 
 def _frame(row: dict[str, str], fps: float, place: str) -> int:

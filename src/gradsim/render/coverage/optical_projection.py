@@ -13,7 +13,7 @@ from gradsim.engine.launch import array, replay
 from gradsim.geometry.surface import Part
 from gradsim.render.coverage.edges import edges_of
 from gradsim.render.coverage.rigid_projection import AWAY
-from gradsim.render.optics import BEYOND, NEWTON, Optics, OpticsValues, radial_limit
+from gradsim.render.optics import BEYOND, NEWTON, TIMES, Optics, OpticsValues, radial_limit
 
 if TYPE_CHECKING:
     from gradsim.render.coverage import optics_kernels
@@ -35,12 +35,14 @@ class OpticsTangent:
         coefficients: (worlds, unknowns, 5 or 4).
         readout: (worlds, unknowns).
         exposure: (worlds, unknowns).
+        delay: (worlds, unknowns).
     """
 
     K: Tensor | None = None
     coefficients: Tensor | None = None
     readout: Tensor | None = None
     exposure: Tensor | None = None
+    delay: Tensor | None = None
 
 
 def project_optics(
@@ -92,6 +94,8 @@ def project_optics(
         array(code.Scalar, none(along.readout)),
         array(code.Scalar, values.exposure.to(samples)),
         array(code.Scalar, none(along.exposure)),
+        array(code.Scalar, values.delay.to(samples)),
+        array(code.Scalar, none(along.delay)),
         array(code.Scalar, samples.new_tensor(optics.shares if offsets is not None else [0.0])),
         1 if optics.scan == "rows" else 0,
         code.Scalar(first),
@@ -122,13 +126,21 @@ def edge_pieces(
     worlds, frames = (range(0, n, -(-n // most)) for n, most in zip(samples.shape[:2], EXAMINED, strict=True))
     few = lambda x: x if len(x) == 1 else x[list(worlds)]
     numbers = OpticsValues(
-        None if values.coefficients is None else few(values.coefficients), few(values.readout), few(values.exposure)
+        None if values.coefficients is None else few(values.coefficients), *(few(getattr(values, key)) for key in TIMES)
     )
     points = samples.detach()[list(worlds)][:, list(frames)]
     points = torch.where(points > AWAY / 2, points, AWAY)
     times = None if offsets is None else offsets[list(frames)]
     edge = points.new_tensor([size[1], size[0]])
-    still = Optics(optics.distortion, optics.fisheye, optics.readout, None, scan=optics.scan, window=optics.window)
+    still = Optics(
+        optics.distortion,
+        optics.fisheye,
+        optics.readout,
+        None,
+        scan=optics.scan,
+        window=optics.window,
+        delay=optics.delay,
+    )
     pieces = []
     for part in parts:
         ends = _edges(part.faces.cpu().numpy().tobytes(), str(part.faces.dtype))

@@ -6,7 +6,7 @@ unknowns × frames × samples × vertices. With u(τ) the pixels of a pinhole, p
 less ½, and τ the root of equation (3):
 
     dp = D' du + ∂D + D' u' dτ
-    dτ = (d exposure s + d readout y + readout ∇y·(D' du + ∂D)) / (1 − readout ∇y·D' u')
+    dτ = (d delay + d exposure s + d readout y + readout ∇y·(D' du + ∂D)) / (1 − readout ∇y·D' u')
 """
 
 import warp as wp
@@ -151,6 +151,8 @@ def project_optics(
     readout_tangent: wp.array2d[Scalar],
     exposure: wp.array[Scalar],
     exposure_tangent: wp.array2d[Scalar],
+    delay: wp.array[Scalar],
+    delay_tangent: wp.array2d[Scalar],
     shares: wp.array[Scalar],  # of the exposure, of each image of a frame
     axis: int,  # across the lines: 0 x, 1 y
     first: Scalar,  # line of the sensor [px]
@@ -170,6 +172,7 @@ def project_optics(
     limit = limits[wp.min(world, limits.shape[0] - 1)]
     span = readout[wp.min(world, readout.shape[0] - 1)]
     open_time = exposure[wp.min(world, exposure.shape[0] - 1)]
+    later = delay[wp.min(world, delay.shape[0] - 1)]
     zero = Point(Scalar(0.0), Scalar(0.0))
     for i in range(samples.shape[2]):
         visible = wp.int32(1)
@@ -185,7 +188,7 @@ def project_optics(
                 for u in range(unknowns):
                     screen_tangent[world, u, row, i] = zero
                 continue
-            start = open_time * shares[image]
+            start = later + open_time * shares[image]
             tau = start
             at = samples[world, frame * count, i]
             moving = zero
@@ -281,5 +284,7 @@ def project_optics(
                         dtau += readout_tangent[world, u] * line
                     if exposure_tangent.shape[0] > 0:
                         dtau += exposure_tangent[world, u] * shares[image]
+                    if delay_tangent.shape[0] > 0:
+                        dtau += delay_tangent[world, u]
                     dp = dp + (J * moving) * (dtau / slope)
                 screen_tangent[world, u, row, i] = dp
