@@ -164,6 +164,7 @@ class FitArguments(RunArguments):
         priors: NAME=MEAN±SD of numbers that are known with an uncertainty.
         prior_files: Files of such numbers with their covariance.
         known_numbers: Examine what errors of known numbers would do.
+        observe: "outlines", or "pictures": outlines and the colors inside of them.
     """
 
     command: ClassVar = "fit"
@@ -179,6 +180,8 @@ class FitArguments(RunArguments):
             "profiles.png",
             "masks.png",
             "tracks.png",
+            "texture.png",
+            "colors.webm",
         ),
         *VIDEOS,
     )
@@ -203,6 +206,7 @@ class FitArguments(RunArguments):
     priors: tuple[str, ...] = ()
     prior_files: tuple[Path, ...] = ()
     known_numbers: bool = True
+    observe: str = "outlines"
 
     def __post_init__(self):
         if self.background is not None and self.background not in BACKGROUNDS:

@@ -174,7 +174,7 @@ class Problem(Priors):
     def linearizations(self, u: Tensor, stretches: Sequence[Stretch]) -> list[tuple[Tensor, Tensor, Tensor]]:
         """Cost (starts,), A (starts, n, n) and g (starts, n) of each stretch, likewise; not finite where a rollout diverges."""
         with torch.no_grad():
-            s, parts = self._sensitivity(u, stretches[-1].last), []
+            s, parts = self.sensitivity(u, stretches[-1].last), []
             for first, last, observation in stretches:
                 frames = slice(first, last)
                 part = replace(s, trajectory=s.trajectory.at(frames), tangent=s.tangent.at(frames))
@@ -198,7 +198,7 @@ class Problem(Priors):
     def linearize(self, u: Tensor, frames: int, residual: Residual = "pixels") -> tuple[Tensor, Tensor, Tensor]:
         """Cost (starts,), A (starts, n, n) and g (starts, n)."""
         with torch.no_grad():
-            cost, g, A = self.observation.normal(self._sensitivity(u, frames), frames, residual)
+            cost, g, A = self.observation.normal(self.sensitivity(u, frames), frames, residual)
         total = cost + self.prior_cost(u)
         A = A + self.prior_precision
         g = g + self.prior_gradient(u)
@@ -208,7 +208,7 @@ class Problem(Priors):
     def jacobian(self, u: Tensor, frames: int, residual: Residual = "pixels"):
         """Blocks of residuals (starts, m) and their derivatives (starts, m, unknowns)."""
         with torch.no_grad():
-            yield from self.observation.linearize(self._sensitivity(u, frames), frames, residual)
+            yield from self.observation.linearize(self.sensitivity(u, frames), frames, residual)
 
     def residuals(self, u: Tensor, frames: int | None = None) -> Tensor:
         """Whitened residuals (starts, m) on the first frames; None: on all."""
@@ -218,7 +218,8 @@ class Problem(Priors):
             trajectory = self.model.rollout_unchecked(self.model.values(self.space.values(u)), frames)
             return torch.cat(list(self.observation.residuals(trajectory, frames, "pixels")), 1)
 
-    def _sensitivity(self, u: Tensor, frames: int) -> Sensitivity:
+    def sensitivity(self, u: Tensor, frames: int) -> Sensitivity:
+        """Trajectories at u (starts, unknowns) of the first frames with their derivatives, one unknown each."""
         starts, n = u.shape
         self.effort.rollouts += starts * n
         lanes = u.repeat_interleave(n, 0)

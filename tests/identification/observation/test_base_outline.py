@@ -31,7 +31,7 @@ def test_rigid_bodies_go_to_the_screen_as_their_surface_does(scene):
     own, truth = problem(scene)
     u = true_inner(own, truth)
     with torch.no_grad():
-        s = own._sensitivity(u.repeat(2, 1) + torch.tensor([[0.0], [0.02]]), 5)
+        s = own.sensitivity(u.repeat(2, 1) + torch.tensor([[0.0], [0.02]]), 5)
         short = project(own.observation.silhouettes, s)
         long = projection._projected(own.observation.silhouettes, s)
     for one, other in zip(short, long, strict=True):
@@ -44,5 +44,5 @@ def test_body_behind_the_camera_is_off_the_image_and_still():
     own, _ = problem(throw())
     u = own.space.inner(torch.tensor([[3.0, 1.0, 0.0, -5.0, 0.6, 33.0, 0.0, 0.0, 1.0]]).double())
     with torch.no_grad():
-        screen, slope = project(own.observation.silhouettes, own._sensitivity(u, 4))
+        screen, slope = project(own.observation.silhouettes, own.sensitivity(u, 4))
     assert (screen == -1e6).all() and (slope == 0).all()

@@ -11,7 +11,7 @@ from gradsim.app.cli.command import Command, flatten, show, working
 from gradsim.errors import InputError, Status
 
 SHARED_OPTIONS = ("noise", "robust", "starts", "seed", "estimator", "known_numbers")  # of one clip and of several
-FIT_OPTIONS = (*SHARED_OPTIONS, "ignore", "frames", "background", "category", "profile")  # of one clip
+FIT_OPTIONS = (*SHARED_OPTIONS, "ignore", "frames", "background", "category", "profile", "observe")  # of one clip
 
 
 @dataclass(kw_only=True)
@@ -68,6 +68,8 @@ class Fit(Command):
     """Image or video of the empty scene to subtract, or, of the video itself, median or mog2 (which shadows do not fool); for a fixed camera."""
     frames: Annotated[str, arg(metavar="SPEC", help_behavior_hint="(default: all)")] = ""
     """Frames to use, comma-separated: A:B only these; !K not K; -K: K is an extra frame; +K: one is missing before K."""
+    observe: Literal["outlines", "pictures"] = "outlines"
+    """What of the video is compared: the outlines of the bodies; or pictures, outlines and the colors inside of them, of a texture that may be unknown: they show a spin."""
     profile: bool = False
     """Add profile likelihoods along the two weakest directions; takes some seconds."""
     known_numbers: bool = True
@@ -104,8 +106,10 @@ class Fit(Command):
         options |= self._priors()
         if self.scene is None or self._is_run_folder():
             arguments = FitArguments.load(folder, {**options, "unknowns": tuple(unknowns)})
-            job = TracksFit(arguments) if arguments.tracks else fit.ClipFit(arguments)
+            job = TracksFit(arguments) if arguments.tracks else fit.clip_job(arguments)
             return run_fit(job, folder, resume=True, progress=progress)
+        if self.tracks and self.observe == "pictures":
+            raise InputError("--observe pictures is for a video, and --tracks are fitted in its place; leave one out.")
         if self.tracks:
             return run_fit(TracksFit(self._tracks_arguments(options)), folder, self.resume, progress)
         clips = parse_clips([self.scene, *self.more], flatten(self.video), flatten(self.mask))
@@ -114,7 +118,8 @@ class Fit(Command):
             arguments = FitArguments(scene=self.scene, video=video, mask=mask, unknowns=tuple(unknowns), **options)
             return fit.fit(arguments, folder, self.resume, progress=progress)
         names = ("ignore", "frames", "background", "category", "profile", "resume")
-        if excluded := [f"--{name}" for name in names if getattr(self, name)]:
+        pictures = ["observe pictures"] if self.observe == "pictures" else []
+        if excluded := [f"--{name}" for name in [*(name for name in names if getattr(self, name)), *pictures]]:
             raise InputError(
                 f"{' and '.join(excluded)} are for one clip of one camera without --window; leave them out, or fit that "
                 "clip alone."

@@ -41,7 +41,14 @@ def fit(arguments: FitArguments, out: Path, resume: bool = False, progress: Prog
     Raises:
         InputError: If an argument is wrong, or the folder holds another or an unfinished run.
     """
-    return run_fit(ClipFit(arguments), out, resume, progress)
+    return run_fit(clip_job(arguments), out, resume, progress)
+
+
+def clip_job(arguments: FitArguments) -> "ClipFit":
+    """The fit of one clip's outlines, or of its pictures."""
+    from gradsim.app.picture_fit import PicturesFit
+
+    return PicturesFit(arguments) if arguments.observe == "pictures" else ClipFit(arguments)
 
 
 class ClipFit(FitJob):
@@ -71,6 +78,7 @@ class ClipFit(FitJob):
             arguments.noise,
             **arguments.video_options,
             outlines_by_default=True,
+            textured=arguments.observe == "pictures",
         )
 
     def finished_result(self, directory):

@@ -202,7 +202,7 @@ class WithEffect(Problem):
         inner.space = self.base
         first = 0
         with torch.no_grad():
-            s: Sensitivity = inner._sensitivity(u[:, :-1], frames)
+            s: Sensitivity = inner.sensitivity(u[:, :-1], frames)
             for r, J in self.observation_at(u[0]).linearize(s, frames, residual):
                 last = first + r.shape[1]
                 yield r, torch.cat([J, column[:, first:last, None]], 2)

@@ -30,6 +30,8 @@ OUTLINE = math.sqrt(OFF_BY_A_PIXEL)  # and σ meanwhile
 FINEST = 20  # pixels across a body that are enough for its outline, which is off by as much in neighbouring ones
 FEWEST = 8  # frames from which the noise of outlines can be estimated
 MEAN_RATE = 0.05  # relative difference of mean rates at which a clock is another one
+CLOSED = 2  # [px] width of gaps in the mask of a textured body that are closed
+SPECK = 0.05  # of the largest piece of such a mask, below which a piece is none
 OFF_COLOR = 0.1  # RMS distance of pixels from the line between body and background at which a video is refused
 
 
@@ -85,6 +87,7 @@ def from_video(
     background: str | Path | None = None,
     outlines_by_default: bool = False,
     category: str = "",
+    textured: bool = False,
 ) -> Masks | LabelledMasks:
     """Masks of the scene's bodies in a video: one for all, or one per color if the bodies have two or three colors.
 
@@ -107,6 +110,7 @@ def from_video(
             the noise is estimated from the video unless `noise` is given. By "mog2" shadows are not bodies.
         outlines_by_default: Whether noise None is "auto" for a video of a lossy codec, where that is possible.
         category: Of COCO annotations: names of the categories that are bodies, separated by commas; needed if there are several.
+        textured: Whether bodies have a texture, so that masks cannot go by the colors of the scene.
 
     Raises:
         InputError: If a file is missing or corrupt, its size or clock differs from the scene's, it has one frame only,
@@ -120,6 +124,11 @@ def from_video(
         raise InputError(f"{path} has one frame; a fit needs at least 2.")
     if mask is not None and background is not None:
         raise InputError("got a mask video (--mask) and a background (--background); give one of them.")
+    if textured and mask is None and background is None:
+        raise InputError(
+            "textured bodies have no color of their own to tell them from the background; subtract it (--background mog2, median or FILE), "
+            "or give masks (--mask)."
+        )
     if category and mask is None:
         raise InputError("got a category (--category) and no COCO annotations; give them (--mask FILE.json).")
     alignment, notes = align_frames(film, fps, frames, stamps), {"loss": robust_loss(robust).name}
@@ -142,7 +151,9 @@ def from_video(
     elif background is not None:
         empty = {"median": None, MOG2: MOG2}.get(str(background), background)
         empty = read_background(empty) if empty not in (None, MOG2) else empty
-        subtraction = subtract_background(film.frames, empty, _common_color(scene), subsampled=outline_noise)
+        subtraction = subtract_background(
+            film.frames, empty, None if textured else _common_color(scene), subsampled=outline_noise
+        )
         masks, weight = subtraction.masks, weight * subtraction.weight
         if not outline_noise:
             sigma = subtraction.sigma * (sigma / subtraction.noise if stated else 1.0)
@@ -157,6 +168,8 @@ def from_video(
     else:
         masks, contrast = _masks_from_color(scene, film.frames, path)
         sigma /= 1.0 if outline_noise else contrast
+    if textured and all(isinstance(body, Rigid) and body.shape.mesh().convex for body in scene.bodies.values()):
+        masks = _filled(masks)
     alignment.suspected.extend(suspicious_steps(centroids(masks)[alignment.index], alignment))
     weight = weight[alignment.index] * alignment.used[:, None, None]
     if outline_noise and (count := int(alignment.used.sum())) < FEWEST:
@@ -176,6 +189,24 @@ def from_video(
         observation.notes["binning"] = factor
     observation.mask_faults = faults
     return observation
+
+
+def _filled(masks: np.ndarray) -> np.ndarray:
+    """Masks (frames, height, width) of opaque convex bodies, without the holes where a texture has the background's color."""
+    from scipy.ndimage import binary_closing, binary_dilation, binary_erosion, binary_fill_holes, label
+
+    square, filled = np.ones((3, 3), bool), masks.copy()
+    for mask, image in zip(masks, filled, strict=True):
+        whole = binary_fill_holes(binary_closing(np.pad(mask > 0.5, CLOSED), square, CLOSED))
+        pieces, count = label(whole)
+        if count > 1:  # specks are no bodies
+            sizes = np.bincount(pieces.ravel())[1:]
+            whole = np.isin(pieces, 1 + np.nonzero(sizes > SPECK * sizes.max())[0])
+        rows, columns = (slice(CLOSED, n + CLOSED) for n in mask.shape)
+        inner, outer = binary_erosion(whole, square)[rows, columns], binary_dilation(whole, square)[rows, columns]
+        image[inner] = 1.0
+        image[~outer] = 0.0
+    return filled
 
 
 def _included(ignore, film: videos.Video, path, fps: float | None) -> np.ndarray:

@@ -1,0 +1,290 @@
+"""Fit of pictures: outlines first, then the colors inside of them, with what the outlines say as a Gaussian prior.
+
+The two likelihoods are of different pixels: outlines say where a body is, and colors how it turns. Outlines are off alike in
+neighboring pixels and frames, and their fit has error bars that know it (`uncertainty.outline`); its information and minimum
+are all that the fit of colors takes from it, along the directions that outlines determine.
+"""
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError, Status
+from gradsim.identification.colors.errors import ColorErrors, color_errors, inverted
+from gradsim.identification.colors.film import Film
+from gradsim.identification.colors.interior import InteriorColors, interior_colors
+from gradsim.identification.colors.search import Levels, search_colors
+from gradsim.identification.estimators import Estimator
+from gradsim.identification.fit import Fit
+from gradsim.identification.observation.base import Masks, Observation
+from gradsim.identification.outline_search import search_outlines
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.levenberg_marquardt import Population, descend
+from gradsim.identification.solvers.multistart import MultistartConfig, Outcome
+from gradsim.identification.uncertainty.discretization import Discretization, refine, with_steps
+from gradsim.identification.uncertainty.fisher import KNOWN, analyze
+from gradsim.identification.uncertainty.intervals import estimates_with_intervals
+from gradsim.identification.uncertainty.outline import OutlineErrors, fit_outline
+from gradsim.identification.unknowns import Space
+from gradsim.physics.trajectory import Trajectory
+from gradsim.runtime.progress import CheckpointStore
+from gradsim.scene.body import Rigid
+
+ACROSS = 16.0  # [px] least diameter of a body whose colors are compared
+FINE, COARSE = 12.0, 5.5  # radius of a body in compared pixels, at least, for the answer and for the search
+FINE_CELL, COARSE_CELL = 1.25, 1.0  # cells of textures in compared pixels
+POLISHED = 6  # linearizations after the noise of colors is known
+ROTATIONS = ("angular_velocity", "rotation_vector")
+
+
+@dataclass(frozen=True, eq=False)
+class OutlineFit:
+    """Result of the fit of outlines, and the prior that it is for colors.
+
+    Args:
+        problem: At the steps of the answer, of all unknowns; its priors are those of the outlines.
+        u: The answer (unknowns,), and the middle of the range of what they leave open.
+        outcome: The search; None if there was nothing to search for.
+        discretization: Dependence on the time step.
+        errors: Errors of the outlines; None for a stated noise.
+    """
+
+    problem: Problem
+    u: Tensor
+    outcome: Outcome | None
+    discretization: Discretization | None
+    errors: OutlineErrors | None
+
+    @property
+    def explained(self) -> bool:
+        """True if errors of outlines explain what the motion leaves."""
+        return self.errors is None or self.errors.explained
+
+
+def require_pictures(scene, data: Observation) -> None:
+    """Raise `InputError` if colors inside of outlines cannot be compared: bodies, camera, masks or size."""
+    if not isinstance(data, Masks):
+        raise InputError(
+            "--observe pictures needs one mask of all bodies: give --background or --mask, and one camera."
+        )
+    for name, body in scene.bodies.items():
+        if not isinstance(body, Rigid):
+            raise InputError(f"--observe pictures is for rigid bodies, and `{name}` is a {body.kind}; leave it out.")
+    optics = data.silhouettes.camera.optics
+    if optics is not None and optics.has_shutter:
+        raise InputError(
+            "--observe pictures takes frames as instants, and the camera has a `readout` or an `exposure`; remove them where they are "
+            "short against the spin, or observe outlines alone."
+        )
+    across = _across(data)
+    if across < ACROSS:
+        raise InputError(
+            f"the bodies are about {across:.2g} px across in the video, and colors need {ACROSS:g}; film closer or in more pixels, or leave "
+            "out --observe."
+        )
+
+
+def _across(data: Masks) -> float:
+    """Diameter of a disk of the median area of the masks [px of the video]."""
+    area = data.masks.clamp(0, 1).sum((1, 2))
+    visible = area[area > 0.25 * area.max()]
+    return 2 * data.silhouettes.binning * math.sqrt(visible.median().item() / math.pi) if len(visible) else 0.0
+
+
+def open_to_colors(problem: Problem) -> list[int]:
+    """Unknowns that move no outline at all: turns of balls that nothing touches or holds."""
+    scene = problem.model.scene
+    if scene.surfaces or scene.joints or len(scene.bodies) > 1:
+        return []
+    balls = {name for name, body in scene.bodies.items() if isinstance(body, Rigid) and body.shape.sphere}
+    turns = {f"{name}.{key}" for name in balls for key in ROTATIONS}
+    return [k for k, places in enumerate(problem.space.places) if all(name in turns for name, _ in places)]
+
+
+def fit_pictures(
+    problem: Problem,
+    film: Film,
+    search: Estimator,
+    plan: MultistartConfig,
+    seed: int = 0,
+    report: Callable[[dict], None] = lambda entry: None,
+    checkpoint: CheckpointStore | None = None,
+    stage: Callable[[str], None] = lambda text: None,
+) -> tuple[Fit, InteriorColors]:
+    """Fit of outlines and of the colors inside of them.
+
+    Args:
+        problem: Of one clip and camera with `Masks`.
+        film: Its frames.
+        search: Estimator of the fit of outlines.
+        plan: Settings of that search.
+        seed: Random seed.
+        report: Called after each stage with its entry of the history.
+        checkpoint: Store of the search of outlines.
+        stage: Called with the name of each part of the work.
+
+    Returns:
+        The fit, and the colors at its answer.
+
+    Raises:
+        InputError: As `require_pictures`.
+    """
+    require_pictures(problem.model.scene, problem.observation)
+    rng = np.random.default_rng(seed)
+    stage("outlines")
+    outlines = fit_outlines(problem, search, plan, rng, report, checkpoint)
+    stage("colors")
+    levels = color_levels(outlines, film)
+    outcome = search_colors(outlines.problem, levels, outlines.u, np.random.default_rng([seed, 1]), report)
+    colors, u, errors = _settle(outlines.problem, levels.fine, outcome.best)
+    return _fit_of(outlines, outcome, colors, u, errors, seed), colors
+
+
+def fit_outlines(
+    problem: Problem,
+    search: Estimator,
+    plan: MultistartConfig,
+    rng: np.random.Generator,
+    report: Callable[[dict], None],
+    checkpoint: CheckpointStore | None,
+) -> OutlineFit:
+    """Fit of the unknowns that move outlines, as the prior of the others."""
+    space, left_open = problem.space, open_to_colors(problem)
+    visible = [k for k in range(len(space)) if k not in left_open]
+    u, precision = (space.low + space.high) / 2, torch.zeros(len(space), len(space)).double()
+    if not visible:
+        return OutlineFit(_with_prior(problem, u, precision), u, None, None, None)
+    part = copy.copy(problem)
+
+    def of_all(entry: dict) -> None:
+        whole = u.clone()
+        whole[visible] = torch.tensor(entry["u"]).double()
+        report(entry | {"u": whole.tolist()})
+
+    if left_open:
+        names = {space.names[k] for k in visible}
+        priors = [prior for prior in space.priors if names.issuperset(prior.names)]
+        part.space = Space(problem.model.scene, [space.unknowns[k] for k in visible], priors=priors)
+    if part.observation.outline_noise:
+        part, outcome = search_outlines(part, plan, rng, of_all, checkpoint, search)
+    else:
+        outcome = search(part, plan, rng, of_all, checkpoint)
+    part, outcome, discretization = refine(part, outcome, rng, of_all)
+    best, errors = outcome.best, None
+    if part.observation.outline_noise:
+        part, best, errors = fit_outline(part, best)
+        information = errors.video + part.space.prior_precision
+    else:
+        information = part.linearize(best[None], part.frames)[1][0]
+    u[visible] = best
+    rows = torch.tensor(visible)
+    precision[rows[:, None], rows] = _determined(part.space, information)
+    whole = copy.copy(problem)
+    whole.model = part.model
+    if discretization is not None:
+        displacement, shift = torch.zeros_like(u), dict.fromkeys(space.names, 0.0)
+        displacement[visible] = discretization.displacement
+        discretization = replace(discretization, displacement=displacement, shift=shift | discretization.shift)
+    return OutlineFit(_with_prior(whole, u, precision), u, outcome, discretization, errors)
+
+
+def _determined(space: Space, information: Tensor) -> Tensor:
+    """Information along the directions that it determines to 10 %."""
+    unit = space.unit
+    eigenvalues, axes = torch.linalg.eigh(information * unit[:, None] * unit)
+    eigenvalues = torch.where(eigenvalues > KNOWN**-2, eigenvalues, 0.0)
+    return (axes * eigenvalues) @ axes.mT / unit[:, None] / unit
+
+
+def _with_prior(problem: Problem, mean: Tensor, precision: Tensor) -> Problem:
+    """The problem with a Gaussian prior of all unknowns in place of its own."""
+    other = copy.copy(problem)
+    other.space = copy.copy(problem.space)
+    other.space.prior_mean, other.space.prior_precision = mean.clone(), precision
+    return other
+
+
+def trajectory_at(problem: Problem, u: Tensor, frames: int) -> Trajectory:
+    """Trajectory of one world at u (unknowns,)."""
+    with torch.no_grad():
+        return problem.model.rollout_unchecked(problem.model.values(problem.space.values(u[None])), frames)
+
+
+def color_levels(outlines: OutlineFit, film: Film) -> Levels:
+    """Colors for the search and for the answer, of the pixels that outlines say are inside."""
+    problem, data = outlines.problem, outlines.problem.observation
+    assert isinstance(data, Masks)
+    silhouettes = type(data.silhouettes).of(problem.model.scene, _camera_name(data.silhouettes.lens))
+    trajectory = trajectory_at(problem, outlines.u, data.frames)
+    images, radius = film.frames / 255.0, _across(data) / 2
+    common = math.gcd(*film.frames.shape[1:3])
+    levels = []
+    for least, cell in ((COARSE, COARSE_CELL), (FINE, FINE_CELL)):
+        factor = max(f for f in range(1, max(1, int(radius / least)) + 1) if common % f == 0)
+        names = list(problem.model.scene.bodies)
+        levels.append(interior_colors(images, film.used, trajectory, names, silhouettes, factor, cell))
+    if not all(len(body.color) for body in levels[1].bodies):
+        empty = next(body.name for body in levels[1].bodies if not len(body.color))
+        raise InputError(
+            f"no pixel is well inside of the outline of `{empty}`: it is too small, hidden or out of view. Leave out --observe."
+        )
+    return Levels(*levels)
+
+
+def _camera_name(lens: str) -> str:
+    return lens.removeprefix("cameras.")
+
+
+def _settle(problem: Problem, colors: InteriorColors, u: Tensor) -> tuple[InteriorColors, Tensor, ColorErrors]:
+    """Answer at the noise of colors that their scores have."""
+    for _ in range(2):
+        colors = colors.with_exposures(trajectory_at(problem, u, colors.frames))
+        errors = _errors_at(problem, colors, u)
+        colors = colors.with_sigma(colors.sigma * math.sqrt(max(errors.inflation, 1e-12)))
+        iterates, _ = descend(
+            problem.with_observation(colors), Population.at(u[None]), colors.frames, "pixels", POLISHED
+        )
+        u = iterates.u[0]
+    return colors, u, _errors_at(problem, colors, u)
+
+
+def _errors_at(problem: Problem, colors: InteriorColors, u: Tensor) -> ColorErrors:
+    s = problem.sensitivity(u[None], colors.frames)
+    return color_errors(colors.linear(s, colors.frames), colors.frames)
+
+
+def _fit_of(
+    outlines: OutlineFit, outcome: Outcome, colors: InteriorColors, u: Tensor, errors: ColorErrors, seed: int
+) -> Fit:
+    problem = outlines.problem
+    space, precision = problem.space, problem.prior_precision
+    covariance = errors.covariance(precision)
+    wide = inverted(covariance)
+    wide, _, discretization = with_steps(space, wide, None, outlines.discretization, seed)
+    uncertainty = analyze(space, wide, any(scene.pushes for scene in problem.scenes))
+    estimates = estimates_with_intervals(space, u, uncertainty)
+    known = all(e.identifiable for e in estimates.values())
+    status = Status.MISMATCH if not outlines.explained else Status.OK if known else Status.UNIDENTIFIABLE
+    count = sum(3 * len(body.color) for body in colors.bodies)
+    for entry in outcome.history:
+        entry.pop("u", None)
+    record = {"observe": "pictures", "colors": {"pixels": count // 3, "noise": errors.rms * colors.sigma}}
+    return Fit.of(
+        problem,
+        outcome,
+        status=status,
+        unknowns=estimates,
+        uncertainty=uncertainty,
+        sigma_reference=colors.sigma,
+        chi2_per_n=errors.inflation,
+        informative=count,
+        seed=seed,
+        discretization=discretization,
+        outline={} if outlines.errors is None else outlines.errors.result(),
+        evidence=dict(problem.observation.notes) | record,
+    )

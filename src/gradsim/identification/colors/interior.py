@@ -1,0 +1,324 @@
+"""Colors inside of outlines as an observation: for each motion the texture, exposure and light that explain them best.
+
+    r = √w (I − (g + s · Y) T(X) − o)/σ,      ∂r/∂u = −√w P⊥ (g + s · Y) ∇T · ∂X/∂u/σ
+
+X: points on the body that the pixels show; P⊥ takes off what texture, exposure and light can follow, so that Gauss–Newton steps and
+the Fisher information are those of the profiled cost (variable projection, Golub & Pereyra 1973). A texture of the scene
+(`material.texture`) is fixed; only exposure and light are then fitted with it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim.identification.colors.surface_points import (
+    PixelList,
+    body_named,
+    moved_poses,
+    pose_of,
+    surface_points,
+    visible_faces,
+)
+from gradsim.identification.colors.texture import STEPS, Exposure, Grid, Pixels, Texture, harmonics
+from gradsim.identification.observation.base import NoiseFloor, Observation, Residual
+from gradsim.identification.observation.projection import Sensitivity
+from gradsim.physics.trajectory import Trajectory
+from gradsim.render.silhouettes import Silhouettes
+
+LEAST_SLANT = 0.4  # cosine between normal and line of sight below which a pixel shows too much of a surface
+MARGIN = 2.0  # [px] from the outline inward within which pixels mix body and background
+SETTLED = 6  # steps of exposures that others start at
+FEWEST = 30  # pixels of a frame below which it does not count
+
+
+@dataclass(frozen=True, eq=False)
+class BodyColors:
+    """Pixels of one body.
+
+    Args:
+        name: The body.
+        pixels: Where they are.
+        color: (n, 3) in [0, 1].
+        weight: At least 0 (n,).
+        light: Harmonics of their normals (n, 8).
+        grid: Of the texture.
+        nodes: Colors of a known texture (nodes, 3); None if it is unknown.
+        exposure: Of all frames, at which fits of the texture start; None: neutral.
+    """
+
+    name: str
+    pixels: PixelList
+    color: np.ndarray
+    weight: np.ndarray
+    light: np.ndarray
+    grid: Grid
+    nodes: np.ndarray | None = None
+    exposure: Exposure | None = None
+
+    def first(self, frames: int) -> tuple[PixelList, Pixels]:
+        """Pixels of the first frames."""
+        n = int(torch.searchsorted(self.pixels.frame, frames))
+        part = PixelList(self.pixels.frame[:n], self.pixels.place[:n])
+        frame = self.pixels.frame[:n].numpy()
+        return part, Pixels(self.color[:n], self.weight[:n], frame, self.light[:n], frames)
+
+
+class InteriorColors(Observation):
+    """Colors of the pixels that are inside of outlines; the pixels stay the same, whatever the motion.
+
+    Args:
+        bodies: Pixels by body.
+        silhouettes: The camera, in the pixels of `bodies`.
+        frames: Number of frames.
+        sigma: Noise of a channel of a pixel.
+    """
+
+    def __init__(self, bodies: Sequence[BodyColors], silhouettes: Silhouettes, frames: int, sigma: float):
+        self.bodies, self.silhouettes, self.frames, self.sigma = list(bodies), silhouettes, frames, sigma
+
+    @torch.no_grad()
+    def textures(
+        self, trajectory: Trajectory, frames: int, world: int = 0, still: bool = False, steps: int | None = None
+    ) -> list[Texture]:
+        """Textures of one world, the exposure, and what is left.
+
+        Args:
+            trajectory: Of at least as many frames.
+            frames: Number of first frames.
+            world: The world.
+            still: Whether bodies keep their orientation of frame 0.
+            steps: Of `Texture`; None: few from a stored exposure, else its default.
+        """
+        parts = []
+        for body in self.bodies:
+            system = body_named(trajectory, body.name)
+            pose = pose_of(trajectory, body.name, self.silhouettes, world)
+            if still:
+                pose = replace(pose, q=pose.q[:1].expand_as(pose.q))
+            where, pixels = body.first(frames)
+            values = {key: v[world : world + 1] for key, v in trajectory.values.items()}
+            faces = visible_faces(system, pose, values, where, self.silhouettes)
+            points = surface_points(system, pose, where, self.silhouettes, faces).points.numpy()
+            start = None if body.exposure is None else body.exposure.first(frames)
+            count = steps or (STEPS if start is None else 1)
+            parts.append(Texture(body.grid, points, pixels, body.nodes, start, count))
+        return parts
+
+    @torch.no_grad()
+    def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
+        worlds = len(next(iter(trajectory.values.values())))
+        return torch.tensor([self._cost(trajectory, frames, w) for w in range(worlds)]).double()
+
+    def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
+        worlds = len(next(iter(trajectory.values.values())))
+        rows = [self._whitened(self.textures(trajectory, frames, w)) for w in range(worlds)]
+        yield torch.stack(rows)
+
+    def linearize(self, s: Sensitivity, frames: int, residual: Residual) -> Iterator[tuple[Tensor, Tensor]]:
+        rows, slopes = [], []
+        for w in range(_worlds(s)):
+            parts = self.linear(_world(s, w), frames)
+            rows.append(torch.cat([part.residual.flatten() for part in parts]))
+            slopes.append(torch.cat([part.slope.flatten(0, 1) for part in parts]))
+        yield torch.stack(rows), torch.stack(slopes)
+
+    def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
+        sums = []
+        for w in range(_worlds(s)):
+            one = _world(s, w)
+            if not _finite(one.trajectory, [body.name for body in self.bodies], frames, 0):
+                lost = torch.full((s.unknowns, s.unknowns), torch.inf).double()
+                sums.append((lost[0, 0], lost[0], lost))
+                continue
+            parts = self.linear(one, frames)
+            J = torch.cat([part.slope.flatten(0, 1) for part in parts])
+            r = torch.cat([part.residual.flatten() for part in parts])
+            cost = torch.tensor(sum(part.texture.cost for part in parts) / self.sigma**2).double()
+            sums.append((cost, J.mT @ r, J.mT @ J))
+        cost, gradient, matrix = (torch.stack(part) for part in zip(*sums, strict=True))
+        return cost, gradient, matrix
+
+    def noise_floor(self, frames: int) -> NoiseFloor:
+        count = sum(int((body.first(frames)[1].weight > 0).sum()) for body in self.bodies)
+        return NoiseFloor(0.0, 3.0 * count, float("inf"))
+
+    def slice_frames(self, first: int, last: int) -> "InteriorColors":
+        parts = []
+        for body in self.bodies:
+            within = (body.pixels.frame >= first) & (body.pixels.frame < last)
+            pixels = PixelList(body.pixels.frame[within] - first, body.pixels.place[within])
+            rows = within.numpy()
+            parts.append(
+                replace(body, pixels=pixels, color=body.color[rows], weight=body.weight[rows], light=body.light[rows])
+            )
+        return InteriorColors(parts, self.silhouettes, last - first, self.sigma)
+
+    def with_sigma(self, sigma: float) -> "InteriorColors":
+        """The same with another noise."""
+        return InteriorColors(self.bodies, self.silhouettes, self.frames, sigma)
+
+    def with_colors(self, colors: Sequence[np.ndarray]) -> "InteriorColors":
+        """The same pixels with other colors (n, 3), of each body."""
+        bodies = [replace(body, color=color) for body, color in zip(self.bodies, colors, strict=True)]
+        return InteriorColors(bodies, self.silhouettes, self.frames, self.sigma)
+
+    def with_exposures(self, trajectory: Trajectory) -> "InteriorColors":
+        """The same, whose fits of textures start at the exposures of a trajectory of one world."""
+        textures = self.textures(trajectory, self.frames, steps=SETTLED)
+        bodies = [replace(body, exposure=t.exposure) for body, t in zip(self.bodies, textures, strict=True)]
+        return InteriorColors(bodies, self.silhouettes, self.frames, self.sigma)
+
+    def _cost(self, trajectory: Trajectory, frames: int, world: int) -> float:
+        if not _finite(trajectory, [body.name for body in self.bodies], frames, world):
+            return float("inf")
+        return sum(texture.cost for texture in self.textures(trajectory, frames, world)) / self.sigma**2
+
+    def _whitened(self, textures: Sequence[Texture]) -> Tensor:
+        return torch.tensor(np.concatenate([t.whitened(t.residual).ravel() for t in textures]) / self.sigma)
+
+    @torch.no_grad()
+    def linear(self, s: Sensitivity, frames: int) -> list["LinearColors"]:
+        """Residuals and derivatives of the profiled colors of one world, by body."""
+        parts = []
+        for body, texture in zip(self.bodies, self.textures(s.trajectory, frames), strict=True):
+            system, where = body_named(s.trajectory, body.name), body.first(frames)[0]
+            values = {key: v[:1] for key, v in s.trajectory.values.items()}
+            pose = pose_of(s.trajectory, body.name, self.silhouettes)
+            faces = visible_faces(system, pose, values, where, self.silhouettes)
+            motion = []
+            for ahead, behind, step in moved_poses(s, body.name, self.silhouettes):
+                ends = [surface_points(system, end, where, self.silhouettes, faces).points for end in (ahead, behind)]
+                motion.append(((ends[0] - ends[1]) / step).numpy())
+            slopes = np.stack([texture.slope(shift) for shift in motion], -1)
+            slope = -texture.whitened(texture.project(slopes)) / self.sigma
+            residual = texture.whitened(texture.residual) / self.sigma
+            parts.append(LinearColors(body, texture, where.frame, torch.tensor(residual), torch.tensor(slope)))
+        return parts
+
+
+@dataclass(frozen=True, eq=False)
+class LinearColors:
+    """Colors of one body about a motion.
+
+    Args:
+        body: Its pixels.
+        texture: Texture and exposure.
+        frame: Frame of each pixel (n,).
+        residual: Whitened colors less those of the model (n, 3).
+        slope: Derivatives of the whitened residuals, less what texture and exposure follow (n, 3, unknowns).
+    """
+
+    body: BodyColors
+    texture: Texture
+    frame: Tensor
+    residual: Tensor
+    slope: Tensor
+
+
+def _worlds(s: Sensitivity) -> int:
+    return len(next(iter(s.trajectory.values.values()))) // s.unknowns
+
+
+def _world(s: Sensitivity, world: int) -> Sensitivity:
+    """That of one world."""
+    rows = slice(world * s.unknowns, (world + 1) * s.unknowns)
+    pick = lambda t: Trajectory(
+        t.times,
+        {body: {key: y[rows] for key, y in state.items()} for body, state in t.states.items()},
+        {name: v[rows] for name, v in t.values.items()},
+        t.systems,
+        t.scenery,
+    )
+    return Sensitivity(
+        pick(s.trajectory), pick(s.tangent), {name: v[rows] for name, v in s.direction.items()}, s.unknowns
+    )
+
+
+def _finite(trajectory: Trajectory, names: Sequence[str], frames: int, world: int) -> bool:
+    states = [trajectory.states[name][key][world, :frames] for name in names for key in ("x", "q")]
+    return all(bool(torch.isfinite(y).all()) for y in states)
+
+
+@torch.no_grad()
+def interior_pixels(
+    trajectory: Trajectory, name: str, silhouettes: Silhouettes, margin: float, used: np.ndarray
+) -> tuple[PixelList, np.ndarray]:
+    """Pixels well inside of a body's outline in a trajectory of one world, and the harmonics of their normals.
+
+    Args:
+        trajectory: Of all frames.
+        name: The body.
+        silhouettes: The camera, in the pixels that are meant.
+        margin: Distance from outlines [px].
+        used: Which pixels may count (frames, height, width), bool.
+    """
+    from scipy.ndimage import distance_transform_edt
+
+    values = {key: v[:1] for key, v in trajectory.values.items()}
+    system, pose = body_named(trajectory, name), pose_of(trajectory, name, silhouettes)
+    masks = silhouettes.masks(trajectory.scene_surface, values)[0]
+    parts = [part.name for part in trajectory.scene_surface.parts]
+    whole, others = masks[:, parts.index(name)].numpy() > 0.999, masks.numpy().copy()
+    others[:, parts.index(name)] = 0
+    selected = []
+    for k in range(len(whole)):
+        padded = np.pad(whole[k], 1, constant_values=False)
+        inside = distance_transform_edt(padded)[1:-1, 1:-1] > margin
+        foreign = distance_transform_edt(others[k].max(0) <= 0.001) <= margin
+        selected.append(inside & ~(foreign & (others[k].max(0).max() > 0)) & used[k])
+    frame, row, column = np.nonzero(np.stack(selected))
+    place = torch.tensor(np.stack([column + 0.5, row + 0.5], 1)).double()
+    pixels = PixelList(torch.tensor(frame), place)
+    faces = visible_faces(system, pose, values, pixels, silhouettes)
+    points = surface_points(system, pose, pixels, silhouettes, faces)
+    frontal = (points.slant > LEAST_SLANT).numpy() & (True if faces is None else (faces >= 0).numpy())
+    counts = np.bincount(frame[frontal], minlength=len(whole))
+    frontal &= counts[frame] >= FEWEST
+    pixels = PixelList(pixels.frame[frontal], pixels.place[frontal])
+    return pixels, harmonics(points.normals.numpy()[frontal])
+
+
+@torch.no_grad()
+def interior_colors(
+    images: np.ndarray,
+    used: np.ndarray,
+    trajectory: Trajectory,
+    names: Sequence[str],
+    silhouettes: Silhouettes,
+    factor: int,
+    cell: float,
+    known: dict[str, np.ndarray] | None = None,
+    sigma: float = 0.02,
+) -> InteriorColors:
+    """Observation of the colors of bodies in images.
+
+    Args:
+        images: (frames, height, width, 3) in [0, 1].
+        used: Which pixels may count (frames, height, width), bool.
+        trajectory: About the motion, of one world: it says which pixels are inside of outlines.
+        names: The bodies.
+        silhouettes: The camera, of the images' size.
+        factor: Pixels of the images in a row of each pixel that is compared.
+        cell: Edge of a cell of the texture, in compared pixels at the body's mean distance.
+        known: Textures (3, height, width) of bodies that are not unknown.
+        sigma: Noise of a channel.
+    """
+    binned = silhouettes if factor == 1 else silhouettes.binned(factor)
+    mean = lambda x: x.reshape(len(x), x.shape[1] // factor, factor, x.shape[2] // factor, factor, -1).mean((2, 4))
+    images, used = (images, used) if factor == 1 else (mean(images), mean(used)[..., 0] > 0.99)
+    bodies = []
+    for name in names:
+        pixels, light = interior_pixels(trajectory, name, binned, max(1.0, MARGIN / factor), used)
+        system, pose = body_named(trajectory, name), pose_of(trajectory, name, binned)
+        depth = (pose.x @ pose.R.mT + pose.t)[:, 2].median()
+        edge = (cell * depth / pose.K[0, 0] / pose.scale).item()
+        rest = system.rest.numpy()
+        grid = Grid.around(rest.min(0), rest.max(0), edge)
+        frame = pixels.frame.numpy()
+        column, row = pixels.place.floor().long().numpy().T
+        color = images[frame, row, column]
+        bodies.append(BodyColors(name, pixels, color, np.ones(len(frame)), light, grid))
+    return InteriorColors(bodies, binned, len(images), sigma)
