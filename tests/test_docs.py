@@ -91,7 +91,8 @@ def test_unknowns_of_your_own_video_are_those_of_a_scene():
     content = Scene.library("ball").model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
     contact = {"law": "constant-restitution", "stiffness": 1e6, "damping": 0.1}
     ball = Scene.parse({key: value for key, value in content.items() if key != "grounds"} | {"ground": contact})
-    assert len(names) >= 9 and len(Space(ball, [Unknown.parse(name) for name in names])) == len(names)
+    one_each = {name.split(":")[0]: name for name in sorted(names)}  # ranges of one number may differ
+    assert len(one_each) >= 9 and len(Space(ball, [Unknown.parse(name) for name in one_each.values()])) == len(one_each)
     advised = re.findall(r"`((?:ground|camera|timing|gravity|ball)\.\w[\w.]+)`", page)
     files = {"timing.fps", "camera.size", "ball.png", "ball.yaml"}
     assert len([Space(ball, [Unknown.parse(f"{name}:0.5:1.5")]) for name in {*advised} - files]) >= 12

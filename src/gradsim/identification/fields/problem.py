@@ -51,7 +51,7 @@ class FieldProblem(Problem):
         prior = torch.tensor((self.root.T @ self.root).toarray())
         for one in u[:, None]:
             with torch.no_grad():
-                cost, g, A = self.observation.normal(self._sensitivity(one, frames), frames, residual)
+                cost, g, A = self.observation.normal(self.sensitivity(one, frames), frames, residual)
             costs.append(cost + self.prior_cost(one))
             matrices.append(A + prior)
             gradients.append(g + (one - self.mean) @ prior)
@@ -67,11 +67,11 @@ class FieldProblem(Problem):
         """Residuals at u (unknowns,), and the products with their derivative."""
         return Linear(self, u, frames, residual)
 
-    def _sensitivity(self, u: Tensor, frames: int) -> Sensitivity:
+    def sensitivity(self, u: Tensor, frames: int) -> Sensitivity:
         """Sensitivity of one start (1, unknowns)."""
         n, parts = u.shape[1], []
         for first in range(0, n, WORLDS):
-            parts.append(self.sensitivity(u, torch.eye(n, dtype=u.dtype)[first : first + WORLDS], frames))
+            parts.append(self.sensitivity_along(u, torch.eye(n, dtype=u.dtype)[first : first + WORLDS], frames))
         tangents = {
             body: {key: torch.cat([p.tangent.states[body][key] for p in parts]) for key in states}
             for body, states in parts[0].tangent.states.items()
@@ -84,7 +84,7 @@ class FieldProblem(Problem):
         whole = lambda group: Trajectory(one.times, group, values, one.systems, one.scenery)
         return Sensitivity(whole(states), whole(tangents), along, n)
 
-    def sensitivity(self, u: Tensor, directions: Tensor, frames: int) -> Sensitivity:
+    def sensitivity_along(self, u: Tensor, directions: Tensor, frames: int) -> Sensitivity:
         """Rollout at u (1, unknowns) with its derivatives along directions (k, unknowns)."""
         lanes = u.expand(len(directions), -1).contiguous()
         self.effort.rollouts += len(lanes)
@@ -122,7 +122,7 @@ class Linear:
     def jvp(self, v: Tensor) -> Tensor:
         """J v, from v (unknowns,)."""
         with torch.no_grad():
-            sensitivity = self.problem.sensitivity(self.u.detach()[None], v[None], self.frames)
+            sensitivity = self.problem.sensitivity_along(self.u.detach()[None], v[None], self.frames)
             blocks = self.problem.observation.linearize(sensitivity, self.frames, self.residual)
             return torch.cat([J[0, :, 0] for _, J in blocks])
 
