@@ -23,3 +23,8 @@ def test_no_value_of_an_untrusted_fit_counts_as_identified():
     for status in Status:
         known = fit(status).result()["unknowns"]["cube.mass"]["identifiable"]
         assert known == (status not in (Status.MISMATCH, Status.FAILED))
+
+
+def test_a_notebook_shows_status_and_table():
+    text = fit(Status.MISMATCH)._repr_html_()
+    assert "<b>mismatch</b>" in text and text.count("<tr>") == 2 and "<td>cube.mass</td>" in text

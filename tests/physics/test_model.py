@@ -258,7 +258,7 @@ def test_a_parameter_that_the_scene_lacks_is_refused():
 
 def test_what_is_no_tensor_of_worlds_is_refused():
     model = Model(cube())
-    for value, words in ((2.0, "as 2.0"), (torch.tensor(2.0), r"with shape \(\)")):
+    for value, words in ((float("nan"), "as nan"), (torch.tensor(2.0), r"with shape \(\)")):
         with pytest.raises(InputError, match=f"`cube.mass` is given {words}; expected a tensor \\(worlds\\)"):
             model.rollout({"cube.mass": value})
     with pytest.raises(InputError, match="`gravity` is given for 2 worlds, `cube.mass` for 3"):
@@ -305,3 +305,23 @@ def test_tangent_of_the_surface_does_not_depend_on_the_order_of_the_unknowns():
         own, moved = model.tangent(values, {name: along[name] for name in order}, 6)
         found.append(own.surface_tangent(moved, {name: along[name] for name in order})[1])
     assert found[0].abs().max() > 0.1 and torch.equal(*found)
+
+
+def test_a_rollout_takes_numbers_of_one_world():
+    model = Model(Scene.library("cube"))
+    moved = model.rollout({"cube.mass": 3.0, "cube.velocity": [1.0, 0.5, 0.0]}, frames=3)
+    same = model.rollout({"cube.mass": torch.tensor([3.0]), "cube.velocity": torch.tensor([[1.0, 0.5, 0.0]])}, frames=3)
+    assert torch.equal(moved["cube"]["x"], same["cube"]["x"]) and moved["cube"]["v"][0, 0, 0].item() == 1.0
+
+
+@pytest.mark.parametrize("value", [[1.0, 2.0], "heavy", None, {"x": 1.0}])
+def test_numbers_of_another_shape_are_refused(value):
+    with pytest.raises(InputError, match=r"`cube\.mass` is given as .*expected a tensor \(worlds\)"):
+        Model(Scene.library("cube")).rollout({"cube.mass": value})
+
+
+def test_a_trajectory_prints_its_bodies_and_no_numbers_of_states():
+    text = repr(Model(Scene.library("cube")).rollout(frames=3))
+    assert (
+        text.startswith("Trajectory(3 frames, 0 to 0.0667 s; cube: x (1, 3, 3), q (1, 3, 4)") and "tensor" not in text
+    )

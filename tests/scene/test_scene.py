@@ -81,3 +81,9 @@ def test_the_content_given_is_left_as_it_is():
 def test_scenes_do_not_wait_for_pytorch():
     code = "import gradsim.scene, sys; print([m for m in ('torch', 'warp', 'trimesh', 'scipy') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_every_scene_that_the_library_names_is_one():
+    names = Scene.library_names()
+    assert {"cube", "pendulum", "beam"} <= set(names) and names == sorted(names)
+    assert Scene.library(names[0]).bodies

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from html import escape
 from pathlib import Path
 from typing import Protocol
 
@@ -233,6 +234,16 @@ class Fit:
             number = f"{with_error(e.value, e.std)} {e.unit}"
             lines.append(f"{name:<{width}}  {number:<32} 95 %: {rounded(low, e.std)} … {rounded(high, e.std)}{verdict}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Status and table, for notebooks."""
+        rows = "".join(
+            f"<tr><td>{escape(name)}</td><td>{escape(with_error(e.value, e.std))} {escape(e.unit)}</td>"
+            f"<td>{rounded(e.interval95[0], e.std)} … {rounded(e.interval95[1], e.std)}</td></tr>"
+            for name, e in self.unknowns.items()
+        )
+        head = "<tr><th>unknown</th><th>value</th><th>95 % interval</th></tr>"
+        return f"<p><b>{escape(self.status)}</b>: {escape(Status(self.status).message)}</p><table>{head}{rows}</table>"
 
     def save(self, folder: str | Path, extra: Mapping | None = None) -> Path:
         """Write `result.json` and `history.json` into a folder; each file appears whole or not at all.

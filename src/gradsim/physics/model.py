@@ -1,9 +1,10 @@
 """A scene as a differentiable `torch.nn.Module`: parameters by dotted name, rollouts of many worlds at once."""
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -150,7 +151,7 @@ class Model(nn.Module):
 
     def rollout(
         self,
-        overrides: Mapping[str, Tensor] | None = None,
+        overrides: Mapping[str, Tensor | float | Sequence] | None = None,
         frames: int | None = None,
         segment: int = 1,
         start: States | None = None,
@@ -158,7 +159,8 @@ class Model(nn.Module):
         """Move all worlds through time; differentiable by every parameter.
 
         Args:
-            overrides: Parameters that differ from the model's own, (worlds, ...) by name.
+            overrides: Parameters that differ from the model's own by name: tensors (worlds, ...), or numbers of one world, such
+                as {"cube.mass": 3.0, "cube.velocity": [1, 0, 0]}.
             frames: Number of frames, frame 0 being the start; None takes the scene's.
             segment: Frames between two checkpoints of the backward pass: memory against recomputation.
             start: States (worlds, ...) by body and name to continue from, such as those of a frame of another rollout;
@@ -171,11 +173,12 @@ class Model(nn.Module):
             Divergence: If a state becomes non-finite, or a joint has come apart at the last frame (not checked inside
                 `torch.compile`).
         """
+        overrides = self._tensors(overrides or {})
         values = self.values(overrides)
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            require_dependency(self, [name for name, v in (overrides or {}).items() if v.requires_grad])
+            require_dependency(self, [name for name, v in overrides.items() if v.requires_grad])
         frames = frames or self.scene.timing.frames
-        lead = self._intervals_before(values, overrides or {}) if start is None else 0
+        lead = self._intervals_before(values, overrides) if start is None else 0
         if start is not None:
             values, start = self._continued(values, start)
         steps, states = self._steps(values, frames, lead), {}
@@ -306,6 +309,20 @@ class Model(nn.Module):
         for key, value in numbers.items():
             row_of = "" if counts[key] else "element"
             self.kinds[key] = Parameter(value.numpy(), "", False, -math.inf, math.inf, row_of, counts[key])
+
+    def _tensors(self, overrides: Mapping[str, Tensor | float | Sequence]) -> dict[str, Tensor]:
+        """Parameters (worlds, ...) by name, with numbers of one world, of the shape of their parameter, as tensors."""
+        tensors = {}
+        for name, value in overrides.items():
+            if name in self.kinds and isinstance(value, int | float | list | tuple | np.ndarray):
+                try:
+                    numbers = np.asarray(value, dtype=float)
+                except (TypeError, ValueError):
+                    numbers = np.array(math.nan)
+                if numbers.shape == self.kinds[name].value.shape and np.isfinite(numbers).all():
+                    value = torch.as_tensor(numbers[None], device=self.get_parameter(name).device)
+            tensors[name] = value
+        return tensors
 
     def _check_shape(self, name: str, value: Tensor) -> None:
         kind = self.kinds[name]

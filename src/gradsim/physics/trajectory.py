@@ -49,6 +49,13 @@ class Trajectory:
     scenery: tuple[GroundSquare | ObstacleBody, ...] = ()
     dense: DenseOutput | None = None
 
+    def __repr__(self) -> str:
+        bodies = ", ".join(
+            f"{name}: " + ", ".join(f"{key} {tuple(x.shape)}" for key, x in state.items())
+            for name, state in self.states.items()
+        )
+        return f"Trajectory({len(self.times)} frames, {self.times[0]:.3g} to {self.times[-1]:.3g} s; {bodies})"
+
     def __getitem__(self, body: str) -> dict[str, Tensor]:
         if body not in self.states:
             raise InputError(f"the rollout has no body `{body}`; there are {', '.join(self.states)}.")

@@ -340,12 +340,17 @@ class Scene(Node):
 
     @classmethod
     def library(cls, name: str) -> "Scene":
-        """Load a scene of gradsim's library, such as "cube" or "pendulum".
+        """Load a scene of gradsim's library, such as "cube" or "pendulum"; `library_names` lists them.
 
         Raises:
             InputError: If the library has no such scene.
         """
         return yaml_io.load(cls, yaml_io.library(name))
+
+    @classmethod
+    def library_names(cls) -> list[str]:
+        """Names of the scenes of gradsim's library, in order."""
+        return [path.stem for path in yaml_io.library_files()]
 
     @classmethod
     def parse(cls, content: Any, source: str = "the scene", folder: str | Path = ".") -> "Scene":

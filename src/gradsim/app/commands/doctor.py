@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import platform
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from rich.text import Text
 PACKAGES = ("gradsim", "torch", "warp-lang", "numpy", "scipy", "trimesh", "av", "pillow", "pydantic", "matplotlib")
 ENCODERS = {"libvpx-vp9": "webm", "libx264rgb": "mp4", "ffv1": "mp4", "gif": "gif", "png": "png"}
 REQUIRED = ("libvpx-vp9", "png")  # for the videos of a report; mp4 and gif are optional
+PACKAGE, EXTRA = re.compile(r"[\w.-]+"), re.compile(r"extra == [\"']([\w-]+)")  # of a requirement in the metadata
 REAL_DATA = "../shared/data/real"  # unless GRADSIM_REAL_DATA names another folder
 
 
@@ -36,6 +38,7 @@ def examine() -> list[Finding]:
     """Run all checks; one that raises becomes a finding that is not ok."""
     checks: dict[str, Callable[[], Finding]] = {
         "packages": packages,
+        "extras": extras,
         "processor": processor,
         "kernels": kernels,
         "cuda": cuda,
@@ -56,6 +59,27 @@ def packages() -> Finding:
             missing.append(name)
     missing_text = f"; missing: {', '.join(missing)}" if missing else ""
     return Finding("packages", ", ".join(versions) + missing_text, not missing)
+
+
+def extras() -> Finding:
+    """Extras of gradsim that are installed whole, and how the others are."""
+    needed: dict[str, list[str]] = {}
+    for line in importlib.metadata.requires("gradsim") or ():
+        if (extra := EXTRA.search(line)) and (package := PACKAGE.match(line)):
+            needed.setdefault(extra[1], []).append(package[0])
+    lacking = {extra: [name for name in names if not _is_installed(name)] for extra, names in sorted(needed.items())}
+    installed = [extra for extra, names in lacking.items() if not names]
+    others = [f"{extra} ({', '.join(names)})" for extra, names in lacking.items() if names]
+    text = f"{', '.join(installed) or 'none'} installed"
+    return Finding("extras", f'{text}; pip install "gradsim[…]" for {", ".join(others)}' if others else text)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def processor() -> Finding:
