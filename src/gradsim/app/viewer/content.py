@@ -151,7 +151,15 @@ def calibrated_camera(scene: Scene, name: str, values: Values) -> Camera:
             if getattr(optics, key) is not None
         }
         optics = replace(optics, **lens, **times)
-    return Camera(projection.K[0].detach(), projection.R, projection.t[0].detach(), camera.width, camera.height, optics)
+    return Camera(
+        projection.K[0].detach(),
+        projection.R,
+        projection.t[0].detach(),
+        camera.width,
+        camera.height,
+        optics,
+        camera.poses,
+    )
 
 
 def _unknowns(result: Mapping) -> Mapping:

@@ -91,6 +91,9 @@ def read_tracks(
         at = frame, names.index(name)
         positions[at], noise[at], drift[at] = entry
     silhouettes = None if world else Silhouettes.of(scene, camera)
+    if silhouettes is not None and silhouettes.camera.poses is not None:
+        times = np.array([scene.timing.time(frame) for frame in range(shape[0])])
+        positions[~silhouettes.camera.poses.covers(times)] = np.nan
     markers = {name: scene.markers[name] for name in names}
     walk = torch.tensor(drift) if drift.any() else None
     return Points(markers, torch.tensor(positions), torch.tensor(noise), silhouettes, loss, walk)
