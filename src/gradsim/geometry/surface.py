@@ -207,6 +207,7 @@ class Surface:
         vertices: (worlds, frames, n, 3) [m], float32 or float64; part after part.
         parts: Parts, with consecutive ranges of vertices up to n.
         dense: Vertices between frames, for cameras with a shutter.
+        times: Times of the frames (frames,) [s], for cameras that move.
 
     Raises:
         InputError: If the shape or dtype of the vertices does not fit, or the ranges are not consecutive.
@@ -215,6 +216,7 @@ class Surface:
     vertices: Tensor
     parts: tuple[Part, ...]
     dense: DenseVertices | None = None
+    times: Tensor | None = None
 
     def __post_init__(self):
         _check("vertices of a surface", self.vertices, ("worlds", "frames", "n", 3), False, WAY)
@@ -269,12 +271,12 @@ class Surface:
         shape = torch.broadcast_shapes(a.shape[:2], b.shape[:2])
         both = torch.cat([x.expand(*shape, -1, -1) for x in (a, b.to(a))], 2)
         later = (replace(p, vertices=slice(p.vertices.start + n, p.vertices.stop + n)) for p in other.parts)
-        return Surface(both, (*self.parts, *later))
+        return Surface(both, (*self.parts, *later), times=self.times)
 
     def detach(self) -> "Surface":
         """The same without gradients."""
         dense = self.dense and DenseVertices(self.dense.offsets, self.dense.vertices.detach())
-        return Surface(self.vertices.detach(), self.parts, dense)
+        return Surface(self.vertices.detach(), self.parts, dense, self.times)
 
     def at(self, frames: slice | Sequence[int], worlds: slice = slice(None)) -> "Surface":
         """That of some frames and worlds alone."""
@@ -282,7 +284,8 @@ class Surface:
         dense = self.dense
         if dense is not None:
             dense = DenseVertices(dense.offsets[which], dense.vertices[worlds][:, which])
-        return Surface(self.vertices[worlds][:, which], self.parts, dense)
+        times = None if self.times is None else self.times[which]
+        return Surface(self.vertices[worlds][:, which], self.parts, dense, times)
 
     @cached_property
     def faces(self) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError, Status
+from gradsim.identification import pose_noise
 from gradsim.identification.estimators import LEAST_SQUARES, Estimator, estimator_named, name_of
 from gradsim.identification.fit import Fit
 from gradsim.identification.long_clip import (
@@ -147,6 +148,10 @@ def solve(
     space, plan, search = problem.space, plan or MultistartConfig(), estimator_named(estimator)
     if problem.observation.outline_noise and shooting:
         raise InputError("noise `auto` is for one shot; state the noise, or remove `shooting`.")
+    if shooting and any(camera.motion for scene in problem.scenes for camera in scene.views.values()):
+        raise InputError(
+            "multiple shooting needs a camera that stands still, and a camera of the scene has `motion`; fit in one shot."
+        )
     if shooting and any(scene.timing.stamps is not None for scene in problem.scenes):
         raise InputError(
             "multiple shooting needs frames at a constant rate, and the scene has `timing.stamps`; fit in one shot."
@@ -172,10 +177,16 @@ def solve(
     if problem.observation.outline_noise:
         problem, outcome = search_outlines(problem, plan, rng, report_values, checkpoint, search)
     else:
-        outcome = search(problem, plan, rng, report_values, checkpoint)
+        problem, outcome = pose_noise.at_answer(*_searched(problem, plan, rng, report_values, checkpoint, search))
     refined = refine(problem, outcome, rng, report_values)
     fit = make_fit(*refined, seed, noise_known, checkpoint)
     return _with_table(replace(fit, estimator=name_of(estimator)), refined[0], known_numbers)
+
+
+def _searched(problem: Problem, plan, rng, report, checkpoint, search: Estimator) -> tuple[Problem, Outcome]:
+    """The problem with the noise of a moving camera's poses, and the outcome of a search in it."""
+    problem = pose_noise.at_start(problem)
+    return problem, search(problem, plan, rng, report, checkpoint)
 
 
 def _with_table(fit: Fit, problem: Problem, known_numbers: bool) -> Fit:

@@ -283,6 +283,10 @@ def identify_many(
 
 def joint_problem(scenes: Sequence, observations: Sequence[Observation], space: SharedSpace) -> JointProblem:
     """Problem of several clips, each with its own model and time step."""
+    if any(observation.pose_noise for observation in observations):
+        raise InputError(
+            "a camera moves (`motion`) with a covariance of its poses, which fits of several clips do not have; fit that clip alone."
+        )
     clips = zip(scenes, observations, space.by_clip, strict=True)
     return JointProblem(
         [Problem(model_for(scene, clip_space), observation, clip_space) for scene, observation, clip_space in clips],

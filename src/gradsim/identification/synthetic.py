@@ -71,7 +71,7 @@ def render_video(scene, trajectory: Trajectory, camera: str = "camera") -> Tenso
     surface = trajectory.scene_surface
     if not grounds:
         draw = silhouettes.image
-    elif silhouettes.camera.optics is None:
+    elif silhouettes.camera.optics is None and silhouettes.camera.poses is None:
         draw = Renderer.of(scene, camera=camera, law="colour")
     else:
         draw, surface = silhouettes.image, trajectory.surface

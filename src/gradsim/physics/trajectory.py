@@ -126,9 +126,8 @@ class Trajectory:
     def surface(self) -> Surface:
         """Vertices (worlds, frames, n, 3) [m] of all bodies; differentiable."""
         vertices = [s.vertices(list(self.states[s.name].values()), self.values) for s in self.systems]
-        return Surface(
-            torch.cat(vertices, 2), self.parts, self._dense_vertices(self.samples.surface) if self.dense else None
-        )
+        dense = self._dense_vertices(self.samples.surface) if self.dense else None
+        return Surface(torch.cat(vertices, 2), self.parts, dense, self.times)
 
     def _dense_vertices(self, surface: Surface) -> DenseVertices | None:
         """Vertices of the instants between frames, from those of `samples`."""
@@ -149,7 +148,7 @@ class Trajectory:
             vertices.append(still.expand(*surface.vertices.shape[:2], *still.shape[2:]))
             parts.append(thing.part(parts[-1].vertices.stop))
         dense = self._dense_vertices(self.samples.scene_surface) if self.dense else None
-        return Surface(torch.cat(vertices, 2), tuple(parts), dense)
+        return Surface(torch.cat(vertices, 2), tuple(parts), dense, self.times)
 
     def surface_tangent(self, tangent: "Trajectory", values_tangent: Values) -> tuple[Surface, Tensor]:
         """The surface, and the derivative of its vertices along the direction of `tangent` and `values_tangent`."""
@@ -162,7 +161,7 @@ class Trajectory:
             arguments = (list(self.states[s.name].values()), values)
             pairs.append(torch.func.jvp(moving, arguments, (direction, values_tangent)))
         vertices, derivative = (torch.cat(part, 2) for part in zip(*pairs, strict=True))
-        return Surface(vertices, self.parts), derivative
+        return Surface(vertices, self.parts, times=self.times), derivative
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
+from gradsim.geometry.camera_poses import CameraPoses
 from gradsim.render.optics import Optics, distort
 from gradsim.scene.parameters import COEFFICIENTS
 
@@ -77,6 +78,7 @@ class Camera:
         t: Translation world → camera [m], (3) float64.
         width, height: Size of the image [px].
         optics: Lens, rolling shutter and exposure; None for a pinhole with a global shutter.
+        poses: Poses of a camera that moves, in place of R and t; None for one that stands still.
 
     Raises:
         InputError: If an array has the wrong shape or is not finite, K is not an intrinsic matrix with positive focal
@@ -89,6 +91,7 @@ class Camera:
     width: int
     height: int
     optics: Optics | None = None
+    poses: CameraPoses | None = None
 
     def __post_init__(self):
         for name, shape in (("K", (3, 3)), ("R", (3, 3)), ("t", (3,))):
@@ -132,7 +135,7 @@ class Camera:
         K[1, 2] += (height - factor * self.height) / 2
         margin = (width - factor * self.width) / 2, (height - factor * self.height) / 2
         optics = self.optics and self.optics.resized(factor, margin, (self.width, self.height))
-        return Camera(K, self.R, self.t, width, height, optics)
+        return Camera(K, self.R, self.t, width, height, optics, self.poses)
 
     def project(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """Pixels and depths, as `project`, through the lens, in the precision and on the device of `points`."""
@@ -191,7 +194,7 @@ def look_at(
 def from_scene(spec: "CameraSpec") -> Camera:
     """Camera from a scene node."""
     K, R, t = (torch.as_tensor(a) for a in spec.matrices())
-    return Camera(K, R, t, *spec.size, Optics.of(spec))
+    return Camera(K, R, t, *spec.size, Optics.of(spec), spec.poses)
 
 
 def from_opengl(c2w: Tensor, K: Tensor, width: int, height: int) -> Camera:

@@ -140,6 +140,10 @@ class Renderer:
     def __post_init__(self):
         if not isinstance(self.camera, Camera):
             raise InputError(f"camera is {self.camera!r}; expected a Camera, such as render.look_at(...).")
+        if self.camera.poses is not None:
+            raise InputError(
+                "the camera moves (`motion`), which rasterizers do not draw; use `Silhouettes` (`gradsim render --renderer coverage`)."
+            )
         if self.camera.optics is not None:
             raise InputError(
                 "the camera has a lens or shutter, which rasterizers do not draw; use `Silhouettes` (`gradsim render --renderer "

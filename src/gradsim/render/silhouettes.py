@@ -18,6 +18,7 @@ from gradsim.render.coverage.coverage import coverage, coverage_tangent
 from gradsim.render.coverage.optical_projection import OpticsTangent, edge_pieces
 from gradsim.render.coverage.rigid_projection import AWAY, ProjectionCamera
 from gradsim.render.coverage.subdivision import subdivide
+from gradsim.render.moving_camera import world_motion
 from gradsim.render.optics import TIMES, Optics, OpticsValues, image_points
 from gradsim.scene.parameters import OPTICS, camera_prefix
 
@@ -197,7 +198,7 @@ class Silhouettes:
         """
         optics, values = self.camera.optics, values or {}
         if optics is None:
-            return self._screen(surface, *self.matrices(surface.vertices, values)), surface.parts
+            return self._screen(self._facing(surface), *self.matrices(surface.vertices, values)), surface.parts
         source, offsets = surface, None
         if optics.has_shutter:
             if surface.dense is None:
@@ -205,9 +206,11 @@ class Silhouettes:
                     "the camera has a shutter (`readout`, `exposure` or `delay`), and the surface has no vertices between frames; take "
                     "`trajectory.surface` of a model whose scene has that camera, or `camera.pinhole`."
                 )
-            offsets, source = surface.dense.offsets, Surface(surface.dense.vertices.flatten(1, 2), surface.parts)
+            offsets, vertices = surface.dense.offsets, surface.dense.vertices.flatten(1, 2)
+            times = None if surface.times is None else (surface.times[:, None] + offsets).flatten()
+            source = Surface(vertices, surface.parts, times=times)
         K, R, t = self.matrices(surface.vertices, values)
-        samples = self._screen(source, K, R, t).unflatten(1, (surface.vertices.shape[1], -1))
+        samples = self._screen(self._facing(source), K, R, t).unflatten(1, (surface.vertices.shape[1], -1))
         numbers, size = self.optics_values(optics, values, samples), self._size
         pieces = edge_pieces(samples, offsets, K, optics, numbers, size, surface.parts)
         samples, parts = subdivide(samples, surface.parts, pieces)
@@ -237,7 +240,7 @@ class Silhouettes:
 
     def _depth(self, surface: Surface, values: Mapping[str, Tensor] | None) -> Tensor:
         """Depth of the centre of each part (worlds, frames, parts) [m]."""
-        points = surface.vertices.detach()
+        points = self._facing(surface).vertices.detach()
         centers = torch.stack([points[:, :, p.vertices].mean(2) for p in surface.parts], 2)
         return project(centers, *self.matrices(points, values or {}))[1].detach()
 
@@ -254,7 +257,7 @@ class Silhouettes:
 
     def screen(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """Vertices (worlds, frames, n, 2) [px] projected by the pinhole, without lens and shutter; NaN where a part is not drawn."""
-        return self._screen(surface, *self.matrices(surface.vertices, values or {}))
+        return self._screen(self._facing(surface), *self.matrices(surface.vertices, values or {}))
 
     def screen_tangent(
         self,
@@ -265,9 +268,17 @@ class Silhouettes:
     ) -> tuple[Tensor, Tensor]:
         """`screen`, and its derivatives (worlds, unknowns, frames, n, 2); arguments as for `masks_tangent`."""
         K, R, t = self.matrices(surface.vertices, values or {})
+        motion = world_motion(self.camera, surface.times, surface.vertices)
+        if motion is not None:
+            surface, vertex_tangent = self._facing(surface), vertex_tangent @ motion.M.mT
         screen = self._screen(surface, K, R, t)
         turning = self._turning(values or {}, values_tangent or {}, screen)
         return screen, self._screen_tangent(surface, screen, vertex_tangent, K, R, t, values_tangent or {}, turning)
+
+    def _facing(self, surface: Surface) -> Surface:
+        """The surface as a camera that stands still sees it, if this one moves."""
+        motion = world_motion(self.camera, surface.times, surface.vertices)
+        return surface if motion is None else Surface(motion.points(surface.vertices), surface.parts)
 
     @property
     def _size(self) -> tuple[int, int]:

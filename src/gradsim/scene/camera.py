@@ -9,6 +9,8 @@ import numpy as np
 from pydantic import Field, model_serializer
 from pydantic_core import core_schema
 
+from gradsim.errors import InputError
+from gradsim.geometry.camera_poses import CameraPoses, read_poses
 from gradsim.scene.node import Node, Place, mistake, quote
 from gradsim.scene.quantity import Count, Matrix3, Quantity, Tuple, Vector2, Vector3, positive, vector
 from gradsim.scene.yaml_io import FilePath
@@ -82,6 +84,7 @@ class Camera(Node):
         readout: Rolling shutter: time from the first row of the sensor to the last [s]; below 0 where the last is read first.
         scan: The lines that are read one after another: rows, or, in a video that was recorded upright, columns.
         exposure: Time that the shutter is open in each frame [s]; the image is the mean over it.
+        motion: Poses of a camera that moves, in place of `look_at`, or `R` and `t`: a file of `gradsim capture --poses`.
         delay: Time of this camera's frames after those of the scene's clock [s], of cameras that are not synchronised.
         instants: Number of instants of an exposure.
     """
@@ -101,6 +104,7 @@ class Camera(Node):
     readout: Annotated[float | None, Quantity("s", lower=-1.0, upper=1.0)] = None
     scan: Literal["rows", "columns"] = "rows"
     exposure: Annotated[float | None, Quantity("s", lower=0.0, upper=1.0)] = None
+    motion: Annotated[Path | None, FilePath("a file of poses of a camera", (".json",))] = None
     delay: Annotated[float | None, Quantity("s", lower=-1.0, upper=60.0)] = None
     instants: Annotated[int, Count(2, 64)] = 5
 
@@ -121,10 +125,10 @@ class Camera(Node):
     @classmethod
     def faults(cls, raw) -> Iterator[tuple[Place, str]]:
         view = raw.get("look_at")
-        pose = [key for key in ("look_at", "R", "t") if key in raw]
-        if pose not in (["look_at"], ["R", "t"]):
+        pose = [key for key in ("look_at", "R", "t", "motion") if key in raw]
+        if pose not in (["look_at"], ["R", "t"], ["motion"]):
             got = f"got {' and '.join(f'`{key}`' for key in pose)}" if pose else "has no pose"
-            yield (), f"{got}; give either `look_at`, or `R` and `t`."
+            yield (), f"{got}; give either `look_at`, or `R` and `t`, or `motion` of a camera that moves."
         fov = view.get("fov") if isinstance(view, Mapping) else getattr(view, "fov", None)
         lens = ["look_at.fov"] * (fov is not None) + [key for key in ("focal", "K") if key in raw]
         if len(lens) != 1:
@@ -140,6 +144,11 @@ class Camera(Node):
             R = np.array(self.R)
             if np.abs(R @ R.T - np.eye(3)).max() > RIGHT_ANGLE or np.linalg.det(R) < 0:
                 yield ("R",), "is not a rotation (R Rᵀ = 1, det R = +1); remove scale or mirroring."
+        if self.motion is not None:
+            try:
+                read_poses(self.motion)
+            except InputError as error:
+                yield ("motion",), str(error)
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, content):
@@ -151,10 +160,15 @@ class Camera(Node):
         """True if a frame is other than the scene at the instant of its stamp."""
         return self.readout is not None or self.exposure is not None or self.delay is not None
 
+    @property
+    def poses(self) -> CameraPoses | None:
+        """Poses of a camera that moves."""
+        return None if self.motion is None else read_poses(self.motion)
+
     def matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """K (3, 3) [px], R (3, 3) and t (3) [m], world → camera."""
-        view = self.look_at
-        R, t = view.pose() if view else (np.array(self.R), np.array(self.t))
+        """K (3, 3) [px], R (3, 3) and t (3) [m], world → camera; of a camera that moves, its first pose."""
+        view, poses = self.look_at, self.poses
+        R, t = view.pose() if view else (poses.R[0], poses.t[0]) if poses else (np.array(self.R), np.array(self.t))
         if self.K is not None:
             return np.array(self.K), R, t
         width, height = self.size

@@ -82,7 +82,7 @@ class FrameRenderer:
         shifted = tuple(replace(p, vertices=v) for p, v in zip(parts, ranges, strict=True))
         one = surface.at(slice(0, 1))
         dense = one.dense and DenseVertices(one.dense.offsets, one.dense.vertices[:, :, :, first:])
-        return next(self.draw(Surface(one.vertices[:, :, first:], shifted, dense)))
+        return next(self.draw(Surface(one.vertices[:, :, first:], shifted, dense, one.times)))
 
     def _images(self, surface: Surface) -> Iterator[Tensor]:
         """RGB (3, height, width), frame by frame."""
@@ -108,7 +108,7 @@ class FrameRenderer:
 
 def default_renderer(scene, looks: Sequence[Appearance], camera: Camera | None = None) -> str:
     """Simplest renderer for a scene: "coverage", or "aa" for textures, shading or visible grounds, which has no lens or shutter."""
-    if camera is not None and camera.optics is not None:
+    if camera is not None and (camera.optics is not None or camera.poses is not None):
         return "coverage"
     painted = any(look.pattern is not None or look.vertex_colors is not None for look in looks)
     grounds = any(

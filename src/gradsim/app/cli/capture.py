@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, UseAppendAction, arg
 
 from gradsim.app.cli.command import OPEN, Command, flatten, working
-from gradsim.errors import Status
+from gradsim.errors import InputError, Status
 
 
 @dataclass(kw_only=True)
@@ -46,7 +46,12 @@ class Capture(Command):
     frame: Annotated[int | None, arg(metavar="K", help_behavior_hint="(default: the first with the target)")] = None
     """Frame whose pose is the camera's."""
 
+    poses: bool = False
+    """A camera that moves through a clip with the target in view: its pose in each frame, DIR/poses.json; needs the lens (--intrinsics or --focal). With --scene also a scene with `camera: {motion: poses.json}`."""
+
     def run(self, out, err):
+        if self.poses:
+            return self._poses(out, err)
         from gradsim.app.commands.capture import CaptureOptions, capture
 
         names = ("scene", "model", "focal", "intrinsics", "views", "frame")
@@ -58,3 +63,16 @@ class Capture(Command):
         out.print(text, highlight=False, soft_wrap=True, markup=False)
         out.print(f"report: {(self.out / 'report.html').resolve()}", highlight=False, soft_wrap=True)
         return OPEN if result["status"] != Status.OK else Status.OK.exit_code
+
+    def _poses(self, out, err) -> int:
+        from gradsim.app.commands.tracking.poses import PoseOptions, capture_poses
+
+        if self.frame is not None or self.fix or self.model != "pinhole":
+            raise InputError("--frame, --fix and --model are not for --poses, whose lens is known; leave them out.")
+        names = ("scene", "focal", "intrinsics")
+        options = PoseOptions(targets=tuple(flatten(self.target)), **{name: getattr(self, name) for name in names})
+        with working(err) as progress:
+            text = capture_poses(self.source, self.out, options, progress)
+        out.print(text, highlight=False, soft_wrap=True, markup=False)
+        out.print(f"poses: {self.out / 'poses.json'}", highlight=False, soft_wrap=True, markup=False)
+        return Status.OK.exit_code

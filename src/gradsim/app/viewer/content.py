@@ -158,6 +158,7 @@ def calibrated_camera(scene: Scene, name: str, values: Values) -> Camera:
         camera.width,
         camera.height,
         optics,
+        camera.poses,
     )
 
 

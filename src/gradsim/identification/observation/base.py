@@ -55,11 +55,13 @@ class Observation(Protocol):
         sigma: Standard deviation of the noise, to which a result refers; 1 where the data have noise of several units.
         outline_noise: Whether the noise is estimated from the outlines, and `sigma` is only a scale.
         notes: Entries of `result.json` on the data, such as dropped frames.
+        pose_noise: Whether a camera moves by poses with a covariance, which `linearized_at` takes into the noise.
     """
 
     frames: int
     sigma: float = 1.0
     outline_noise: bool = False
+    pose_noise: bool = False
     notes: Mapping[str, Any] = MappingProxyType({})
 
     @property
@@ -86,6 +88,10 @@ class Observation(Protocol):
     def noise_floor(self, frames: int) -> NoiseFloor:
         """Noise floor of the first frames."""
         ...
+
+    def linearized_at(self, trajectory: Trajectory) -> "Observation":
+        """The observation with the errors of a moving camera's poses as noise, correlated as at a trajectory of one world."""
+        return self
 
     def slice_frames(self, first: int, last: int) -> "Observation":
         """Observation of frames `first` to `last - 1`."""

@@ -8,6 +8,7 @@ import torch
 
 from gradsim import video as videos
 from gradsim.errors import InputError
+from gradsim.geometry.camera_poses import CameraPoses
 from gradsim.identification.observation.base import OFF_BY_A_PIXEL, Masks
 from gradsim.identification.observation.labelled_masks import LabelledMasks, color_shares
 from gradsim.numerics.robust import robust_loss
@@ -21,7 +22,7 @@ from gradsim.video.clip_properties import variable_stamps
 from gradsim.video.mask_faults import mask_faults
 from gradsim.video.mask_input import matching_frames, read_masks
 from gradsim.video.read import is_lossy, read_times
-from gradsim.video.timing import align_frames, centroids, suspicious_steps
+from gradsim.video.timing import FrameAlignment, align_frames, centroids, suspicious_steps
 
 QUANTIZED = 1 / 255 / math.sqrt(12)  # standard deviation of rounding to 8 bits
 NOMINAL = 1 / 255  # default noise of a pixel
@@ -144,6 +145,13 @@ def from_video(
         )
     sigma, loss = math.hypot(noise, QUANTIZED), robust_loss(robust)
     weight = np.ones(film.frames.shape[:3])
+    if (poses := scene.view(camera).poses) is not None:
+        if poses.covariance.any() and not outline_noise:
+            raise InputError(
+                f"camera `{camera}` moves by poses with errors, which move whole outlines, and the noise of pixels is stated or not that of outlines; give "
+                f"--noise {AUTO} (of one camera, with one mask), or observe tracks (--tracks), whose error bars take the covariance of the poses."
+            )
+        _exclude_frames_without_pose(alignment, poses, scene, path)
     if ignore is not None:
         weight *= _included(ignore, film, path, fps if stamps is None else None)
     if mask is not None:
@@ -207,6 +215,15 @@ def _filled(masks: np.ndarray) -> np.ndarray:
         image[inner] = 1.0
         image[~outer] = 0.0
     return filled
+
+
+def _exclude_frames_without_pose(alignment: FrameAlignment, poses: CameraPoses, scene, path) -> None:
+    times = np.array([scene.timing.time(k) for k in range(len(alignment.used))])
+    alignment.used[:] &= poses.covers(times)
+    if alignment.used.sum() < 2:
+        raise InputError(
+            f"{alignment.used.sum()} frames of {path} have a pose of the camera; a fit needs at least 2. Are the poses those of this clip?"
+        )
 
 
 def _included(ignore, film: videos.Video, path, fps: float | None) -> np.ndarray:

@@ -61,6 +61,14 @@ class MultiView(Observation):
     def noise_floor(self, frames: int) -> NoiseFloor:
         return combined_noise_floor([(part, frames) for part in self.parts.values()])
 
+    @property
+    def pose_noise(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """True if a camera of a part moves."""
+        return any(part.pose_noise for part in self.parts.values())
+
+    def linearized_at(self, trajectory: Trajectory) -> "MultiView":
+        return MultiView({name: part.linearized_at(trajectory) for name, part in self.parts.items()})
+
     def slice_frames(self, first: int, last: int) -> "MultiView":
         return MultiView({name: part.slice_frames(first, last) for name, part in self.parts.items()})
 

@@ -1,7 +1,9 @@
 """Observed points: tracks of markers that are fixed on bodies, in the image of a camera or in three dimensions."""
 
+import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -9,15 +11,31 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.identification.observation.base import Coordinates, NoiseFloor, Residual, Sensitivity
 from gradsim.identification.observation.correlated_noise import CorrelatedNoise, drift_modes
+from gradsim.numerics import rotation
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss, robust_loss
 from gradsim.physics.system import System
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.camera import project
+from gradsim.render.moving_camera import WorldMotion, world_motion
 from gradsim.render.optics import image_points
 from gradsim.render.silhouettes import NEAR, Silhouettes
 from gradsim.scene.interactions import Marker
 
 States = dict[str, dict[str, Tensor]]
+
+
+class _View(NamedTuple):
+    """Input of a prediction of positions.
+
+    Args:
+        states: States (worlds, frames or instants, ...) by body and name.
+        offsets: Offsets of the instants (frames, samples) [s]; None without a shutter.
+        motion: Motion of the world in front of a camera that moves; None for another.
+    """
+
+    states: States
+    offsets: Tensor | None
+    motion: WorldMotion | None
 
 
 class Points(Coordinates):
@@ -67,13 +85,15 @@ class Points(Coordinates):
         self.noise, self.sigma = noise, noise[self.tracked].median().item()
         self._data = self.positions.nan_to_num(0.0)
         self._scale = torch.where(self.tracked, 1 / noise, 0.0)[..., None]
+        self._drift: Tensor | None = None
         self._correlated: CorrelatedNoise | None = None
         if drift is not None:
             if drift.shape != self.tracked.shape or not ((drift >= 0) & drift.isfinite())[self.tracked].all():
                 raise InputError(
                     f"drift has shape {tuple(drift.shape)}; expected {tuple(self.tracked.shape)}, and numbers of at least 0 [px or m]."
                 )
-            self._correlated = CorrelatedNoise(drift_modes(drift.double(), self.tracked, noise, dimensions))
+            self._drift = drift_modes(drift.double(), self.tracked, noise, dimensions)
+            self._correlated = CorrelatedNoise(self._drift)
 
     @property
     def names(self) -> list[str]:
@@ -81,7 +101,7 @@ class Points(Coordinates):
         return list(self.markers)
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
-        yield self.loss.root(self._compare(trajectory, self._states(trajectory, frames), trajectory.values))
+        yield self.loss.root(self._compare(trajectory, self._view(trajectory, frames), trajectory.values))
 
     def noise_floor(self, frames: int) -> NoiseFloor:
         return NoiseFloor(0.0, float(self.tracked[:frames].sum() * self.positions.shape[2]), float("inf"))
@@ -92,8 +112,50 @@ class Points(Coordinates):
         for name in ("positions", "tracked", "noise", "_data", "_scale"):
             setattr(part, name, getattr(self, name)[first:last])
         part.frames = len(part.positions)
+        part._drift = None if self._drift is None else self._drift[first:last]
         part._correlated = None if self._correlated is None else self._correlated.slice_frames(first, last)
         return part
+
+    @property
+    def pose_noise(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """True if the camera moves by poses with a covariance."""
+        poses = self.silhouettes and self.silhouettes.camera.poses
+        return poses is not None and bool(poses.covariance.any())
+
+    @torch.no_grad()
+    def linearized_at(self, trajectory: Trajectory) -> "Points":
+        if not self.pose_noise or self.silhouettes is None:
+            return self
+        poses = self.silhouettes.camera.poses
+        assert poses is not None
+        slopes = self._by_pose(trajectory)[0] * self._scale[..., None]  # (frames, n, 2, 6)
+        covariance = torch.tensor(poses.covariance_at(trajectory.times[: self.frames].numpy()))
+        squares, axes = torch.linalg.eigh((covariance + covariance.mT) / 2)
+        root = axes * squares.clamp(min=0).sqrt()[:, None]
+        local = slopes @ root[:, None]
+        frames, n = local.shape[:2]
+        modes = torch.zeros(frames, n, 2, frames, 6, dtype=torch.float64)
+        at = torch.arange(frames)
+        modes[at, :, :, at] = local
+        modes = modes.flatten(3)
+        other = copy.copy(self)
+        other._correlated = CorrelatedNoise(modes if self._drift is None else torch.cat([self._drift, modes], -1))
+        return other
+
+    def _by_pose(self, trajectory: Trajectory) -> Tensor:
+        """Derivatives (worlds, frames, n, 2, 6) of the pixels by the rotation vector [rad] and translation [m] of each frame's pose."""
+        assert self.silhouettes is not None
+        view = self._view(trajectory, self.frames)
+        world = self._world(trajectory, view, trajectory.values)
+        _, R, t = self.silhouettes.matrices(world, trajectory.values)
+        place = world @ R.mT + t[:, None, None]
+        columns = []
+        for k in range(6):
+            axis = torch.eye(3, dtype=world.dtype)[k % 3]
+            change = rotation.cross(axis, place) if k < 3 else axis.expand_as(place)
+            screen = lambda w: self._on_screen(w, trajectory.values, view.offsets)
+            columns.append(torch.func.jvp(screen, (world,), (change @ R,))[1])
+        return torch.stack(columns, -1)
 
     def predict(self, trajectory: Trajectory) -> Tensor:
         """Positions (worlds, frames, n, 2 or 3) of the markers [px or m]; differentiable.
@@ -101,46 +163,52 @@ class Points(Coordinates):
         Raises:
             InputError: If a marker is on no body of the rollout, or on a vertex that the body does not have.
         """
-        return self._positions(trajectory, self._states(trajectory, len(trajectory.times)), trajectory.values)
+        return self._positions(trajectory, self._view(trajectory, len(trajectory.times)), trajectory.values)
 
     def _linear(self, s: Sensitivity, frames: int) -> tuple[Tensor, Tensor]:
         direction = dict(s.direction)
         values = {name: s.trajectory.values[name] for name in direction}  # jvp wants both in one order
         fixed = {name: v for name, v in s.trajectory.values.items() if name not in direction}
-        moving = lambda states, some: self._compare(s.trajectory, states, {**fixed, **some})
-        states, along = self._states(s.trajectory, frames), self._states(s.tangent, frames)
-        r, slope = torch.func.jvp(moving, (states, values), (along, direction))  # pyright: ignore[reportAssignmentType]
+        view = self._view(s.trajectory, frames)
+        moving = lambda states, some: self._compare(s.trajectory, view._replace(states=states), {**fixed, **some})
+        along = self._view(s.tangent, frames).states
+        r, slope = torch.func.jvp(moving, (view.states, values), (along, direction))  # pyright: ignore[reportAssignmentType]
         return r[:: s.unknowns], s.by_world(slope).transpose(1, 2)
 
-    def _compare(self, trajectory: Trajectory, states: States, values: Mapping[str, Tensor]) -> Tensor:
+    def _compare(self, trajectory: Trajectory, view: "_View", values: Mapping[str, Tensor]) -> Tensor:
         """Whitened residuals (worlds, frames · n · dimensions)."""
-        positions = self._positions(trajectory, states, values)
+        positions = self._positions(trajectory, view, values)
         frames = positions.shape[1]
         r = ((positions - self._data[:frames]) * self._scale[:frames]).flatten(1)
         return r if self._correlated is None else self._correlated.whiten(r, frames)
 
-    def _positions(self, trajectory: Trajectory, states: States, values: Mapping[str, Tensor]) -> Tensor:
+    def _positions(self, trajectory: Trajectory, view: "_View", values: Mapping[str, Tensor]) -> Tensor:
+        world = self._world(trajectory, view, values)
+        return world if self.silhouettes is None else self._on_screen(world, values, view.offsets)
+
+    def _world(self, trajectory: Trajectory, view: "_View", values: Mapping[str, Tensor]) -> Tensor:
+        """Places (worlds, frames or instants, n, 3) [m], as a camera that stands still sees them."""
         systems = {system.name: system for system in trajectory.systems}
         places = []
         for name, marker in self.markers.items():
             if marker.body not in systems:
                 raise InputError(f"marker `{name}` is on `{marker.body}`; the rollout has {', '.join(systems)}.")
-            places.append(_marker_position(name, marker, systems[marker.body], states[marker.body], values))
+            places.append(_marker_position(name, marker, systems[marker.body], view.states[marker.body], values))
         world = torch.stack(places, 2)
-        if self.silhouettes is None:
-            return world
-        offsets = trajectory.dense.offsets if self._has_shutter and trajectory.dense is not None else None
-        return self._on_screen(world, values, offsets)
+        return world if view.motion is None else view.motion.points(world)
 
     @property
     def _has_shutter(self) -> bool:
         optics = self.silhouettes and self.silhouettes.camera.optics
         return optics is not None and optics.has_shutter
 
-    def _states(self, trajectory: Trajectory, frames: int) -> States:
+    def _view(self, trajectory: Trajectory, frames: int) -> "_View":
         """States of the first frames; of all instants about each, one after another, where the camera has a shutter."""
         part = trajectory.at(slice(0, frames))
-        return dict((part.samples if self._has_shutter else part).states)
+        offsets = part.dense.offsets if self._has_shutter and part.dense is not None else None
+        part = part.samples if self._has_shutter else part
+        motion = None if self.silhouettes is None else world_motion(self.silhouettes.camera, part.times, self.positions)
+        return _View(dict(part.states), offsets, motion)
 
     def _on_screen(self, world: Tensor, values: Mapping[str, Tensor], offsets: Tensor | None) -> Tensor:
         """Pixels (worlds, frames, n, 2); a point that is not in front of the camera is moved to 1 m in front of it.

@@ -14,6 +14,7 @@ from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage.optical_projection import edge_pieces, project_optics
 from gradsim.render.coverage.rigid_projection import project_rigid
 from gradsim.render.coverage.subdivision import subdivide
+from gradsim.render.moving_camera import world_motion
 from gradsim.render.silhouettes import NEAR, Silhouettes, whole
 
 
@@ -71,12 +72,18 @@ def project(silhouettes: Silhouettes, sensitivity: Trajectory | Sensitivity) -> 
     carried = _carried(trajectory, unknowns, values)
     if carried is None:
         return _projected(silhouettes, sensitivity)
+    motion = world_motion(silhouettes.camera, trajectory.times, carried[0][1])
+    if motion is not None:
+        carried = [(rest, motion.places(x), motion.turns(q)) for rest, x, q in carried]
     sight, screens, slopes = silhouettes.projection_camera(values, along), [], []
     for s, (rest, x, q) in zip(trajectory.systems, carried, strict=True):
         moving: dict[str, Tensor | None] = {}
         if isinstance(sensitivity, Sensitivity):
             tangent = sensitivity.tangent.states[s.name]
-            moving = {"x_tangent": sensitivity.by_world(tangent["x"]), "q_tangent": sensitivity.by_world(tangent["q"])}
+            x_tangent, q_tangent = (sensitivity.by_world(tangent[key]) for key in ("x", "q"))
+            if motion is not None:
+                x_tangent, q_tangent = motion.directions(x_tangent).contiguous(), motion.turns(q_tangent).contiguous()
+            moving = {"x_tangent": x_tangent, "q_tangent": q_tangent}
             change = s.rest_tangent(sensitivity.direction)
             moving["rest_tangent"] = None if change is None else sensitivity.by_world(change)
         screen, slope = project_rigid(rest, x, q, sight, NEAR, **moving)
@@ -101,7 +108,7 @@ def _projected(silhouettes: Silhouettes, sensitivity: Trajectory | Sensitivity) 
         return screen, screen.new_empty(len(screen), 0, *screen.shape[1:])
     surface, moving = sensitivity.trajectory.surface_tangent(sensitivity.tangent, sensitivity.direction)
     along = {name: sensitivity.by_world(v) for name, v in sensitivity.direction.items()}
-    once = Surface(surface.vertices[:: sensitivity.unknowns], surface.parts)
+    once = Surface(surface.vertices[:: sensitivity.unknowns], surface.parts, times=surface.times)
     screen, slope = silhouettes.screen_tangent(once, sensitivity.by_world(moving), sensitivity.worlds, along)
     return whole(screen), torch.where(torch.isfinite(screen)[:, None], slope, 0.0)
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from gradsim.errors import InputError
+from gradsim.identification.observation.motion_capture import read_c3d
 from gradsim.identification.observation.multi_view import MultiView
 from gradsim.identification.observation.points import Points
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss
@@ -34,7 +35,7 @@ def read_tracks(
     Columns in any order: `name`; `frame`, counted from 0, or `time` [s]; `u` and `v` [px], where the middle of the first pixel is
     (0.5, 0.5), or `x`, `y` and `z` [m]; and optionally `sd`, the noise of each coordinate, and `drift`, the standard deviation of the part
     of the error that all later rows of a name share, too (0 where it is empty). Rows that are missing, and coordinates that are empty or
-    nan, were not tracked.
+    nan, were not tracked. A file that ends in .c3d is read by `read_c3d`.
 
     Args:
         scene: Scene with the markers, and the camera of `u` and `v`.
@@ -48,6 +49,8 @@ def read_tracks(
         InputError: If the file is missing or not such a table, a name is none of a marker, a row is there twice, a time is not that
             of a frame, the noise is stated nowhere, or a marker was tracked in one frame only.
     """
+    if Path(path).suffix.lower() == ".c3d":
+        return read_c3d(scene, path, sigma, loss)
     rows, columns = _read(Path(path))
     world = set(WORLD) <= columns
     axes = WORLD if world else IMAGE
@@ -91,6 +94,9 @@ def read_tracks(
         at = frame, names.index(name)
         positions[at], noise[at], drift[at] = entry
     silhouettes = None if world else Silhouettes.of(scene, camera)
+    if silhouettes is not None and silhouettes.camera.poses is not None:
+        times = np.array([scene.timing.time(frame) for frame in range(shape[0])])
+        positions[~silhouettes.camera.poses.covers(times)] = np.nan
     markers = {name: scene.markers[name] for name in names}
     walk = torch.tensor(drift) if drift.any() else None
     return Points(markers, torch.tensor(positions), torch.tensor(noise), silhouettes, loss, walk)
