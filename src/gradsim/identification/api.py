@@ -57,6 +57,7 @@ from gradsim.runtime.parallel import one_thread
 from gradsim.runtime.progress import CheckpointStore
 from gradsim.scene.parameters import parameters, resolve
 
+OBSERVED = ("outlines", "pictures")  # what `identify` compares of a clip
 POLISHED = 10  # linearisations from a better point that samples met
 FROZEN_NOTE = (
     "Contact cuts the likelihood into valleys too narrow to be explored, so the error bars use the first {:.0%} of the frames "
@@ -207,6 +208,7 @@ def identify(
     estimator: str | Estimator = LEAST_SQUARES,
     priors: Stated | Sequence[Stated] | None = None,
     known_numbers: bool = True,
+    observe: str = "outlines",
 ) -> Fit:
     """Identify physical parameters from a video.
 
@@ -225,24 +227,57 @@ def identify(
         priors: Numbers that are known with an uncertainty: `Prior`, "NAME=MEAN±SD", a file of `gradsim.capture/1`, {NAME: (MEAN, SD)},
             or several of these, besides those of the scene. What is not among the unknowns becomes one that starts at its mean.
         known_numbers: Whether to examine what errors of known numbers would do to the unknowns.
+        observe: "outlines", or "pictures": outlines and the colors inside of them (`identification.colors`), of one clip and camera.
 
     Raises:
         InputError: If an argument is wrong, before any work starts.
     """
+    if observe not in OBSERVED:
+        raise InputError(f"observe is {observe!r}; expected one of {', '.join(OBSERVED)}.")
     if (clip is None) == (observation is None):
         raise InputError("give exactly one of `clip` and `observation`.")
     if observation is None:
         assert clip is not None
         first = next(iter(Clip.of(clip).videos.values()), None)
         scene = scene if first is None else with_stamps(scene, first)
-        observation = Clip.of(clip).observe(scene, outlines_by_default=shooting is None)
+        pictures = observe == "pictures"
+        observation = Clip.of(clip).observe(scene, outlines_by_default=shooting is None, textured=pictures)
+    elif observe == "pictures":
+        raise InputError("observe='pictures' reads a video; give a clip in place of an observation.")
     estimator_named(estimator)  # an unknown name is refused before the model is built
     stated, words = priors_of([scene], priors)
     problem = _problem(scene, observation, unknowns, priors=stated)
     plan, table = MultistartConfig(starts=starts), known_numbers
+    if observe == "pictures":
+        if shooting or profile:
+            raise InputError(
+                "observe='pictures' is for one shot without profile likelihoods; remove `shooting` and `profile`."
+            )
+        assert clip is not None
+        fit = _fit_pictures(problem, Clip.of(clip), plan, seed, report, estimator)
+        return replace(fit, notes=[*fit.notes, *words])
     fit = solve(problem, plan, seed, report=report, shooting=shooting, estimator=estimator, known_numbers=table)
     fit = replace(fit, notes=[*fit.notes, *words])
     return fit if shooting else _profiled(fit, problem, profile)
+
+
+@one_thread()
+def _fit_pictures(
+    problem: Problem,
+    clip: Clip,
+    plan: MultistartConfig,
+    seed: int,
+    report: Callable[[dict], None],
+    estimator: str | Estimator,
+) -> Fit:
+    from gradsim.identification.colors.film import Film
+    from gradsim.identification.colors.fit import fit_pictures
+
+    (path,) = clip.videos.values()
+    film = Film.read(problem.model.scene, path, clip.frames, clip.ignore)
+    return replace(
+        fit_pictures(problem, film, estimator_named(estimator), plan, seed, report)[0], estimator=name_of(estimator)
+    )
 
 
 def make_fit(

@@ -5,6 +5,8 @@ Each camera sees a chessboard in `VIEWS` poses, drawn by OpenCV's lens with blur
 and of the pose of the first view, and the joint Mahalanobis distance of all of the lens's numbers, √(eᵀ C⁻¹ e / n), which is 1
 in the mean of squares where the covariance is right, correlations included.
 
+The row `spin` is the spin of textured balls from the colors of videos (`spin.py`).
+
 The row `opencv corners` is the same fit on the corners of OpenCV's cornerSubPix, whose errors are not independent.
 """
 
@@ -23,6 +25,7 @@ from gradsim.video.calibration.lens import make_lens
 from gradsim.video.calibration.start import initial_poses
 from gradsim.video.calibration.target import parse_target
 from gradsim_reproduction.calibration.board_images import CameraTruth, Look, board_image
+from gradsim_reproduction.calibration.spin import spin_row, spin_summary
 from gradsim_reproduction.plotting import SAFE, write_figures, z_histogram
 from gradsim_reproduction.runner import Outcome, Run, experiment
 
@@ -32,9 +35,12 @@ GOAL = 1.2
 FLIP = np.diag([1.0, -1.0, -1.0])  # board of OpenCV, y down and z into it → ours
 
 
-@experiment("capture", "Camera calibration against OpenCV's lens", parallel=True)
+@experiment("capture", "Camera calibration against OpenCV's lens, and spin from colors", parallel=True)
 def capture(run: Run) -> Outcome:
-    """Calibrate random cameras; writes cameras.jsonl and a plot. Quick: 6 cameras instead of 50."""
+    """Calibrate random cameras, and fit the spin of balls; writes cameras.jsonl, balls.jsonl and a plot.
+
+    Quick: 6 cameras instead of 50, and 2 balls with a texture and 1 without instead of 20 and 2.
+    """
     require_extra("cv2", "this experiment", "capture")
     count = run.scenes or (QUICK if run.quick else CAMERAS)
     jobs = {f"calibration {k} seed {run.seed}": (k, run.seed) for k in range(count)}
@@ -55,10 +61,16 @@ def capture(run: Run) -> Outcome:
     images = write_figures(
         run.out, {"errors": (draw, "Errors", "Error over standard deviation, against the unit normal.")}
     )
-    rows = {"calibration": row, "opencv corners": summary([record["opencv_corners"] for record in records])}
+    balls, spin_figures = spin_row(run)
+    figures |= spin_figures
+    rows = {
+        "calibration": row,
+        "opencv corners": summary([record["opencv_corners"] for record in records]),
+        "spin": spin_summary(balls),
+    }
     for name in ("lens_mahalanobis", "pose_mahalanobis", "corner_error_px"):
         figures[f"opencv_corners: {name}"] = figure(rows["opencv corners"][name])
-    return {"rows": rows, "records": records, "images": images}, figures
+    return {"rows": rows, "records": records, "balls": balls, "images": images}, figures
 
 
 def summary(records: Sequence[dict]) -> dict:

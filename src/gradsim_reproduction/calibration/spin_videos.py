@@ -16,7 +16,7 @@ from scipy.spatial.transform import Rotation
 
 from gradsim_reproduction.clips.videos import encode
 
-SIZE, FPS = (640, 480), 60
+SIZE, FPS = (480, 360), 60
 FINE = 4  # rays along each side of a pixel
 RADIUS, GRAVITY = 0.11, 9.81
 TEXTURES = ("patches", "sectors", "dots", "waves")
@@ -69,14 +69,14 @@ def draw_spin(number: int, seed: int, texture: str | None = None) -> SpinTruth:
     rise = GRAVITY * time / 2 * rng.uniform(0.85, 1.15)
     return SpinTruth(
         texture or TEXTURES[number % len(TEXTURES)],
-        (-across / 2, 0.0, 1.0 - rise * time / 4 + rng.uniform(-0.05, 0.05)),
-        (across / time, 0.0, rise),
+        (float(-across / 2), 0.0, float(1.0 - rise * time / 4 + rng.uniform(-0.05, 0.05))),
+        (float(across / time), 0.0, float(rise)),
         tuple(spin.tolist()),
         frames,
         rng.uniform(560, 680),
         (0.0, -distance, 1.0),
         rng.uniform(0.004, 0.01),
-        int(rng.integers(18, 28)),
+        int(rng.integers(16, 25)),
         tuple((light / np.linalg.norm(light)).tolist()),
         rng.uniform(0.0, 0.03),
         int(rng.integers(2**31)),

@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError, Status
+from gradsim.identification.colors.contrast import Contrast, contrast, without_turn
 from gradsim.identification.colors.errors import ColorErrors, color_errors, inverted
 from gradsim.identification.colors.film import Film
 from gradsim.identification.colors.interior import InteriorColors, interior_colors
+from gradsim.identification.colors.replicas import CodecBias, codec_bias
 from gradsim.identification.colors.search import Levels, search_colors
 from gradsim.identification.estimators import Estimator
 from gradsim.identification.fit import Fit
@@ -39,6 +41,11 @@ ACROSS = 16.0  # [px] least diameter of a body whose colors are compared
 FINE, COARSE = 12.0, 5.5  # radius of a body in compared pixels, at least, for the answer and for the search
 FINE_CELL, COARSE_CELL = 1.25, 1.0  # cells of textures in compared pixels
 POLISHED = 6  # linearizations after the noise of colors is known
+EXPLAINED = 0.65  # RMS of replicas over that of the video, below which colors are not those of the model
+UNEXPLAINED = (
+    "Colors inside of the outlines are {:.1f} times as far off as noise and codec make them: the bodies do not turn or look like the model. "
+    "Look at colors.webm for a spin that changes, a highlight, or something in front."
+)
 ROTATIONS = ("angular_velocity", "rotation_vector")
 
 
@@ -142,7 +149,12 @@ def fit_pictures(
     levels = color_levels(outlines, film)
     outcome = search_colors(outlines.problem, levels, outlines.u, np.random.default_rng([seed, 1]), report)
     colors, u, errors = _settle(outlines.problem, levels.fine, outcome.best)
-    return _fit_of(outlines, outcome, colors, u, errors, seed), colors
+    codec = None
+    if film.lossy:
+        stage("replicas through the codec")
+        codec = codec_bias(outlines.problem, colors, film, u, np.random.default_rng([seed, 2]))
+    shows = contrast(outlines.problem, levels.coarse, u, np.random.default_rng([seed, 3]))
+    return _fit_of(outlines, outcome, colors, u, errors, codec, shows, seed), colors
 
 
 def fit_outlines(
@@ -163,7 +175,7 @@ def fit_outlines(
 
     def of_all(entry: dict) -> None:
         whole = u.clone()
-        whole[visible] = torch.tensor(entry["u"]).double()
+        whole[visible] = torch.tensor(entry["u"], dtype=torch.float64)
         report(entry | {"u": whole.tolist()})
 
     if left_open:
@@ -259,21 +271,44 @@ def _errors_at(problem: Problem, colors: InteriorColors, u: Tensor) -> ColorErro
 
 
 def _fit_of(
-    outlines: OutlineFit, outcome: Outcome, colors: InteriorColors, u: Tensor, errors: ColorErrors, seed: int
+    outlines: OutlineFit,
+    outcome: Outcome,
+    colors: InteriorColors,
+    u: Tensor,
+    errors: ColorErrors,
+    codec: CodecBias | None,
+    shows: Contrast,
+    seed: int,
 ) -> Fit:
     problem = outlines.problem
     space, precision = problem.space, problem.prior_precision
-    covariance = errors.covariance(precision)
-    wide = inverted(covariance)
-    wide, _, discretization = with_steps(space, wide, None, outlines.discretization, seed)
+    covariance, notes = errors.covariance(precision), []
+    record = {"pixels": sum(len(body.color) for body in colors.bodies), "noise": errors.rms * colors.sigma}
+    record |= {"contrast": shows.others, "contrast_still": shows.still}
+    if codec is not None:
+        u, covariance = (u - codec.bias).clamp(space.low, space.high), covariance + codec.covariance
+        record |= {
+            "codec_bias": dict(zip(space.names, codec.bias.tolist(), strict=True)),
+            "rate_factor": codec.rate_factor,
+            "replica_noise": codec.noise,
+        }
+    if not shows.shows_turn:
+        covariance = without_turn(problem, covariance)
+        notes.append(shows.words)
+    explained = codec is None or codec.noise > EXPLAINED
+    if not explained:
+        assert codec is not None
+        notes.append(UNEXPLAINED.format(1 / codec.noise))
+    if not outlines.explained and outlines.errors is not None:
+        notes.append(outlines.errors.words)
+    wide, _, discretization = with_steps(space, inverted(covariance), None, outlines.discretization, seed)
     uncertainty = analyze(space, wide, any(scene.pushes for scene in problem.scenes))
     estimates = estimates_with_intervals(space, u, uncertainty)
-    known = all(e.identifiable for e in estimates.values())
-    status = Status.MISMATCH if not outlines.explained else Status.OK if known else Status.UNIDENTIFIABLE
-    count = sum(3 * len(body.color) for body in colors.bodies)
+    status = Status.OK if all(e.identifiable for e in estimates.values()) else Status.UNIDENTIFIABLE
+    if not (outlines.explained and explained):
+        status = Status.MISMATCH
     for entry in outcome.history:
         entry.pop("u", None)
-    record = {"observe": "pictures", "colors": {"pixels": count // 3, "noise": errors.rms * colors.sigma}}
     return Fit.of(
         problem,
         outcome,
@@ -282,9 +317,10 @@ def _fit_of(
         uncertainty=uncertainty,
         sigma_reference=colors.sigma,
         chi2_per_n=errors.inflation,
-        informative=count,
+        informative=3 * record["pixels"],
         seed=seed,
         discretization=discretization,
         outline={} if outlines.errors is None else outlines.errors.result(),
-        evidence=dict(problem.observation.notes) | record,
+        notes=notes,
+        evidence=dict(problem.observation.notes) | {"observe": "pictures", "colors": record},
     )

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradsim.identification.colors.known_texture import nodes_of_texture
 from gradsim.identification.colors.surface_points import (
     PixelList,
     body_named,
@@ -22,7 +23,7 @@ from gradsim.identification.colors.surface_points import (
     surface_points,
     visible_faces,
 )
-from gradsim.identification.colors.texture import STEPS, Exposure, Grid, Pixels, Texture, harmonics
+from gradsim.identification.colors.texture import NOISE, STEPS, Exposure, Grid, Pixels, Texture, harmonics
 from gradsim.identification.observation.base import NoiseFloor, Observation, Residual
 from gradsim.identification.observation.projection import Sensitivity
 from gradsim.physics.trajectory import Trajectory
@@ -74,10 +75,14 @@ class InteriorColors(Observation):
         silhouettes: The camera, in the pixels of `bodies`.
         frames: Number of frames.
         sigma: Noise of a channel of a pixel.
+        steps: Of `Texture`, from a neutral exposure.
     """
 
-    def __init__(self, bodies: Sequence[BodyColors], silhouettes: Silhouettes, frames: int, sigma: float):
-        self.bodies, self.silhouettes, self.frames, self.sigma = list(bodies), silhouettes, frames, sigma
+    def __init__(
+        self, bodies: Sequence[BodyColors], silhouettes: Silhouettes, frames: int, sigma: float, steps: int = STEPS
+    ):
+        self.bodies, self.silhouettes, self.frames = list(bodies), silhouettes, frames
+        self.sigma, self.steps = sigma, steps
 
     @torch.no_grad()
     def textures(
@@ -103,14 +108,14 @@ class InteriorColors(Observation):
             faces = visible_faces(system, pose, values, where, self.silhouettes)
             points = surface_points(system, pose, where, self.silhouettes, faces).points.numpy()
             start = None if body.exposure is None else body.exposure.first(frames)
-            count = steps or (STEPS if start is None else 1)
+            count = steps or (self.steps if start is None else 1)
             parts.append(Texture(body.grid, points, pixels, body.nodes, start, count))
         return parts
 
     @torch.no_grad()
     def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
         worlds = len(next(iter(trajectory.values.values())))
-        return torch.tensor([self._cost(trajectory, frames, w) for w in range(worlds)]).double()
+        return torch.tensor([self._cost(trajectory, frames, w) for w in range(worlds)], dtype=torch.float64)
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
         worlds = len(next(iter(trajectory.values.values())))
@@ -136,7 +141,7 @@ class InteriorColors(Observation):
             parts = self.linear(one, frames)
             J = torch.cat([part.slope.flatten(0, 1) for part in parts])
             r = torch.cat([part.residual.flatten() for part in parts])
-            cost = torch.tensor(sum(part.texture.cost for part in parts) / self.sigma**2).double()
+            cost = torch.tensor(sum(part.texture.cost for part in parts) / self.sigma**2, dtype=torch.float64)
             sums.append((cost, J.mT @ r, J.mT @ J))
         cost, gradient, matrix = (torch.stack(part) for part in zip(*sums, strict=True))
         return cost, gradient, matrix
@@ -155,6 +160,10 @@ class InteriorColors(Observation):
                 replace(body, pixels=pixels, color=body.color[rows], weight=body.weight[rows], light=body.light[rows])
             )
         return InteriorColors(parts, self.silhouettes, last - first, self.sigma)
+
+    def with_steps(self, steps: int) -> "InteriorColors":
+        """The same with another number of steps."""
+        return InteriorColors(self.bodies, self.silhouettes, self.frames, self.sigma, steps)
 
     def with_sigma(self, sigma: float) -> "InteriorColors":
         """The same with another noise."""
@@ -290,8 +299,7 @@ def interior_colors(
     silhouettes: Silhouettes,
     factor: int,
     cell: float,
-    known: dict[str, np.ndarray] | None = None,
-    sigma: float = 0.02,
+    sigma: float = NOISE,
 ) -> InteriorColors:
     """Observation of the colors of bodies in images.
 
@@ -303,7 +311,6 @@ def interior_colors(
         silhouettes: The camera, of the images' size.
         factor: Pixels of the images in a row of each pixel that is compared.
         cell: Edge of a cell of the texture, in compared pixels at the body's mean distance.
-        known: Textures (3, height, width) of bodies that are not unknown.
         sigma: Noise of a channel.
     """
     binned = silhouettes if factor == 1 else silhouettes.binned(factor)
@@ -320,5 +327,6 @@ def interior_colors(
         frame = pixels.frame.numpy()
         column, row = pixels.place.floor().long().numpy().T
         color = images[frame, row, column]
-        bodies.append(BodyColors(name, pixels, color, np.ones(len(frame)), light, grid))
+        nodes = nodes_of_texture(system, grid)
+        bodies.append(BodyColors(name, pixels, color, np.ones(len(frame)), light, grid, nodes))
     return InteriorColors(bodies, binned, len(images), sigma)

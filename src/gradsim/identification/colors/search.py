@@ -20,9 +20,8 @@ from gradsim.identification.uncertainty.fisher import KNOWN
 
 DRAWS = 48  # of candidates for each unknown that outlines leave open
 MOST = 400  # candidates
-FOLLOWERS = 10  # candidates that descend on the first frames
+FOLLOWERS = 8, 4, 2  # candidates that descend in the first stages, and in later ones
 FIRST, GROWTH = 4, 1.6  # frames of the first stage, and their growth
-KEEP = 3  # candidates that follow to the end of the clip
 COARSE_STEPS, FINE_STEPS = 8, 12  # linearizations of a stage, at most
 RTOL = 1e-3  # relative decrease of the cost at which a candidate rests
 
@@ -72,25 +71,25 @@ def search_colors(
         rng: Draws the candidates.
         report: Called after each stage with its entry of the history.
     """
-    coarse, history = problem.with_observation(levels.coarse), []
+    coarse, history = problem.with_observation(levels.coarse.with_steps(2)), []
     k = len(open_directions(problem))
     starts = draw(problem, u, rng, min(MOST, DRAWS * k) if k else 1)
     stages = _stages(levels.coarse.frames)
     cost = torch.cat([coarse.cost(part, stages[0]) for part in starts.split(16)])
-    best = cost.argsort()[:FOLLOWERS]
+    best = cost.argsort()[: FOLLOWERS[0]]
     iterates, iterations, who = Population.at(starts[best]), 0, best
 
     def note(stage: str, frames: int) -> None:
         history.append(history_entry(problem, stage, frames, iterates.u, iterates.cost, iterations))
         report(history[-1])
 
-    for frames in stages:
+    for j, frames in enumerate(stages):
         iterates, n = descend(coarse, iterates, frames, "pixels", COARSE_STEPS, rtol=RTOL, tries=1)
         iterations += n
-        order = _distinct(problem, iterates)[: max(KEEP, FOLLOWERS // 2)]
+        order = _distinct(problem, iterates)[: FOLLOWERS[min(j + 1, len(FOLLOWERS) - 1)]]
         iterates, who = iterates[order], who[order]
         note("colors", frames)
-    order = iterates.cost.argsort()[: 1 if _clear(iterates.cost) else KEEP]
+    order = iterates.cost.argsort()[: 1 if _clear(iterates.cost) else FOLLOWERS[-1]]
     iterates, who = iterates[order], who[order]
     trajectory = problem.model.rollout_unchecked(
         problem.model.values(problem.space.values(iterates.u[:1])), levels.fine.frames

@@ -25,6 +25,7 @@ from scipy.sparse.linalg import splu
 SMOOTH = 0.03  # λ: squared noise of a pixel over that of a step of color between neighboring nodes
 LOOSE = 1e-4  # weight of a node that no pixel shows, toward the mean color
 GAIN, OFFSET, LIGHT = 0.3, 0.1, 0.5  # prior standard deviations of g − 1, o and s
+CORNERS = np.array([[i, j, k] for i in (0, 1) for j in (0, 1) for k in (0, 1)])  # of a cell
 NOISE = 0.02  # of a pixel, to which these priors are scaled
 STEPS = 3  # Gauss–Newton steps of texture and exposure
 ITERATIONS = 6  # of conjugate gradients in each
@@ -62,20 +63,19 @@ class Grid:
     def weights(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Nodes (n, 8) and weights (n, 8) of trilinear interpolation at points (n, 3); outside, of the nearest cell."""
         first, share = self._place(points)
-        corner = np.array([[i, j, k] for i in (0, 1) for j in (0, 1) for k in (0, 1)])
-        nodes = (first[:, None] + corner) @ self._stride
-        parts = np.where(corner[None] == 1, share[:, None], 1 - share[:, None])
+        nodes = (first[:, None] + CORNERS) @ self._stride
+        parts = np.where(CORNERS[None] == 1, share[:, None], 1 - share[:, None])
         return nodes, parts.prod(-1)
 
     def gradient(self, points: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Derivative (n, channels, 3) [1/m] of interpolated node values (nodes, channels), smoothed over a cell by differences.
-
-        Half a cell to both sides along each axis: trilinear interpolation has kinks, at which its own derivative jumps.
-        """
-        slopes = []
-        for axis in np.eye(3):
-            ends = [self.interpolate(points + side * 0.5 * self.cell * axis, values) for side in (1, -1)]
-            slopes.append((ends[0] - ends[1]) / self.cell)
+        """Derivative (n, channels, 3) [1/m] of interpolated node values (nodes, channels) by the points (n, 3)."""
+        first, share = self._place(points)
+        at = values[(first[:, None] + CORNERS) @ self._stride]
+        parts = np.where(CORNERS[None] == 1, share[:, None], 1 - share[:, None])
+        signs, slopes = 2.0 * CORNERS - 1, []
+        for axis in range(3):
+            others = parts[..., axis - 1] * parts[..., axis - 2]
+            slopes.append(np.einsum("nk,k,nkc->nc", others, signs[:, axis], at) / self.cell)
         return np.stack(slopes, -1)
 
     def interpolate(self, points: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -185,13 +185,14 @@ class Texture:
         ends = np.arange(len(points) + 1) * 8
         columns = self._number[at.ravel()]
         self._at = csr_array((weights.ravel(), columns, ends), (len(points), int(self.used.sum())))
+        self._sums = self._at.T.tocsr()
         self._weight = pixels.weight[:, None]
         self._mean = np.average(pixels.color, axis=0, weights=np.maximum(pixels.weight, 1e-12))
         self.exposure = start or Exposure.neutral(pixels.frames)
         if nodes is None:
             target = pixels.color - self.exposure.offset[pixels.frame]
             target = target / np.maximum(self.exposure.factor(pixels), 0.2) - self._mean
-            self.nodes = self._mean + self._solve(self._at.T @ (self._weight * target))
+            self.nodes = self._mean + self._solve(self._sums @ (self._weight * target))
         else:
             self.nodes = nodes[self.used]
         for _ in range(steps):
@@ -249,7 +250,7 @@ class Texture:
     @property
     def freedom(self) -> float:
         """Numbers that were fitted to the colors, in three channels: at most one for each node that is shown well."""
-        amount = np.asarray(self._at.T @ self.pixels.weight)
+        amount = np.asarray(self._sums @ self.pixels.weight)
         nodes = 0.0 if self.known is not None else float((amount / (amount + SMOOTH)).sum() * SHARE_OF_NODES)
         return 3 * (nodes + len(self._ridge))
 
@@ -264,7 +265,7 @@ class Texture:
     @cached_property
     def _factor(self):
         """Factors of the normal equations of the nodes at gain 1."""
-        matrix = self._at.T @ diags_array(self.pixels.weight) @ self._at + self._stiffness
+        matrix = self._sums @ diags_array(self.pixels.weight) @ self._at + self._stiffness
         options = {"SymmetricMode": True}
         return splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
 
@@ -308,6 +309,8 @@ class _Linearized:
         self.factor = texture.exposure.factor(pixels)[..., None]
         ends = np.arange(len(self.albedo) + 1)
         self.by_frame = csr_array((np.ones(len(self.albedo)), pixels.frame, ends), (len(self.albedo), pixels.frames))
+        self.by_frame = self.by_frame.T.tocsr()
+        self.light = np.ascontiguousarray(pixels.light.T)
         self.inverse = np.stack([self._exposure_inverse(self.albedo[:, c]) for c in range(3)])
 
     def colors(self, nodes: np.ndarray, exposure: np.ndarray) -> np.ndarray:
@@ -321,9 +324,9 @@ class _Linearized:
         """Weighted sums of changes of colors (n, 3, m) by nodes and by exposure."""
         weighted = self.pixels.weight[:, None, None] * colors
         lit = self.albedo[..., None] * weighted
-        exposure = [_apply(self.by_frame.T, lit), _apply(self.by_frame.T, weighted), _apply(self.pixels.light.T, lit)]
+        exposure = [_apply(self.by_frame, lit), _apply(self.by_frame, weighted), _apply(self.light, lit)]
         if self.texture.known is None:
-            nodes = _apply(self.texture._at.T, self.factor * weighted)
+            nodes = _apply(self.texture._sums, self.factor * weighted)
         else:
             nodes = np.zeros((len(self.texture.nodes), *colors.shape[1:]))
         return nodes, np.concatenate(exposure)
@@ -363,11 +366,11 @@ class _Linearized:
         pixels, frames = self.pixels, self.pixels.frames
         k, w = np.arange(frames), pixels.weight
         matrix = np.zeros((2 * frames + 8, 2 * frames + 8))
-        sums = self.by_frame.T @ (w[:, None] * np.stack([albedo * albedo, albedo, np.ones_like(albedo)], 1))
+        sums = self.by_frame @ (w[:, None] * np.stack([albedo * albedo, albedo, np.ones_like(albedo)], 1))
         matrix[k, k], matrix[k + frames, k + frames] = sums[:, 0], sums[:, 2]
         matrix[k, k + frames] = matrix[k + frames, k] = sums[:, 1]
         lit = pixels.light * albedo[:, None] * w[:, None]
-        cross = np.concatenate([self.by_frame.T @ (lit * albedo[:, None]), self.by_frame.T @ lit])
+        cross = np.concatenate([self.by_frame @ (lit * albedo[:, None]), self.by_frame @ lit])
         matrix[: 2 * frames, 2 * frames :], matrix[2 * frames :, : 2 * frames] = cross, cross.T
         matrix[2 * frames :, 2 * frames :] = (pixels.light * albedo[:, None]).T @ lit
         return np.linalg.inv(matrix + np.diag(self.texture._ridge))

@@ -50,7 +50,7 @@ class Clip:
         """Video files by camera."""
         return self._by_camera(self.video)
 
-    def observe(self, scene, outlines_by_default: bool = False) -> Observation:
+    def observe(self, scene, outlines_by_default: bool = False, textured: bool = False) -> Observation:
         """Silhouettes of the scene's bodies in the videos; arguments as for `from_video`.
 
         Raises:
@@ -74,6 +74,7 @@ class Clip:
                 background=self.background,
                 outlines_by_default=outlines_by_default and len(videos) == 1,
                 category=self.category,
+                textured=textured,
             )
             for camera, path in videos.items()
         }

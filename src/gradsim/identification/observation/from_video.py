@@ -32,7 +32,8 @@ FINEST = 20  # pixels across a body that are enough for its outline, which is of
 FEWEST = 8  # frames from which the noise of outlines can be estimated
 MEAN_RATE = 0.05  # relative difference of mean rates at which a clock is another one
 CLOSED = 2  # [px] width of gaps in the mask of a textured body that are closed
-SPECK = 0.05  # of the largest piece of such a mask, below which a piece is none
+SPECK = 0.1  # of the largest piece of such a mask, below which a piece is none
+SOLID = 0.8  # of the convex hull of a body, at least, that its mask fills
 OFF_COLOR = 0.1  # RMS distance of pixels from the line between body and background at which a video is refused
 
 
@@ -200,20 +201,21 @@ def from_video(
 
 
 def _filled(masks: np.ndarray) -> np.ndarray:
-    """Masks (frames, height, width) of opaque convex bodies, without the holes where a texture has the background's color."""
-    from scipy.ndimage import binary_closing, binary_dilation, binary_erosion, binary_fill_holes, label
+    """Masks (frames, height, width) of opaque convex bodies, without the holes and notches where their texture has the color of the background.
 
-    square, filled = np.ones((3, 3), bool), masks.copy()
-    for mask, image in zip(masks, filled, strict=True):
+    The largest piece of a mask, and others of a tenth of it, become their convex hulls, unless these are much larger: then something
+    else is in the mask.
+    """
+    from scipy.ndimage import binary_closing, binary_fill_holes, binary_opening, label
+
+    square, filled = np.ones((3, 3), bool), np.zeros_like(masks)
+    for image, mask in zip(filled, masks, strict=True):
         whole = binary_fill_holes(binary_closing(np.pad(mask > 0.5, CLOSED), square, CLOSED))
-        pieces, count = label(whole)
-        if count > 1:  # specks are no bodies
-            sizes = np.bincount(pieces.ravel())[1:]
-            whole = np.isin(pieces, 1 + np.nonzero(sizes > SPECK * sizes.max())[0])
+        pieces, count = label(binary_opening(whole, square))
+        sizes = np.bincount(pieces.ravel(), minlength=count + 1)[1:]
         rows, columns = (slice(CLOSED, n + CLOSED) for n in mask.shape)
-        inner, outer = binary_erosion(whole, square)[rows, columns], binary_dilation(whole, square)[rows, columns]
-        image[inner] = 1.0
-        image[~outer] = 0.0
+        for k in np.nonzero(sizes > SPECK * sizes.max(initial=0))[0]:
+            np.maximum(image, _hull(pieces == 1 + k)[rows, columns], out=image)
     return filled
 
 
@@ -224,6 +226,29 @@ def _exclude_frames_without_pose(alignment: FrameAlignment, poses: CameraPoses, 
         raise InputError(
             f"{alignment.used.sum()} frames of {path} have a pose of the camera; a fit needs at least 2. Are the poses those of this clip?"
         )
+
+
+def _hull(piece: np.ndarray) -> np.ndarray:
+    """Coverage (height, width) by the convex hull of a piece; the piece itself where it is far from convex.
+
+    The edge of a piece is half a pixel from the centers of its outermost pixels in the mean.
+    """
+    from scipy.spatial import ConvexHull, QhullError
+
+    places = np.argwhere(piece)
+    try:
+        hull = ConvexHull(places)
+    except QhullError:  # a line
+        return piece.astype(float)
+    low, high = np.maximum(places.min(0) - 1, 0), places.max(0) + 2
+    box = np.stack(np.meshgrid(*(np.arange(a, b) for a, b in zip(low, high, strict=True)), indexing="ij"), -1)
+    distance = (box @ hull.equations[:, :2].T + hull.equations[:, 2]).max(-1)
+    if len(places) < SOLID * (distance <= 1e-9).sum():
+        return piece.astype(float)
+    covered = np.zeros(piece.shape)
+    within = tuple(slice(a, min(b, n)) for a, b, n in zip(low, high, piece.shape, strict=True))
+    covered[within] = np.clip(1 - distance, 0, 1)[: within[0].stop - low[0], : within[1].stop - low[1]]
+    return covered
 
 
 def _included(ignore, film: videos.Video, path, fps: float | None) -> np.ndarray:
