@@ -229,3 +229,22 @@ def test_a_comparison_weighs_a_prior_in_every_model_that_does_not_set_the_number
     assert named["as given"] == {"cube.velocity.x", "cube.mass"}
     assert named["heavy"] == {"cube.velocity.x"} and comparison.candidates["heavy"].fit.priors == {}
     assert comparison.chosen == "as given" and comparison.best.fit.known_numbers["numbers"]
+
+
+def test_the_rotation_of_a_file_is_about_the_camera_of_the_scene(tmp_path):
+    """exp(ω') R_scene = exp(ω) R: samples of ω, turned into ω', have the stated mean and covariance."""
+    from scipy.spatial.transform import Rotation
+
+    scene, rng = throw(), np.random.default_rng(0)
+    R = Rotation.from_rotvec([0.2, -0.3, 0.1]).as_matrix() @ scene.view().matrices()[1]
+    names = [f"camera.rotation_vector.{axis}" for axis in "xyz"]
+    C = 1e-4**2 * np.array([[4.0, 1, 0], [1, 2, 0.5], [0, 0.5, 1]])
+    file = {"names": names, "mean": [0.0] * 3, "sd": None, "covariance": C.tolist(), "R": R.tolist()}
+    (prior,), _ = priors_of([scene], capture(tmp_path / "capture.json", **file))
+    samples = Rotation.from_rotvec(rng.multivariate_normal(np.zeros(3), C, 20_000))
+    turned = (samples * Rotation.from_matrix(R @ scene.view().matrices()[1].T)).as_rotvec()
+    assert turned.mean(0) == pytest.approx(prior.mean, abs=1e-5)
+    assert np.cov(turned.T) == pytest.approx(np.array(prior.covariance), abs=0.06e-8)  # 3 % of the largest
+    aligned = {**file, "R": scene.view().matrices()[1].tolist()}
+    (unchanged,), _ = priors_of([scene], capture(tmp_path / "same.json", **aligned))
+    assert unchanged.mean == (0, 0, 0) and np.array(unchanged.covariance) == pytest.approx(C)

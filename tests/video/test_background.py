@@ -179,3 +179,40 @@ def test_images_and_videos_of_the_empty_scene_are_read(tmp_path, exact):
     (tmp_path / "bad.png").write_bytes(b"not an image")
     with pytest.raises(InputError, match=r"bad\.png"):
         read_background(tmp_path / "bad.png")
+
+
+@pytest.fixture(scope="module")
+def blurred():
+    """Disc (frames, size, size) that moves 10 px while the shutter is open for half a frame, its shadow, and both as a video."""
+    size, sub, radius = 96, 24, 16
+    row, column = np.mgrid[:size, :size] + 0.5
+    edge = lambda x, y, r: np.clip(r + 0.5 - np.hypot(column - x, row - y), 0, 1)
+    shares = (np.arange(sub) + 0.5) / sub - 0.5
+    middles = [(8 + 20 * t, 40 + 4 * t) for t in range(1, 5)]
+    alpha, shadow = (
+        np.array([np.mean([edge(x + 10 * s, y + 2 * s + below, radius) for s in shares], 0) for x, y in middles])
+        for below in (0, 26)
+    )
+    noise = np.random.default_rng(0).standard_normal((size, size, 3))
+    smooth = ndimage.gaussian_filter(noise, (3, 3, 0))
+    behind = np.clip([0.45, 0.6, 0.65] + 0.08 * smooth / smooth.std(), 0, 1)
+    image = behind * (1 - 0.3 * shadow[..., None])
+    image = image + alpha[..., None] * (BODY - image)
+    return alpha, synthetic.noisy_8bit(torch.tensor(image), SIGMA, 2), behind
+
+
+def test_edges_of_a_blurred_body_with_a_shadow_are_measured_where_the_mask_and_the_shutter_are_known(blurred):
+    alpha, frames, behind = blurred
+    result = subtract_background(frames, behind, bodies=alpha > 0.5, blur=0.5)
+    length = 2 * np.pi * 16
+    wide = (result.masks.sum((1, 2)) - alpha.sum((1, 2))) / length
+    assert np.abs(wide).max() < 0.1
+    assert np.sqrt(np.mean((result.masks - alpha)[(alpha > 0.02) & (alpha < 0.98)] ** 2)) < 0.06
+    without = subtract_background(frames, behind)  # takes the shadow for a body
+    assert ((without.masks.sum((1, 2)) - alpha.sum((1, 2))) / length > 2).all()
+
+
+def test_bodies_that_hide_a_part_of_the_background_for_ever_need_an_empty_scene(blurred):
+    _, frames, _ = blurred
+    with pytest.raises(InputError, match="cover a part of the background in all frames"):
+        subtract_background(frames, None, bodies=np.ones(frames.shape[:3], bool))

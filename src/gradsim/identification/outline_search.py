@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from gradsim.identification.estimators import Estimator
+from gradsim.identification.held_numbers import search_with_priors_held
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
@@ -49,7 +50,8 @@ def search_outlines(
     observation = problem.observation
     assert isinstance(observation, Masks)
     coarse = problem.with_observation(observation.binned(observation.largest_bin(COARSE)))
-    coarse_outcome = search(coarse, replace(plan, ratio=RATIO, followers=FOLLOWERS), rng, report, checkpoint)
+    plan = replace(plan, ratio=RATIO, followers=FOLLOWERS)
+    coarse_outcome = search_with_priors_held(coarse, plan, rng, report, checkpoint, search)
     ended = coarse_outcome.cost.isfinite()
     iterates = Population.at(torch.cat([coarse_outcome.best[None], coarse_outcome.final[ended]]))
     iterates, n = descend(problem, iterates, problem.frames, "pixels", POLISHED)

@@ -13,15 +13,17 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
+from scipy.spatial.transform import Rotation
 from torch import Tensor
 
 from gradsim.errors import InputError
+from gradsim.numerics.rotation import left_jacobian
 from gradsim.scene.parameters import Parameter, camera_prefix, parameters, resolve
 from gradsim.scene.quantity import mean_and_sd
 
@@ -32,6 +34,7 @@ CAPTURE = "gradsim.capture/1"  # schema of files with a covariance of several na
 REACH = 8.0  # standard deviations from the mean to the ends of the range of a number that only a prior makes unknown,
 DECADE_REACH = math.log(5.0)  # but no more than this in the logarithm of a positive one, unless that is
 NEAREST_REACH = 4.5  # below this many standard deviations, at which the video contradicts a prior
+SAME_ROTATION = 1e-8  # [rad] between that of a file and that of the scene written from it, which has ten digits
 AGREEMENT = 1e-2  # relative difference at which `sd` and the diagonal of `covariance` contradict each other
 
 
@@ -44,6 +47,7 @@ class Prior:
         mean: Mean of each, in SI units.
         covariance: Covariance (names, names), in SI units squared.
         source: Label in results: a file, or the name.
+        rotation: R (3, 3) that a camera's rotation vector turns; None: that of the scene.
 
     Raises:
         InputError: If a number is not finite, sizes differ, a name occurs twice, or the covariance is not symmetric and positive
@@ -54,6 +58,7 @@ class Prior:
     mean: tuple[float, ...]
     covariance: tuple[tuple[float, ...], ...]
     source: str = ""
+    rotation: tuple[tuple[float, ...], ...] | None = None
 
     def __post_init__(self):
         n, label = len(self.names), self.source or ", ".join(self.names)
@@ -123,7 +128,9 @@ class Prior:
         if not uncertain:
             return None, words
         rows = tuple(tuple(map(float, C[k, uncertain])) for k in uncertain)
-        return cls(tuple(names[k] for k in uncertain), tuple(float(mean[k]) for k in uncertain), rows, str(path)), words
+        chosen = tuple(names[k] for k in uncertain), tuple(float(mean[k]) for k in uncertain)
+        R = content.get("R")
+        return cls(*chosen, rows, str(path), tuple(tuple(map(float, row)) for row in R) if R else None), words
 
     def of(self, names: Iterable[str]) -> "Prior | None":
         """The marginal prior of some of its names, in its own order; None of none."""
@@ -132,7 +139,31 @@ class Prior:
         if not ks:
             return None
         rows = tuple(tuple(self.covariance[i][j] for j in ks) for i in ks)
-        return Prior(tuple(self.names[k] for k in ks), tuple(self.mean[k] for k in ks), rows, self.source)
+        return Prior(
+            tuple(self.names[k] for k in ks), tuple(self.mean[k] for k in ks), rows, self.source, self.rotation
+        )
+
+    def about(self, scene: "Scene") -> "Prior":
+        """The same prior with rotation vectors that turn the R of a scene's cameras: exp(ω') R_scene = exp(ω) R.
+
+        To first order of ω − its mean, the covariance of ω' is J⁻¹ C J⁻ᵀ with the left Jacobian J at the mean of ω'.
+        """
+        prefix = next(
+            (name.rpartition(".rotation_vector.")[0] for name in self.names if ".rotation_vector." in name), ""
+        )
+        if self.rotation is None or not prefix:
+            return self
+        ks = [self.names.index(f"{prefix}.rotation_vector.{axis}") for axis in "xyz"]
+        R = scene.view(prefix.removeprefix("cameras.")).matrices()[1]
+        mean, C = np.array(self.mean), np.array(self.covariance)
+        turned = Rotation.from_rotvec(mean[ks]) * Rotation.from_matrix(np.array(self.rotation) @ R.T)
+        if turned.magnitude() < SAME_ROTATION:
+            return replace(self, rotation=None)
+        jacobian = lambda x: left_jacobian(torch.tensor(x, dtype=torch.float64)).numpy()
+        T = np.eye(len(C))
+        T[np.ix_(ks, ks)] = np.linalg.solve(jacobian(turned.as_rotvec()), jacobian(mean[ks]))
+        mean[ks] = turned.as_rotvec()
+        return Prior(self.names, tuple(mean.tolist()), tuple(map(tuple, (T @ C @ T.T).tolist())), self.source)
 
 
 Stated = Prior | str | Path | Mapping[str, tuple[float, float]]  # a prior as a user may give it
@@ -211,7 +242,8 @@ def for_scenes(priors: Sequence[Prior], scenes: "Sequence[Scene]") -> tuple[list
             words.append(
                 f"the scene has no {', '.join(f'`{name}`' for name in extra)}, of which {prior.source} has a prior"
             )
-        left += [marginal] if (marginal := prior.of(set(prior.names) - set(missing))) else []
+        marginal = prior.of(set(prior.names) - set(missing))
+        left += [marginal.about(scenes[0])] if marginal else []
     return left, words
 
 

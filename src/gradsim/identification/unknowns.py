@@ -154,6 +154,10 @@ class Ranges:
             starts = self.inner(torch.tensor(low + (high - low) * share))
         return torch.where(self._first.isnan(), starts, self._first)
 
+    def is_drawn(self, k: int) -> bool:
+        """True if starts differ in unknown k; False if only a prior makes it an unknown."""
+        return bool(self._first[k].isnan())
+
     def inner(self, numbers: Tensor) -> Tensor:
         """Solver coordinates (..., unknowns) of values in SI units."""
         return torch.where(self._log, numbers.clamp(min=1e-300).log(), numbers)

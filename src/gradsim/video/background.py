@@ -16,8 +16,10 @@ from statistics import NormalDist
 import numpy as np
 
 from gradsim.errors import InputError
+from gradsim.video.circle_outline import centroids
 from gradsim.video.masks import median_background
 from gradsim.video.mog2 import mixture_background
+from gradsim.video.persistence import SQUARE
 from gradsim.video.soft_edges import CORE, nearest_color
 
 STRONG, WEAK = 8.0, 4.0  # [σ] upper and lower threshold of the hysteresis
@@ -58,6 +60,8 @@ def subtract_background(
     background: np.ndarray | str | None = None,
     color: Sequence[float] | np.ndarray | None = None,
     subsampled: bool = False,
+    bodies: np.ndarray | None = None,
+    blur: float = 0.0,
 ) -> Subtraction:
     """Masks of moving bodies in front of a static background.
 
@@ -68,23 +72,33 @@ def subtract_background(
         color: RGB in [0, 1] of a flat body; None: everything that differs from the background.
         subsampled: True for a codec with chroma at half the resolution: without `color`, coverage is mostly from luma then, which is
             as sharp as the pixels and not shifted.
+        bodies: (T, height, width) bool, where bodies are, to half a pixel or half the blur; None: where the video differs from the
+            background. What else differs, such as a shadow, is not a body then.
+        blur: Share of the time between frames in which the shutter is open: what a body passes in it is covered in part, and its color
+            is that further inside.
 
     Raises:
         InputError: If the camera moves, nothing differs from the background, the body has the background's color, or
             it covers a pixel in too many frames for the median or the mixture.
     """
+    if bodies is not None and not isinstance(background, str):
+        near = _widened(bodies, 2 + np.ceil(_passed(bodies, blur) / 2))
+        B = _median_without(frames, median_background(frames), near) if background is None else background
+        _check_size(frames, B)
+        if background is None and np.isnan(B).any():
+            raise InputError(
+                "bodies cover a part of the background in all frames; give an image or a video of the empty scene (--background FILE)."
+            )
+        noise = _noise_without(frames, B, near)
+        return _subtraction(frames, B, bodies, noise, color, subsampled, confined=True, blur=blur, near=near)
     if isinstance(background, str):
         B, bodies = mixture_background(frames)
         _check_background(frames, B, bodies, "mixture of Gaussians")
         noise = _noise_without(frames, B, bodies)
-        return _subtraction(frames, B, bodies, noise, color, subsampled, confined=True)
+        return _subtraction(frames, B, bodies, noise, color, subsampled, confined=True, blur=blur)
     median = background is None
     B = median_background(frames) if background is None else background
-    if B.shape != frames.shape[1:]:
-        raise InputError(
-            f"the background is {B.shape[1]} × {B.shape[0]} px, the video {frames.shape[2]} × {frames.shape[1]}; give a "
-            "background of the video's size (--background)."
-        )
+    _check_size(frames, B)
     noise, bodies = _noise_and_bodies(frames, B)
     if not bodies.any():
         raise InputError(
@@ -99,7 +113,31 @@ def subtract_background(
         noise, bodies = _noise_and_bodies(frames, B)
     # the median of T frames has a variance of π/(2 T) of theirs
     scale = (1 + np.pi / (2 * len(frames))) ** 0.5 if median else 1.0
-    return _subtraction(frames, B, bodies, noise, color, subsampled, scale)
+    return _subtraction(frames, B, bodies, noise, color, subsampled, scale, blur=2 * blur)  # all of which differs
+
+
+def _check_size(frames: np.ndarray, B: np.ndarray) -> None:
+    if B.shape != frames.shape[1:]:
+        raise InputError(
+            f"the background is {B.shape[1]} × {B.shape[0]} px, the video {frames.shape[2]} × {frames.shape[1]}; give a "
+            "background of the video's size (--background)."
+        )
+
+
+def _passed(bodies: np.ndarray, blur: float) -> np.ndarray:
+    """Length (T,) [px] that the middle of the bodies passes in a share of the time between frames; 0 where there is none."""
+    at = np.flatnonzero(bodies.any((1, 2)))
+    if not blur or len(at) < 2:
+        return np.zeros(len(bodies))
+    speed = np.linalg.norm(np.gradient(centroids(bodies[at]), at, axis=0), axis=1)
+    return blur * np.interp(np.arange(len(bodies)), at, speed) * bodies.any((1, 2))
+
+
+def _widened(bodies: np.ndarray, pixels: np.ndarray) -> np.ndarray:
+    """Bodies (T, height, width) dilated by a number of pixels in each frame (T,)."""
+    from scipy import ndimage
+
+    return np.stack([ndimage.binary_dilation(b, SQUARE, max(1, int(k))) for b, k in zip(bodies, pixels, strict=True)])
 
 
 def _subtraction(
@@ -111,6 +149,8 @@ def _subtraction(
     subsampled: bool,
     scale: float = 1.0,
     confined: bool = False,
+    blur: float = 0.0,
+    near: np.ndarray | None = None,
 ) -> Subtraction:
     """Coverage, of the stated color or of that inside the bodies.
 
@@ -123,13 +163,17 @@ def _subtraction(
         subsampled: As there.
         scale: Of the noise, by that of the background.
         confined: Whether coverage by a stated color is 0 away from the bodies: there may be shadows.
+        blur: As there.
+        near: Pixels that a body may cover (T, height, width); None: the bodies and the pixels next to them.
 
     Raises:
         InputError: If the background has the body's color, or the body another than stated.
     """
-    near = _near(bodies)
+    shaded = near is not None
+    near = _near(bodies) if near is None else near
+    depth = CORE + np.ceil(_passed(bodies, blur) / 2)
     masks, contrast = (
-        _alpha_in_front(frames, B, bodies, near, SHARP if subsampled else np.eye(3))
+        _alpha_in_front(frames, B, _core(bodies, depth), near, SHARP if subsampled else np.eye(3), shaded)
         if color is None
         else _alpha_of_color(frames, B, np.asarray(color))
     )
@@ -142,7 +186,7 @@ def _subtraction(
             "video (--mask)."
         )
     masks[~usable] = 0.0
-    if color is not None and (core := _core(bodies) & usable).any() and abs(np.median(masks[core]) - 1) > 0.2:
+    if color is not None and (core := _core(bodies, depth) & usable).any() and abs(np.median(masks[core]) - 1) > 0.2:
         raise InputError(
             f"the moving body is not of the colour {_rounded(color)}: inside it the coverage is "
             f"{np.median(masks[core]):.2f}, not 1. Correct `colour` of the bodies, or remove it from the scene."
@@ -176,20 +220,21 @@ def _alpha_of_color(frames: np.ndarray, B: np.ndarray, color: np.ndarray) -> tup
 
 
 def _alpha_in_front(
-    frames: np.ndarray, B: np.ndarray, bodies: np.ndarray, near: np.ndarray, metric: np.ndarray
+    frames: np.ndarray, B: np.ndarray, cores: np.ndarray, near: np.ndarray, metric: np.ndarray, shaded: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coverage near the bodies, of the color that is inside of them, and its squared contrast (T, height, width); else 0.
 
-    `metric` (3, 3) weighs differences of color.
+    `metric` (3, 3) weighs differences of color. `shaded`: the background is as bright as next to the bodies, where shadows may be.
     """
-    alpha, contrast = np.zeros(bodies.shape), np.zeros(bodies.shape)
-    cores = _core(bodies)
-    median_color = np.median(frames[cores if cores.any() else bodies], axis=0) / 255
+    alpha, contrast = np.zeros(near.shape), np.zeros(near.shape)
+    median_color = np.median(frames[cores if cores.any() else near], axis=0) / 255
     for frame, core, where, a, c in zip(frames, cores, near, alpha, contrast, strict=True):
         if not where.any():
             continue
-        box = _box(where)
+        box = _box(where, 2 * CORE)
         image, behind = frame[box] / 255, B[box]
+        if shaded and not where[box].all():
+            behind = behind * _light(image, behind, ~where[box])[..., None]
         across = _inner_color(image, core[box], median_color) - behind
         weighted = across @ metric
         square = (across * weighted).sum(-1)
@@ -198,6 +243,12 @@ def _alpha_in_front(
             square > 0, square, 1
         )
     return alpha, contrast
+
+
+def _light(image: np.ndarray, behind: np.ndarray, outside: np.ndarray) -> np.ndarray:
+    """Brightness of an image over that of the background (height, width), at the nearest pixel outside of bodies."""
+    lit, empty = (nearest_color(x, outside) @ (LUMA / LUMA.sum()) for x in (image, behind))
+    return lit / np.maximum(empty, LEVEL)
 
 
 def read_background(path: str | Path) -> np.ndarray:
@@ -295,15 +346,21 @@ def _inner_color(image: np.ndarray, core: np.ndarray, median_color: np.ndarray) 
     return nearest_color(image, core) if core.any() else np.broadcast_to(median_color, image.shape)
 
 
-def _core(bodies: np.ndarray) -> np.ndarray:
-    """Pixels inside a body, away from its edge and from the border of the image."""
+def _core(bodies: np.ndarray, depth: np.ndarray) -> np.ndarray:
+    """Pixels inside a body, some pixels (T,) away from its edge, or as many as it has, and from the border of the image."""
     from scipy import ndimage
 
     cores = np.zeros_like(bodies)
-    for body, core in zip(bodies, cores, strict=True):
+    for body, core, pixels in zip(bodies, cores, depth, strict=True):
         if body.any():
             box = _box(body, CORE)
-            core[box] = ndimage.binary_erosion(body[box], np.ones((3, 3), bool), CORE)
+            part = ndimage.binary_erosion(body[box], SQUARE, CORE)
+            for _ in range(int(pixels) - CORE):
+                further = ndimage.binary_erosion(part, SQUARE)
+                if not further.any():
+                    break
+                part = further
+            core[box] = part
     return cores
 
 

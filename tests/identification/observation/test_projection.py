@@ -104,3 +104,12 @@ def test_one_step_of_masks_of_several_colors_is_that_of_one():
     one, other = least.linearize(u, FRAMES), both.linearize(u, FRAMES)
     assert other[0].item() == near(one[0].item(), SOLVED)
     assert other[2].tolist()[0] == near(one[2].tolist()[0], SOLVED)
+
+
+@pytest.mark.parametrize("optics", ["distortion", "all"])
+def test_an_image_by_kernels_is_the_one_that_has_derivatives(optics):
+    least, u = problem(OPTICS[optics])
+    trajectory = least.model.rollout_unchecked(least.model.values(least.space.values(u)), FRAMES)
+    image = least.observation.image(trajectory)
+    union = least.observation.silhouettes.union(trajectory.surface, trajectory.values)[0]
+    assert (image - union).abs().max() < 1e-9  # paths between instants by the same parabolas

@@ -14,7 +14,6 @@ from gradsim.numerics.formatting import with_error
 from gradsim.runtime.atomic import atomic_write
 from gradsim.runtime.provenance import versions
 from gradsim.scene import Scene, yaml_io
-from gradsim.scene.camera import Camera
 from gradsim.video.calibration.estimate import Calibration
 from gradsim.video.calibration.lens import COEFFICIENTS, KEYS, cross_matrix
 
@@ -157,19 +156,17 @@ def write_scene(
         entries: Of `camera_content`.
         source: Name of the images, for the comment.
     """
-    # keys of a lens that scenes of this version do not have stay as comments
-    hint = ["  # prior: capture.json  # for a fit whose unknowns are numbers of the camera"]
     rest = scene.camera.model_dump(exclude_unset=True, exclude_none=True, exclude={*REPLACED}) if scene.camera else {}
     entries = {**entries, **{key: (value, "") for key, value in rest.items()}}  # such as a shutter
+    entries["prior"] = ("capture.json", "its errors are part of those of a fit; without this line the camera is exact")
     lines = [f"camera:  # by gradsim capture from {source.name}; ± is one standard deviation"]
     for key, (value, comment) in entries.items():
-        mark = "" if key in Camera.model_fields else "# "
-        lines.append(f"  {mark}{key}: {_flow(value)}{f'  # {comment}' if comment else ''}")
+        lines.append(f"  {key}: {_flow(value)}{f'  # {comment}' if comment else ''}")
     folder = path.absolute().parent
     text = yaml_io.as_text(scene, folder, brief=True)
     parts = _without_camera(text)
     with atomic_write(path, "w") as file:
-        file.write("\n".join([*comments, parts.rstrip("\n"), *lines, *hint]) + "\n")
+        file.write("\n".join([*comments, parts.rstrip("\n"), *lines]) + "\n")
     try:
         Scene.load(path)
     except InputError as error:

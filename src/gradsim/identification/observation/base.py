@@ -201,7 +201,12 @@ class Masks(Observation):
 
     def image(self, trajectory: Trajectory) -> Tensor:
         """Coverage (frames, height, width) by the bodies of a trajectory of one world."""
-        return self.silhouettes.union(trajectory.surface, trajectory.values)[0]
+        numbers = [*trajectory.values.values(), *(y for state in trajectory.states.values() for y in state.values())]
+        if torch.is_grad_enabled() and any(x.requires_grad for x in numbers):
+            return self.silhouettes.union(trajectory.surface, trajectory.values)[0]
+        # by kernels, which are ten times as fast through a lens and a shutter
+        screen, slope, *faces = image_vertices(self.silhouettes, trajectory).shapes
+        return self.mean_coverage(self.views(screen, slope), slice(0, self.frames), *faces)[0][0]
 
     def views(self, screen: Tensor, slope: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Screen vertices and derivatives of images (worlds, frames · instants, ...) whose mean is compared with the masks."""
@@ -216,6 +221,8 @@ class Masks(Observation):
             self.silhouettes.instants,
             self.silhouettes.mean_of_instants,
         )
+        if count > 1 and len(views) == 1 and len(views[0][0]) == 1:
+            return self._mean_of_instants_near(*views[0], frames, faces, convex)
         rows = slice(frames.start * count, frames.stop * count)
         parts = [coverage_tangent(s[:, rows], d[:, :, rows], faces, height, width, convex) for s, d in views]
         parts = [(mean(image), mean(slope)) for image, slope in parts]
@@ -223,6 +230,28 @@ class Masks(Observation):
             return parts[0]
         images, slopes = zip(*parts, strict=True)
         return torch.stack(images).mean(0), torch.stack(slopes).mean(0)
+
+    def _mean_of_instants_near(
+        self, screen: Tensor, slope: Tensor, frames: slice, faces: Tensor, convex: bool
+    ) -> tuple[Tensor, Tensor]:
+        """As `mean_coverage` of one world and view: instants are drawn in the part of the image that the bodies are in."""
+        size, count = torch.tensor(self.masks.shape[1:]), self.silhouettes.instants
+        image = screen.new_zeros(1, frames.stop - frames.start, *size)
+        change = screen.new_zeros(*image.shape, slope.shape[1])
+        for k in range(image.shape[1]):
+            rows = slice((frames.start + k) * count, (frames.start + k + 1) * count)
+            points = screen[:, rows]
+            ends = torch.stack([points.amin((0, 1, 2)).floor() - 1, points.amax((0, 1, 2)).ceil() + 1]).flip(1)
+            first, last = torch.minimum(ends.nan_to_num(0).clamp(min=0), size.to(ends)).long().tolist()
+            (height, width), part = (
+                (b - a for a, b in zip(first, last, strict=True)),
+                points - points.new_tensor(first[::-1]),
+            )
+            if height > 0 and width > 0:
+                box = (0, k, slice(first[0], last[0]), slice(first[1], last[1]))
+                one, along = coverage_tangent(part, slope[:, :, rows], faces, height, width, convex)
+                image[box], change[box] = one[0].mean(0), along[0].mean(0)
+        return image, change
 
     def replaced(self, masks: Tensor | None = None, sigma: float | None = None) -> "Masks":
         """The same observation of other masks, or with another σ."""

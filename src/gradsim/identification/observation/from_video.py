@@ -108,7 +108,8 @@ def from_video(
         frames: Frames to use, in the syntax of `gradsim.video.timing.align_frames`; by default all. Repeated frames, and
             instants of dropped frames, are excluded in any case.
         background: Image or video of the empty scene, or "median" or "mog2" of this video, to subtract (static camera). Bodies are
-            then detected by their common color, or, if the scene states none, by their difference from the background;
+            then detected by their common color, or, if the scene states none, by their difference from the background; with
+            `mask` too, bodies are where that is, and their edges are measured against the background: without shadows;
             the noise is estimated from the video unless `noise` is given. By "mog2" shadows are not bodies.
         outlines_by_default: Whether noise None is "auto" for a video of a lossy codec, where that is possible.
         category: Of COCO annotations: names of the categories that are bodies, separated by commas; needed if there are several.
@@ -124,8 +125,8 @@ def from_video(
     videos.check_video(film, width, height, fps, path, stamps)
     if len(film.frames) < 2:
         raise InputError(f"{path} has one frame; a fit needs at least 2.")
-    if mask is not None and background is not None:
-        raise InputError("got a mask video (--mask) and a background (--background); give one of them.")
+    if mask is not None and str(background) == MOG2:
+        raise InputError(f"got a mask (--mask) and `--background {MOG2}`; give one of them, or another background.")
     if textured and mask is None and background is None:
         raise InputError(
             "textured bodies have no color of their own to tell them from the background; subtract it (--background mog2, median or FILE), "
@@ -155,26 +156,25 @@ def from_video(
         _exclude_frames_without_pose(alignment, poses, scene, path)
     if ignore is not None:
         weight *= _included(ignore, film, path, fps if stamps is None else None)
-    if mask is not None:
-        masks = read_masks(mask, film, path, fps if stamps is None else None, category)
-    elif background is not None:
+    masks = None if mask is None else read_masks(mask, film, path, fps if stamps is None else None, category)
+    if background is not None:
         empty = {"median": None, MOG2: MOG2}.get(str(background), background)
         empty = read_background(empty) if empty not in (None, MOG2) else empty
-        subtraction = subtract_background(
-            film.frames, empty, None if textured else _common_color(scene), subsampled=outline_noise
-        )
+        bodies, blur = None if masks is None else masks > 0.5, (scene.view(camera).exposure or 0.0) * fps
+        color = None if textured else _common_color(scene)
+        subtraction = subtract_background(film.frames, empty, color, outline_noise, bodies, blur)
         masks, weight = subtraction.masks, weight * subtraction.weight
         if not outline_noise:
             sigma = subtraction.sigma * (sigma / subtraction.noise if stated else 1.0)
         notes |= {"background": str(background), "video_noise": subtraction.noise}
-    elif len(kinds := colors(scene)) > 1:
+    elif masks is None and len(kinds := colors(scene)) > 1:
         if outline_noise:
             raise InputError(
                 f"noise is `{AUTO}`, which needs one mask, and the scene's bodies have {len(kinds)} colours; state the noise, or "
                 "give a mask video of all (--mask)."
             )
         return _labelled_masks(scene, film, path, kinds, sigma, weight, alignment, notes, camera, loss)
-    else:
+    elif masks is None:
         masks, contrast = _masks_from_color(scene, film.frames, path)
         sigma /= 1.0 if outline_noise else contrast
     if textured and all(isinstance(body, Rigid) and body.shape.mesh().convex for body in scene.bodies.values()):

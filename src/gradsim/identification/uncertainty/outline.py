@@ -276,7 +276,7 @@ def _outline_errors(
     errors = OutlineErrors(
         covariance[:n, :n],
         px * offset,
-        px * math.sqrt(covariance[n, n].item()),
+        px * math.sqrt(max(0.0, covariance[n, n].item())),
         px * frames.size,
         px * power[0].sqrt().item(),
         (power[0] / power[2 : 2 * COMPARED].mean()).item(),

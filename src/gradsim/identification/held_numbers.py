@@ -1,0 +1,83 @@
+"""Search with the numbers that only a prior makes unknown at their means.
+
+They are close to these, and many: a calibrated camera has fifteen. So the search of starts is over the others, and all numbers are
+fitted together from where it ends.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim.identification.estimators import Estimator
+from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.multistart import MultistartConfig, Outcome
+from gradsim.identification.unknowns import Space
+from gradsim.physics.system import Values
+from gradsim.runtime.progress import CheckpointStore
+
+
+class FreeSpace(Space):
+    """Some of the unknowns of a space; the others are at the mean of their priors.
+
+    Args:
+        base: The space.
+        free: Numbers of its unknowns.
+    """
+
+    def __init__(self, base: Space, free: Sequence[int]):
+        self.__dict__.update(base.__dict__)
+        self.base, self.free = base, torch.tensor(free)
+        pick = lambda items: [items[k] for k in free]
+        self.unknowns, self.names, self.places = pick(base.unknowns), pick(base.names), pick(base.places)
+        self.logarithmic, self.units = pick(base.logarithmic), pick(base.units)
+        self.low, self.high, self._log, self._first = (
+            x[self.free] for x in (base.low, base.high, base._log, base._first)
+        )
+        self.prior_mean = base.prior_mean[self.free]
+        self.prior_precision = base.prior_precision[self.free[:, None], self.free]  # the others are at their means
+
+    def whole(self, inner: Tensor) -> Tensor:
+        """Solver coordinates (..., unknowns of the base) of some (..., free)."""
+        columns = self.base.prior_mean.clamp(self.base.low, self.base.high).expand(*inner.shape[:-1], -1)
+        place = torch.full((len(self.base),), -1)
+        place[self.free] = torch.arange(len(self.free))
+        return torch.where(place >= 0, inner[..., place.clamp(min=0)], columns)
+
+    def values(self, inner: Tensor) -> Values:
+        """Parameters (worlds, ...) that the unknowns of the base touch, by name; differentiable."""
+        return self.base.values(self.whole(inner))
+
+
+def search_with_priors_held(
+    problem: Problem,
+    plan: MultistartConfig,
+    rng: np.random.Generator,
+    report: Callable[[dict], None],
+    checkpoint: CheckpointStore | None,
+    search: Estimator,
+) -> Outcome:
+    """Outcome of a search over the unknowns that are more than a prior, of all unknowns; of a search where all are, or none.
+
+    Args:
+        problem: The problem.
+        plan, rng, report, checkpoint: As for `multistart.search`.
+        search: The estimator.
+    """
+    space = problem.space
+    free = [k for k in range(len(space)) if space.is_drawn(k)]
+    if not 0 < len(free) < len(space):
+        return search(problem, plan, rng, report, checkpoint)
+    part = copy.copy(problem)
+    part.space = FreeSpace(space, free)
+
+    def report_whole(entry: dict) -> None:
+        entry["u"] = part.space.whole(torch.tensor(entry["u"])).tolist()
+        report(entry)
+
+    outcome = search(part, plan, rng, report_whole, checkpoint)
+    whole = {key: part.space.whole(getattr(outcome, key)) for key in ("initial", "final", "best")}
+    return replace(outcome, **whole)
