@@ -6,6 +6,8 @@ and of the pose of the first view, and the joint Mahalanobis distance of all of 
 in the mean of squares where the covariance is right, correlations included.
 
 The row `opencv corners` is the same fit on the corners of OpenCV's cornerSubPix, whose errors are not independent.
+
+The rows `coverage` and `naive` are of films of bodies in motion by such cameras (`films.py`).
 """
 
 from collections.abc import Sequence
@@ -23,6 +25,7 @@ from gradsim.video.calibration.lens import make_lens
 from gradsim.video.calibration.start import initial_poses
 from gradsim.video.calibration.target import parse_target
 from gradsim_reproduction.calibration.board_images import CameraTruth, Look, board_image
+from gradsim_reproduction.calibration.films import film_figures, film_plots, film_rows, films
 from gradsim_reproduction.plotting import SAFE, write_figures, z_histogram
 from gradsim_reproduction.runner import Outcome, Run, experiment
 
@@ -34,7 +37,7 @@ FLIP = np.diag([1.0, -1.0, -1.0])  # board of OpenCV, y down and z into it → o
 
 @experiment("capture", "Camera calibration against OpenCV's lens", parallel=True)
 def capture(run: Run) -> Outcome:
-    """Calibrate random cameras; writes cameras.jsonl and a plot. Quick: 6 cameras instead of 50."""
+    """Calibrate random cameras, then fit films; writes cameras.jsonl, films.jsonl and plots. Quick: 6 cameras and 2 films."""
     require_extra("cv2", "this experiment", "capture")
     count = run.scenes or (QUICK if run.quick else CAMERAS)
     jobs = {f"calibration {k} seed {run.seed}": (k, run.seed) for k in range(count)}
@@ -58,7 +61,11 @@ def capture(run: Run) -> Outcome:
     rows = {"calibration": row, "opencv corners": summary([record["opencv_corners"] for record in records])}
     for name in ("lens_mahalanobis", "pose_mahalanobis", "corner_error_px"):
         figures[f"opencv_corners: {name}"] = figure(rows["opencv corners"][name])
-    return {"rows": rows, "records": records, "images": images}, figures
+    filmed = films(run)
+    rows |= film_rows(filmed)
+    figures |= film_figures(rows)
+    images += film_plots(run, filmed)
+    return {"rows": rows, "records": records, "films": filmed, "images": images}, figures
 
 
 def summary(records: Sequence[dict]) -> dict:
