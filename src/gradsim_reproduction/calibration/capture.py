@@ -8,6 +8,8 @@ in the mean of squares where the covariance is right, correlations included.
 The row `spin` is the spin of textured balls from the colors of videos (`spin.py`).
 
 The row `opencv corners` is the same fit on the corners of OpenCV's cornerSubPix, whose errors are not independent.
+
+The rows `coverage` and `naive` are of films of bodies in motion by such cameras (`films.py`).
 """
 
 from collections.abc import Sequence
@@ -25,6 +27,7 @@ from gradsim.video.calibration.lens import make_lens
 from gradsim.video.calibration.start import initial_poses
 from gradsim.video.calibration.target import parse_target
 from gradsim_reproduction.calibration.board_images import CameraTruth, Look, board_image
+from gradsim_reproduction.calibration.films import film_figures, film_plots, film_rows, films
 from gradsim_reproduction.calibration.spin import spin_row, spin_summary
 from gradsim_reproduction.plotting import SAFE, write_figures, z_histogram
 from gradsim_reproduction.runner import Outcome, Run, experiment
@@ -37,9 +40,9 @@ FLIP = np.diag([1.0, -1.0, -1.0])  # board of OpenCV, y down and z into it → o
 
 @experiment("capture", "Camera calibration against OpenCV's lens, and spin from colors", parallel=True)
 def capture(run: Run) -> Outcome:
-    """Calibrate random cameras, and fit the spin of balls; writes cameras.jsonl, balls.jsonl and a plot.
+    """Calibrate random cameras, fit films of cubes, and the spin of balls; writes a ledger of each, and plots.
 
-    Quick: 6 cameras instead of 50, and 2 balls with a texture and 1 without instead of 20 and 2.
+    Quick: 6 cameras instead of 50, 2 films, and 2 balls with a texture and 1 without instead of 20 and 2.
     """
     require_extra("cv2", "this experiment", "capture")
     count = run.scenes or (QUICK if run.quick else CAMERAS)
@@ -70,7 +73,11 @@ def capture(run: Run) -> Outcome:
     }
     for name in ("lens_mahalanobis", "pose_mahalanobis", "corner_error_px"):
         figures[f"opencv_corners: {name}"] = figure(rows["opencv corners"][name])
-    return {"rows": rows, "records": records, "balls": balls, "images": images}, figures
+    filmed = films(run)
+    rows |= film_rows(filmed)
+    figures |= film_figures(rows)
+    images += film_plots(run, filmed)
+    return {"rows": rows, "records": records, "films": filmed, "balls": balls, "images": images}, figures
 
 
 def summary(records: Sequence[dict]) -> dict:

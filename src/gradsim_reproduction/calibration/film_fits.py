@@ -1,0 +1,162 @@
+"""Making and fitting one film of `reproduce capture`, with the camera as it is and, for comparison, as a pinhole.
+
+A user reads the shutter from the camera's menu and the readout from a table, each with an uncertainty: both are priors, and what they
+state is off by a draw of that uncertainty. Lens and place are a prior of `gradsim capture`. Masks are what has the colors inside a
+rectangle around the body in one frame, in front of a film of the empty scene.
+"""
+
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from gradsim.errors import InputError, Status
+from gradsim.identification.api import identify
+from gradsim.identification.fit import Fit
+from gradsim.identification.observation.clip import Clip
+from gradsim.runtime.atomic import atomic_path
+from gradsim.scene import Scene, yaml_io
+from gradsim_reproduction.calibration.film_boards import calibrated
+from gradsim_reproduction.calibration.film_images import frame
+from gradsim_reproduction.calibration.film_scenes import (
+    COLORS,
+    CRF,
+    EXPOSURE,
+    EXPOSURE_SD,
+    FPS,
+    LENS,
+    LOOK,
+    READOUT,
+    READOUT_SD,
+    SIGMA,
+    SIZE,
+    STARTS,
+    Film,
+    film,
+    film_camera,
+)
+from gradsim_reproduction.clips.videos import planes, texture
+
+FAR = 5.0  # standard deviations of a silent failure
+EMPTY_FRAMES, MARGIN = 8, 10  # of the film of the empty scene; of the rectangle around the body [px]
+START_COUNT = 8
+NOMINAL = {"size": list(SIZE), "look_at": {"eye": [0, -2.2, 1], "target": [0, 0, 0.4]}, "focal": 640.0}
+
+
+def fit_film(job: tuple[str, int, int, str]) -> dict:
+    """Record of one film: kind, number, seed, and the folder of the run."""
+    kind, number, seed, out = job
+    one, begun = film(kind, number, seed), time.process_time()
+    folder = Path(out) / "films" / one.name.replace(" ", "_")
+    folder.mkdir(parents=True, exist_ok=True)
+    record = {"kind": kind, "number": number, "k1": float(film_camera(kind, number, seed).lens.distortion[0])}
+    try:
+        path, calibration = make_film(one, folder)
+        record |= {"corner_rms": calibration["corner_rms"], "made_in": time.process_time() - begun}
+        rectangle = _rectangle(one)
+        fit = identify(
+            as_it_is(one, path), one.unknowns, _clip(one, folder / "film.mp4", rectangle), seed=seed, **_OPTIONS
+        )
+        naive = identify(
+            as_pinhole(path), one.unknowns, _clip(one, folder / "uniform.mp4", rectangle), seed=seed, **_OPTIONS
+        )
+    except (InputError, ArithmeticError, RuntimeError, ValueError) as error:
+        return record | {
+            "status": "failed",
+            "message": f"{type(error).__name__}: {error}",
+            "unknowns": {},
+            "naive": None,
+        }
+    return record | fit_record(fit, one) | {"message": "", "naive": fit_record(naive, one)}
+
+
+_OPTIONS = {"starts": START_COUNT, "known_numbers": False}  # what known numbers would do is not looked at
+
+
+def make_film(one: Film, folder: Path) -> tuple[Path, dict]:
+    """Write the film, the same frames at a constant rate, and the empty scene; scene with the calibrated camera, and result.json of its capture."""
+    camera, look = film_camera(one.kind, one.number, one.seed), one.random(LOOK)
+    sigma, background, darkness = look.uniform(*SIGMA), texture(SIZE, look), look.uniform(0.15, 0.35)
+    color = np.array(COLORS[look.integers(len(COLORS))])
+    noisy = lambda image: (
+        np.rint(255 * (image + sigma * look.standard_normal(image.shape))).clip(0, 255).astype(np.uint8)
+    )
+    images = [noisy(frame(camera, one.pose, one.side, t, background, color, darkness)) for t in one.stamps]
+    encode(folder / "film.mp4", images, one.stamps)
+    encode(folder / "uniform.mp4", images, np.arange(len(images)) / FPS)
+    encode(folder / "empty.mp4", [noisy(background) for _ in range(EMPTY_FRAMES)], np.arange(EMPTY_FRAMES) / FPS)
+    scene = Scene.parse(one.content | {"camera": NOMINAL, "timing": {"fps": FPS, "frames": len(one.stamps)}})
+    path = folder / "scene.yaml"
+    path.write_text(yaml_io.as_text(scene, folder, brief=True), encoding="utf-8")
+    return calibrated(camera, one.random(LENS + 10), path, folder)
+
+
+def encode(path: Path, images: list[np.ndarray], stamps: np.ndarray) -> None:
+    """Write an h264 video of frames at any times."""
+    import av
+
+    clock = Fraction(1, 90000)
+    with atomic_path(path) as draft, av.open(str(draft), "w", format="mp4") as container:
+        video = container.add_stream("libx264", rate=FPS, options={"crf": str(CRF)})
+        video.width, video.height, video.pix_fmt = *SIZE, "yuv420p"
+        video.codec_context.time_base = video.time_base = clock
+        for image, t in zip(images, stamps, strict=True):
+            picture = av.VideoFrame.from_ndarray(planes(image), "yuv420p")
+            picture.pts, picture.time_base = round(t / clock), clock
+            container.mux(video.encode(picture))
+        container.mux(video.encode())
+
+
+def as_it_is(one: Film, path: Path) -> Scene:
+    """Scene with lens and pose of the calibration, and shutter and readout as they are stated, all with their uncertainties."""
+    stated = one.random(STARTS + 10)
+    readout = READOUT + READOUT_SD * stated.standard_normal()
+    exposure = EXPOSURE + EXPOSURE_SD * stated.standard_normal()
+    content = Scene.load(path).model_dump(exclude_unset=True, by_alias=True)
+    content["camera"] |= {"prior": str(path.parent / "capture.json"), "readout": readout, "exposure": exposure}
+    priors = {"camera.readout": f"{readout} ± {READOUT_SD}", "camera.exposure": f"{exposure} ± {EXPOSURE_SD}"}
+    return Scene.parse(content | {"priors": priors})
+
+
+def as_pinhole(path: Path) -> Scene:
+    """Scene with focal length, principal point and pose of the calibration, taken as exact, and no lens or shutter."""
+    content = Scene.load(path).model_dump(exclude_unset=True, by_alias=True)
+    for key in ("distortion", "prior"):
+        content["camera"].pop(key, None)
+    return Scene.parse(content)
+
+
+def _rectangle(one: Film) -> str:
+    """Mask of the colors in a rectangle that a user draws around the body in the first frame that is used."""
+    first = 1 if one.frames else 0
+    x, R = one.pose(one.stamps[first : first + 1])
+    corners = x[0] + one.side * np.array(np.meshgrid(*[[-0.5, 0.5]] * 3)).reshape(3, -1).T @ R[0].T
+    pixels = film_camera(one.kind, one.number, one.seed).project(corners)
+    low = np.maximum(np.floor(pixels.min(0)) - MARGIN, 0).astype(int)
+    high = np.minimum(np.ceil(pixels.max(0)) + MARGIN, np.array(SIZE)).astype(int)
+    return f"color:{low[0]},{low[1]},{high[0] - low[0]},{high[1] - low[1]}@{first}"
+
+
+def _clip(one: Film, video: Path, rectangle: str) -> Clip:
+    return Clip(video, mask=rectangle, background=video.parent / "empty.mp4", noise="auto", frames=one.frames)
+
+
+def fit_record(fit: Fit, one: Film) -> dict:
+    """Status, errors of the judged unknowns, and effort of a fit."""
+    rows = {}
+    for name in one.judged:
+        e, true = fit.unknowns[name], one.truth[name]
+        off = e.value - true
+        rows[name] = {"truth": true, "value": e.value, "std": e.std, "z": off / e.std, "relative": off / abs(true)}
+        rows[name]["inside"] = bool(e.interval95[0] <= true <= e.interval95[1])
+    claimed = fit.status in (Status.OK, Status.APPROXIMATE)
+    return {
+        "status": fit.status,
+        "unknowns": rows,
+        "silent": bool(claimed and any(not abs(u["z"]) <= FAR for u in rows.values())),
+        "outline": {key: fit.outline[key] for key in ("offset", "size", "shift", "excess", "memory", "words")},
+        "notes": [note for note in fit.notes if "adds nothing" not in note],
+        "converged": fit.starts["converged"],
+        "cpu_seconds": fit.cpu_seconds,
+    }
