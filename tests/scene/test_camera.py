@@ -96,8 +96,8 @@ def test_a_further_camera_needs_a_first_one(mistake):
     ("content", "words"),
     [
         ({}, ["camera: has no pose; give either", "camera: has no lens; give exactly one"]),
-        ({"K": K}, ["camera: has no pose; give either `look_at`, or `R` and `t`."]),
-        ({"K": K, "R": POSE["R"]}, ["camera: got `R`; give either `look_at`, or `R` and `t`."]),
+        ({"K": K}, ["camera: has no pose; give either `look_at`, or `R` and `t`,"]),
+        ({"K": K, "R": POSE["R"]}, ["camera: got `R`; give either `look_at`, or `R` and `t`,"]),
         ({"K": K, **POSE, "look_at": LOOK}, ["camera: got `look_at` and `R` and `t`; give either"]),
         ({**POSE}, ["camera: has no lens; give exactly one of `look_at.fov`, `focal` and `K`."]),
         ({"look_at": {**LOOK, "fov": 1}, "focal": 50}, ["camera: got `look_at.fov` and `focal`; give exactly one"]),

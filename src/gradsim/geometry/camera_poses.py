@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.spatial.transform import Rotation, Slerp
 from typing_extensions import TypedDict  # of `typing` pydantic takes it from Python 3.12 on
 
 from gradsim.errors import InputError
@@ -76,6 +75,8 @@ class CameraPoses:
     def at(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """R (m, 3, 3) and t (m, 3) at some times (m,) [s]."""
         times = np.clip(times, self.times[0], self.times[-1])
+        from scipy.spatial.transform import Rotation, Slerp
+
         R = Slerp(self.times, Rotation.from_matrix(self.R))(times).as_matrix()
         centers = -np.einsum("nji,nj->ni", self.R, self.t)
         center = np.stack([np.interp(times, self.times, c) for c in centers.T], -1)

@@ -39,6 +39,8 @@ def draw(out: Path, records: Sequence[Mapping], seed: int) -> list[dict[str, str
 def _scores(records: Sequence[Mapping]) -> Figure:
     figure, columns = new_figure(9.2, 6.4), 3
     axes = figure.subplots(-(-len(KINDS) // columns), columns, sharex=True, squeeze=False)
+    for spare in axes.flat[len(KINDS) :]:
+        spare.remove()
     for ax, kind in zip(axes.flat, KINDS, strict=False):
         for statuses, color in (({Status.OK, Status.UNIDENTIFIABLE}, SAFE[0]), ({Status.MISMATCH}, SAFE[1])):
             part = [r for r in records if r["kind"] == kind and not r["fault"] and r["status"] in statuses]

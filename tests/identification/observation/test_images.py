@@ -85,7 +85,7 @@ def test_the_flow_has_the_cost_and_gradient_of_central_differences_and_nearly_th
     u = space.start() + 0.02 * torch.randn(len(space), generator=generator, dtype=torch.float64)
     for views in (recorded(scene, model.rollout(), loss=loss) for loss in ("gaussian", "huber")):
         seen, problem = views.parts["camera"], FieldProblem(model, views, space)
-        s = problem._sensitivity(u[None], 5)
+        s = problem.sensitivity(u[None], 5)
         assert s.unknowns >= FEW
         cost, g, A = normal_equations(seen._linear(s, 5, "pixels"), seen.loss)
         found = seen.normal(s, 5, "pixels")

@@ -104,7 +104,7 @@ def _pose(state: dict[str, Tensor], values: Values, name: str, silhouettes: Silh
         lens = silhouettes.optics_values(optics, values, state["x"]).coefficients
         lens = None if lens is None else lens[0]
     q = state["q"] / torch.linalg.vector_norm(state["q"], dim=-1, keepdim=True)
-    return Pose(state["x"], q, values[f"{name}.scale"][0], K[0], R, t[0], lens)
+    return Pose(state["x"], q, values[f"{name}.scale"][0], K[0], R[0], t[0], lens)
 
 
 def moved_poses(s: Sensitivity, name: str, silhouettes: Silhouettes) -> Iterator[tuple[Pose, Pose, float]]:
