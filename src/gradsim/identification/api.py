@@ -334,7 +334,8 @@ def make_fit(
     estimates = estimates_with_intervals(space, value, uncertainty, samples)
     left = residual_diagnostics(problem, best, outcome.history) if math.isfinite(cost) else None
     priors = report_priors(space, value, uncertainty.std_inner, (fisher - prior) / scale)
-    pressed = pressed_ends(space, best, unconstrained_step(fisher, g), torch.linalg.pinv(wide, hermitian=True))
+    covariance = torch.linalg.pinv(wide, hermitian=True)
+    pressed = pressed_ends(space, best, unconstrained_step(fisher, g), covariance)
     notes += (priors.words if priors else []) + pressed.words
     explained = chi2_per_n <= chi2_limit(spare) and (left is None or left.white)
     if not math.isfinite(cost):
@@ -363,8 +364,7 @@ def make_fit(
         residual_diagnostics=left,
         discretization=discretization,
         notes=notes,
-        evidence=dict(problem.observation.notes)
-        | _contact_law(problem, value, torch.linalg.pinv(wide, hermitian=True)),
+        evidence=dict(problem.observation.notes) | _contact_law(problem, value, covariance),
         priors=priors.result() if priors else {},
     )
 

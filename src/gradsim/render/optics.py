@@ -185,6 +185,23 @@ def undistort(points: Tensor, coefficients: Tensor, fisheye: bool = False) -> Te
     return x
 
 
+def rays(K: Tensor, R: Tensor, pixels: Tensor, coefficients: Tensor | None = None, fisheye: bool = False) -> Tensor:
+    """Unit directions (n, 3) in the world of the rays through pixels, from the camera's center −Rᵀt.
+
+    Args:
+        K: Intrinsics (3, 3) [px].
+        R: Rotation (3, 3) from the world to the camera.
+        pixels: (n, 2), pixel centers at +0.5.
+        coefficients, fisheye: As for `distort`; None of a pinhole.
+    """
+    camera = torch.linalg.solve(K, torch.cat([pixels, torch.ones_like(pixels[:, :1])], 1).mT).mT
+    if coefficients is not None:
+        straight = undistort(camera[:, :2] / camera[:, 2:], coefficients, fisheye)
+        camera = torch.cat([straight, torch.ones_like(straight[:, :1])], 1)
+    direction = camera @ R
+    return direction / torch.linalg.vector_norm(direction, dim=-1, keepdim=True)
+
+
 def radial_limit(coefficients: Tensor, fisheye: bool = False) -> Tensor:
     """Radius, or angle θ of a fisheye, up to which the radial factor is used (...), of coefficients (..., 5) or (..., 4).
 

@@ -19,7 +19,7 @@ from gradsim.numerics import rotation
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
-from gradsim.render.optics import undistort
+from gradsim.render.optics import rays
 from gradsim.render.raster.zbuffer import rasterize
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.view import View
@@ -125,17 +125,6 @@ def moved_poses(s: Sensitivity, name: str, silhouettes: Silhouettes) -> Iterator
         yield ends[0], ends[1], 2 * step
 
 
-def rays(pose: Pose, place: Tensor, fisheye: bool) -> tuple[Tensor, Tensor]:
-    """Eye (3,) [m] and unit directions (n, 3) in the world through pixels (n, 2)."""
-    homogeneous = torch.cat([place, torch.ones_like(place[:, :1])], 1)
-    camera = torch.linalg.solve(pose.K, homogeneous.mT).mT
-    if pose.lens is not None:
-        straight = undistort(camera[:, :2] / camera[:, 2:], pose.lens, fisheye)
-        camera = torch.cat([straight, torch.ones_like(straight[:, :1])], 1)
-    direction = camera @ pose.R
-    return -pose.t @ pose.R, direction / torch.linalg.vector_norm(direction, dim=-1, keepdim=True)
-
-
 def surface_points(
     body: RigidBody, pose: Pose, pixels: PixelList, silhouettes: Silhouettes, faces: Tensor | None
 ) -> SurfacePoints:
@@ -149,7 +138,8 @@ def surface_points(
         faces: Face of each pixel (n,), as `visible_faces` has them; None of a sphere.
     """
     optics = silhouettes.camera.optics
-    eye, d = rays(pose, pixels.place, optics is not None and optics.fisheye is not None)
+    d = rays(pose.K, pose.R, pixels.place, pose.lens, optics is not None and optics.fisheye is not None)
+    eye = -pose.t @ pose.R
     x, q = pose.x[pixels.frame], pose.q[pixels.frame]
     back = rotation.conjugate(q)
     if faces is None:

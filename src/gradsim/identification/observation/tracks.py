@@ -68,21 +68,7 @@ def read_tracks(
         raise InputError(
             "the scene has no `markers`; add those of the tracks, such as {corner: {body: cube, point: [0.05, 0, 0]}}."
         )
-    entries = {}
-    for line, row in enumerate(rows, 2):
-        place = f"{path}, line {line}"
-        frame, name = _frame(row, scene.timing.fps, place), row["name"].strip()
-        if name not in scene.markers:
-            hint = did_you_mean(name, list(scene.markers)) or f"; it has {', '.join(scene.markers)}."
-            raise InputError(f"{place}: the scene has no marker `{name}`{hint}")
-        if (frame, name) in entries:
-            raise InputError(f"{place}: `{name}` is in frame {frame} twice; leave one out.")
-        position = [_number(row, axis, place) for axis in axes]
-        sd = _number(row, "sd", place) if row.get("sd") else sigma
-        if all(map(math.isfinite, position)):
-            if sd is None or not (math.isfinite(sd) and sd > 0):
-                raise InputError(f"{place}: sd is {row.get('sd') or sd}; expected a number above 0.")
-            entries[frame, name] = position, sd, _drift(row, place)
+    entries = _entries(scene, path, rows, axes, sigma)
     names = [name for name in scene.markers if any(key[1] == name for key in entries)]
     count = {name: sum(key[1] == name for key in entries) for name in names}
     if not names or min(count.values()) < 2:
@@ -115,8 +101,38 @@ def read_tracks_of_cameras(
     Raises:
         InputError: As `read_tracks`.
     """
-    longest = max(read_tracks(scene, path, sigma, camera, loss).frames for camera, path in paths.items())
-    return MultiView({camera: read_tracks(scene, path, sigma, camera, loss, longest) for camera, path in paths.items()})
+    parts = {camera: read_tracks(scene, path, sigma, camera, loss) for camera, path in paths.items()}
+    longest = max(part.frames for part in parts.values())
+    for camera, part in parts.items():
+        if part.frames < longest:
+            parts[camera] = read_tracks(scene, paths[camera], sigma, camera, loss, longest)
+    return MultiView(parts)
+
+
+def _entries(
+    scene: Scene, path: str | Path, rows: list[dict[str, str]], axes: tuple[str, ...], sigma: float | None
+) -> dict[tuple[int, str], tuple[list[float], float, float]]:
+    """Position, noise and drift by frame and name.
+
+    Raises:
+        InputError: Of a row, see `read_tracks`.
+    """
+    entries = {}
+    for line, row in enumerate(rows, 2):
+        place = f"{path}, line {line}"
+        frame, name = _frame(row, scene.timing.fps, place), row["name"].strip()
+        if name not in scene.markers:
+            hint = did_you_mean(name, list(scene.markers)) or f"; it has {', '.join(scene.markers)}."
+            raise InputError(f"{place}: the scene has no marker `{name}`{hint}")
+        if (frame, name) in entries:
+            raise InputError(f"{place}: `{name}` is in frame {frame} twice; leave one out.")
+        position = [_number(row, axis, place) for axis in axes]
+        sd = _number(row, "sd", place) if row.get("sd") else sigma
+        if all(map(math.isfinite, position)):
+            if sd is None or not (math.isfinite(sd) and sd > 0):
+                raise InputError(f"{place}: sd is {row.get('sd') or sd}; expected a number above 0.")
+            entries[frame, name] = position, sd, _drift(row, place)
+    return entries
 
 
 def _read(path: Path) -> tuple[list[dict[str, str]], set[str]]:

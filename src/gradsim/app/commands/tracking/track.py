@@ -11,8 +11,8 @@ import torch
 from gradsim import video as videos
 from gradsim.app.job import open_scene
 from gradsim.errors import InputError
+from gradsim.identification.observation.marker_placement import place_markers
 from gradsim.identification.observation.points import Points
-from gradsim.identification.observation.surface_points import surface_points
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.runtime.atomic import atomic_write
@@ -159,7 +159,7 @@ def _numbers(text: str, count: int, option: str, expected: str) -> list[float]:
 
 def _on_bodies(scene: Scene, points: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Marker]]:
     """The points whose rays meet a body of the scene at its start, and their markers."""
-    markers = surface_points(scene, points)
+    markers = place_markers(scene, points)
     if not markers:
         raise InputError(
             "no chosen point is on a body of the scene at its start; give --region X,Y,W,H around the body, or correct the scene's start or camera."

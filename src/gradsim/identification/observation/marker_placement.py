@@ -8,14 +8,14 @@ import torch
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.render.camera import from_scene
-from gradsim.render.optics import undistort
+from gradsim.render.optics import rays
 from gradsim.scene.body import Rigid
 from gradsim.scene.interactions import Marker
 
 GRAZING = 1e-12  # determinant of a triangle along the ray, relative to its size
 
 
-def surface_points(scene, points: Mapping[str, np.ndarray], camera: str = "camera") -> dict[str, Marker]:
+def place_markers(scene, points: Mapping[str, np.ndarray], camera: str = "camera") -> dict[str, Marker]:
     """Markers of points on rigid bodies, at the scene's start; points that meet none are left out.
 
     On a body that is not rigid a marker is the nearest vertex of the triangle.
@@ -28,19 +28,21 @@ def surface_points(scene, points: Mapping[str, np.ndarray], camera: str = "camer
     with torch.no_grad():
         start = Model(scene).rollout(frames=2).at([0])
         vertices = start.surface.vertices[0, 0].double()
-    origin, rays = _rays(scene, np.array(list(points.values()), float).reshape(-1, 2), camera)
-    nearest = np.full(len(rays), np.inf)
-    owner: list[tuple[str, int] | None] = [None] * len(rays)
+    view, pixels = from_scene(scene.view(camera)), torch.tensor(np.array(list(points.values()), float).reshape(-1, 2))
+    lens = (view.optics.coefficients, view.optics.fisheye is not None) if view.optics is not None else ()
+    origin, directions = view.centre.numpy(), rays(view.K, view.R, pixels, *lens).numpy()
+    nearest = np.full(len(directions), np.inf)
+    owner: list[tuple[str, int] | None] = [None] * len(directions)
     for part in start.parts:
         corners = vertices[part.vertices][part.faces].numpy()
-        for k, (distance, face) in enumerate(_first_hits(origin, rays, corners)):
+        for k, (distance, face) in enumerate(_first_hits(origin, directions, corners)):
             if distance < nearest[k]:
                 nearest[k], owner[k] = distance, (part.name, face)
     markers = {}
     for k, name in enumerate(points):
         place = owner[k]
         if place is not None:
-            markers[name] = _marker(scene, start, place, torch.tensor(origin + nearest[k] * rays[k]))
+            markers[name] = _marker(scene, start, place, torch.tensor(origin + nearest[k] * directions[k]))
     return markers
 
 
@@ -57,23 +59,11 @@ def _marker(scene, start, place: tuple[str, int], hit: torch.Tensor) -> Marker:
     return Marker(body=name, vertex=int(corners[distance.argmin()]))
 
 
-def _rays(scene, pixels: np.ndarray, camera: str) -> tuple[np.ndarray, np.ndarray]:
-    """Position of the camera (3,) and unit directions (n, 3) of pixels in the world."""
-    view = from_scene(scene.view(camera))
-    K, R = view.K.numpy(), view.R.numpy()
-    at = np.linalg.solve(K[:2, :2], (pixels - K[:2, 2]).T).T
-    optics = view.optics
-    if optics is not None and optics.coefficients is not None:
-        at = undistort(torch.tensor(at), optics.coefficients, optics.fisheye is not None).numpy()
-    rays = np.column_stack([at, np.ones(len(at))]) @ R
-    return view.centre.numpy(), rays / np.linalg.norm(rays, axis=1, keepdims=True)
-
-
-def _first_hits(origin: np.ndarray, rays: np.ndarray, corners: np.ndarray) -> list[tuple[float, int]]:
+def _first_hits(origin: np.ndarray, directions: np.ndarray, corners: np.ndarray) -> list[tuple[float, int]]:
     """Distance and triangle of each ray's first hit (Möller and Trumbore 1997); infinity where there is none."""
     a, e1, e2 = corners[:, 0], corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
     hits = []
-    for ray in rays:
+    for ray in directions:
         p = np.cross(ray, e2)
         det = (e1 * p).sum(1)
         valid = np.abs(det) > GRAZING * np.linalg.norm(e1, axis=1) * np.linalg.norm(e2, axis=1)
