@@ -1,8 +1,8 @@
-"""Rollouts of stiff soft bodies by backward Euler, as a differentiable operation and with forward sensitivities.
+"""Rollouts of stiff soft bodies by implicit steps, as a differentiable operation and with forward sensitivities.
 
 The equations are in `soft/implicit_kernels.py`, those of the adjoint in `soft/implicit_adjoint_kernels.py`. A step is
-stable at any size, and loses energy in what it does not resolve: its error is of first order in h ω, ω being the
-frequency of a vibration.
+stable at any size. That of backward Euler loses energy in what it does not resolve: its error is of first order in h ω, ω
+being the frequency of a vibration. That of the midpoint rule is of second order, and keeps the energy of linear vibrations.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from torch import Tensor
 from gradsim.engine.access import access
 from gradsim.engine.compiler import compiled_for_packs
 from gradsim.engine.dual_parts import split_dual
-from gradsim.engine.lanes import Lane, members, specialize
+from gradsim.engine.lanes import Lane, members, names, specialize
 from gradsim.engine.launch import replay
 from gradsim.engine.mapping import InElements, Worlds, mapping_for
 from gradsim.engine.operation import operation
@@ -41,7 +41,10 @@ LOOSE = 100.0  # how far from its tolerance the adjoint of a step may end, when 
 
 @dataclass(frozen=True, eq=False)
 class ImplicitParticles:
-    """A program that moves the vertices of a mesh through time by backward Euler; otherwise as `Particles`.
+    """A program that moves the vertices of a mesh through time by implicit steps; otherwise as `Particles`.
+
+    With `driven`, there is an input `drive` before the last, (B, (frames - 1) · substeps, pinned, 3): the velocity of
+    each pinned vertex in each step [m/s], which replaces that of the start.
 
     A world in which a step is not solved is NaN from there on. Devices other than CPUs are refused: one thread would take
     a whole world, and the compiler for CUDA does not come to an end in minutes.
@@ -55,6 +58,8 @@ class ImplicitParticles:
         segment: Frames between two checkpoints of the backward pass.
         mapping: How worlds and elements lie in registers; None chooses the faster.
         tolerance: Tolerance of the momentum of a step, and of linear solves, relative; None: 1e-11, in float32 1e-5.
+        theta: Where in a step forces are taken: 1, backward Euler; 0.5, the midpoint rule.
+        driven: True if the velocities of pinned vertices are an input.
     """
 
     groups: tuple[Elements, ...]
@@ -65,12 +70,14 @@ class ImplicitParticles:
     segment: int = 1
     mapping: Worlds | InElements | None = None
     tolerance: float | None = None
+    theta: float = 1.0
+    driven: bool = False
     run: Callable[..., list[Tensor]] = field(init=False)
 
     def __post_init__(self):
         object.__setattr__(self, "run", operation(self))
 
-    names = Particles.names
+    names = Particles.names  # but for the drive
     shapes = Particles.shapes
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -88,15 +95,16 @@ class ImplicitParticles:
     def _roll(self, inputs, tangents, stride: int, first: int = 0, intervals: int | None = None):
         """x and v with tangents, at every `stride` steps of some frame intervals; and counts of what it took."""
         intervals = self.frames - 1 if intervals is None else intervals
+        differentiated = tangents is not None
+        (inputs, drive), (tangents, slope) = self._within(inputs, tangents)
         buffers = RolloutBuffers(self, inputs, None, self._mapping(inputs))
-        along = RolloutBuffers(self, inputs, tangents or [None] * len(inputs), buffers.to)
+        along = RolloutBuffers(self, inputs, tangents, buffers.to)
         code = _code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name)
         records = intervals * self.substeps // stride
         none = inputs[0].new_zeros(0, dtype=torch.long)
         states = []
         for k in range(2):
-            tangent = tangents[k] if tangents else None
-            start = along.to.vertices(inputs[k], tangent, along.rows, none if k else along.copies)
+            start = along.to.vertices(inputs[k], tangents[k], along.rows, none if k else along.copies)
             state = along.work(records + 1)
             vars(state)["tensor"][:, 0] = vars(start)["tensor"]
             states.append(state)
@@ -116,7 +124,9 @@ class ImplicitParticles:
             torch.finfo(inputs[0].dtype).eps,
             NEWTONS,
             PRODUCTS,
-            int(tangents is not None),
+            int(differentiated),
+            1 / self.theta,
+            self._driven_vertices(drive, slope, along),
             s,
             space,
             *states,
@@ -137,6 +147,26 @@ class ImplicitParticles:
             )
         return self.mapping or mapping_for(len(x), x.dtype, x.device, False)
 
+    def _within(self, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None = None):
+        """Inputs of a part θ of each step, then the drive; both with tangents."""
+        split = lambda given: (given[:-2], given[-2], given[-1]) if self.driven else (given[:-1], None, given[-1])
+        (head, drive, step), (slopes, slope, rate) = split(list(inputs)), split(list(tangents or [None] * len(inputs)))
+        if not step.shape[1]:
+            step, rate = inputs[0].new_full((len(inputs[0]), self.frames - 1), self.dt), None
+        rate = None if rate is None else self.theta * rate
+        return ([*head, self.theta * step], drive), ([*slopes, rate], slope)
+
+    def _driven_vertices(self, drive: Tensor | None, slope: Tensor | None, buffers: RolloutBuffers) -> wp.array:
+        """Velocities (threads, steps, ...) of all vertices, 0 where they are not pinned."""
+        if drive is None:
+            return buffers.work(0)
+        full = lambda y: drive.new_zeros(*drive.shape[:2], buffers.n, 3).index_copy(2, self._pins(drive), y)
+        none = drive.new_zeros(0, dtype=torch.long)
+        return buffers.to.vertices(full(drive), None if slope is None else full(slope), buffers.rows, none)
+
+    def _pins(self, like: Tensor) -> Tensor:
+        return torch.tensor(list(self.pinned), dtype=torch.long, device=like.device)
+
     def _check_solved(self, level: Tensor) -> None:
         worst = level.max().item()
         if not worst < LOOSE * self._tolerance([level]):
@@ -150,7 +180,8 @@ class ImplicitParticles:
         return self.tolerance or TOLERANCE[inputs[0].dtype]
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        buffers = RolloutBuffers(self, inputs, None, self._mapping(inputs))
+        (within, drive), _ = self._within(inputs)
+        buffers = RolloutBuffers(self, within, None, self._mapping(inputs))
         code = _adjoint_code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name)
         none = inputs[0].new_zeros(0, dtype=torch.long)
         frame_adjoints = [buffers.to.vertices(g, None, buffers.rows, none) for g in adjoints]
@@ -158,9 +189,9 @@ class ImplicitParticles:
         grad, gradients = buffers.adjoints()
         s, space, w = code.AdjointWorkspace(), _space(code, buffers), buffers.work()
         s.p, s.e = buffers.structs
-        for name in ("x", "u", "a", "b"):
+        for name in ("x", "u", "a", "b", "rest_x", "rest_v"):
             setattr(s, name, buffers.work())
-        worst = _reals(buffers, 1)
+        worst, drives = _reals(buffers, 1), buffers.work(drive.shape[1] if self.driven else 0)
         for first in reversed(range(0, self.frames - 1, self.segment)):
             last = min(first + self.segment, self.frames - 1)
             steps = [y[:, first : last + 1] for y in outputs]
@@ -171,14 +202,20 @@ class ImplicitParticles:
                 buffers.to.vertices(y, None, buffers.rows, none if k else buffers.copies) for k, y in enumerate(steps)
             ]
             fixed = [s, grad[1], self.substeps, first, self._tolerance(inputs), PRODUCTS, space, w]
-            args = [*fixed, *history, *frame_adjoints, *start, grad[0], worst]
+            args = [*fixed, 1 / self.theta, int(self.driven), *history, *frame_adjoints, *start, grad[0], drives, worst]
             replay(code.backward, buffers.threads, args, buffers.device)
         self._check_solved(_level(buffers, worst, 1).sqrt() * self._tolerance(inputs))
         state = [
             buffers.to.unvertices(a, buffers.worlds, buffers.n)[0] + g[:, 0]
             for a, g in zip(start, adjoints, strict=True)
         ]
-        return [g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *gradients()], inputs, strict=True)]
+        *middle, step = gradients()
+        if self.driven:
+            middle.append(buffers.to.unvertices(drives, buffers.worlds, buffers.n)[0][:, :, list(self.pinned)])
+        step = self.theta * step if inputs[-1].shape[1] else inputs[-1]
+        return [
+            g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *middle, step], inputs, strict=True)
+        ]
 
 
 def _reals(buffers: RolloutBuffers, n: int) -> wp.array:
@@ -235,6 +272,7 @@ def _code(forces: tuple[Force, ...], lane: Lane, mapping: str):
         DualParameters=step_dual.Parameters,
         DualElements=moving.Elements,
         DualVertex=reach_dual["Vertex"],
+        DualVec3=names(dual)["Vec3"],
         dual_load=reach_dual["load"],
         dual_store=reach_dual["store"],
         LANE=lane,

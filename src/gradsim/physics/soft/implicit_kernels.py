@@ -1,7 +1,8 @@
 # pyright: reportInvalidTypeForm=false
-"""Steps of backward Euler for the vertices of soft bodies, a template for `engine.lanes`.
+"""Implicit steps for the vertices of soft bodies, a template for `engine.lanes`.
 
-    r(u) = M (u - v - h g) - h f(x + h u, u) = 0,   x' = x + h u,   v' = u       (`soft/implicit_residual_kernels.py`)
+    r(u) = M (u - v - h g) - h f(x + h u, u) = 0                (`soft/implicit_residual_kernels.py`), and the whole step
+    x' = x + (h/θ) u,   v' = v + (u - v)/θ                      θ = 1: backward Euler; θ = ½: the implicit midpoint rule
     A d = -r,   u ← u + t d                     Newton's method; A = ∂r/∂u = M - h ∂f/∂v - h² ∂f/∂x
     A u̇ = -ṙ                                    derivative of u along any direction, ṙ being that of r at fixed u
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.engine.access_kernels import store as dual_store
     from gradsim.engine.dual_parts import pair, slope, value
     from gradsim.engine.lanes import Lane
+    from gradsim.engine.lanes import Vec3 as DualVec3
     from gradsim.engine.lanes import Vec3 as DualVertex
     from gradsim.engine.lanes import Vec3 as Vertex
     from gradsim.physics.forces.assembly import Elements, add_diagonals, all_powers
@@ -104,6 +106,13 @@ def residual(s: Step, k: Space, i: int, frame: int) -> Real:
 @wp.func
 def same(a: Real) -> Real:
     return a
+
+
+@wp.func
+def between(a: DualVec3, b: DualVec3, t: Real) -> DualVec3:
+    """a + t (b - a), exactly b for t = 1."""
+    x = value(b) + (value(b) - value(a)) * (t - 1.0)
+    return pair(x, slope(b) + (slope(b) - slope(a)) * (t - 1.0))
 
 
 @wp.func
@@ -230,6 +239,8 @@ def forward(
     newtons: int,
     products: int,
     tangent: int,  # whether derivatives are wanted
+    whole: Scalar,  # 1/θ
+    drive: wp.array3d[DualVertex],  # velocity of pinned vertices in each step; of no steps: they keep theirs
     s: Step,
     k: Space,
     # out; record 0 is given
@@ -248,6 +259,9 @@ def forward(
             if n % stride == 0:
                 dual_store(s.x[i], b, dual_load(x[i, record], b))
                 dual_store(s.v[i], b, dual_load(v[i, record], b))
+            if drive.shape[1] > 0:
+                given = dual_load(drive[i, first * substeps + n], b)
+                dual_store(s.v[i], b, between(given, dual_load(s.v[i], b), constant(p.free[b])))
             dual_store(s.u[i], b, dual_load(s.v[i], b))
         s.share[i] = Scalar(1.0)
         prepare(p, e, s, k, i, frame)
@@ -266,8 +280,8 @@ def forward(
         if tangent == 1:
             differentiate(s, k, i, frame, tolerance, products)
         for b in range(blocks):
-            dual_store(s.x[i], b, dual_load(s.xn[i], b))
-            dual_store(s.v[i], b, dual_load(s.u[i], b))
+            dual_store(s.x[i], b, between(dual_load(s.x[i], b), dual_load(s.xn[i], b), one * whole))
+            dual_store(s.v[i], b, between(dual_load(s.v[i], b), dual_load(s.u[i], b), one * whole))
             if (n + 1) % stride == 0:
                 dual_store(x[i, record + 1], b, dual_load(s.x[i], b))
                 dual_store(v[i, record + 1], b, dual_load(s.v[i], b))
