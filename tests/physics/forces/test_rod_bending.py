@@ -93,7 +93,10 @@ def test_rigid_motion_meets_no_damping(law):
     force, (x, _, arrays) = LAWS[law][0].FORCE, _state(law)
     lossy = {name: y if "damping" in name or name == "arm" else 0.0 * y for name, y in arrays.items()}
     turning = rigid_velocity(x, seed=3)
-    assert lane_forces(force, x, turning, lossy).abs().max() < 1e-11 * lane_forces(force, x, random_normal(*x.shape, seed=4), lossy).abs().max()
+    assert (
+        lane_forces(force, x, turning, lossy).abs().max()
+        < 1e-11 * lane_forces(force, x, random_normal(*x.shape, seed=4), lossy).abs().max()
+    )
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -125,4 +128,6 @@ def test_the_twist_of_a_straight_rod_is_the_angle_between_its_frames():
     x = torch.tensor([[[0.0, 0, 0], [1, 0, 0], [2, 0, 0], [0.5, 0.2, 0], [1.5, 0.2, 0]]]).double()
     x[0, :, 1:] = 0.0
     x[0, 3, 1], x[0, 4, 1], x[0, 4, 2] = 0.25, 0.25 * math.cos(angle), 0.25 * math.sin(angle)
-    assert error(rod_bending.strains(x), torch.tensor([[0.0, 0.0, 2 * math.tan(angle / 2)]], dtype=torch.float64)) < 1e-14
+    assert (
+        error(rod_bending.strains(x), torch.tensor([[0.0, 0.0, 2 * math.tan(angle / 2)]], dtype=torch.float64)) < 1e-14
+    )

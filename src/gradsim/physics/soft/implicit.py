@@ -17,7 +17,7 @@ from torch import Tensor
 from gradsim.engine.access import access
 from gradsim.engine.compiler import compiled_for_packs
 from gradsim.engine.dual_parts import split_dual
-from gradsim.engine.lanes import Lane, members, names, specialize
+from gradsim.engine.lanes import Lane, members, names, native_width, specialize
 from gradsim.engine.launch import replay
 from gradsim.engine.mapping import InElements, Worlds, mapping_for
 from gradsim.engine.operation import operation
@@ -35,6 +35,7 @@ else:
 
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-5}
 NEWTONS, PRODUCTS = 30, 1000  # limits: of a step, and of a linear solve
+IN_LINE = 60  # limit of a linear solve with the factors of the Jacobian
 KEPT = 6  # directions of the linear solve
 LOOSE = 100.0  # how far from its tolerance the adjoint of a step may end, when rounding keeps it from there
 
@@ -60,6 +61,8 @@ class ImplicitParticles:
         tolerance: Tolerance of the momentum of a step, and of linear solves, relative; None: 1e-11, in float32 1e-5.
         theta: Where in a step forces are taken: 1, backward Euler; 0.5, the midpoint rule.
         driven: True if the velocities of pinned vertices are an input.
+        place: Place of each vertex in a line along which only near ones act on each other, as of a rod; linear solves
+            take the factors of the banded Jacobian then.
     """
 
     groups: tuple[Elements, ...]
@@ -72,6 +75,7 @@ class ImplicitParticles:
     tolerance: float | None = None
     theta: float = 1.0
     driven: bool = False
+    place: Sequence[int] = ()
     run: Callable[..., list[Tensor]] = field(init=False)
 
     def __post_init__(self):
@@ -99,7 +103,7 @@ class ImplicitParticles:
         (inputs, drive), (tangents, slope) = self._within(inputs, tangents)
         buffers = RolloutBuffers(self, inputs, None, self._mapping(inputs))
         along = RolloutBuffers(self, inputs, tangents, buffers.to)
-        code = _code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name)
+        code = _code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name, bool(self.place))
         records = intervals * self.substeps // stride
         none = inputs[0].new_zeros(0, dtype=torch.long)
         states = []
@@ -123,7 +127,7 @@ class ImplicitParticles:
             self._tolerance(inputs),
             torch.finfo(inputs[0].dtype).eps,
             NEWTONS,
-            PRODUCTS,
+            IN_LINE if self.place else PRODUCTS,
             int(differentiated),
             1 / self.theta,
             self._driven_vertices(drive, slope, along),
@@ -145,6 +149,8 @@ class ImplicitParticles:
             raise InputError(
                 f"implicit steps run on a CPU; got tensors on {x.device}. Move them, or step semi-implicit."
             )
+        if self.place:
+            return Worlds(Lane(str(x.dtype).removeprefix("torch."), native_width(str(x.dtype).removeprefix("torch."))))
         return self.mapping or mapping_for(len(x), x.dtype, x.device, False)
 
     def _within(self, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None = None):
@@ -182,7 +188,7 @@ class ImplicitParticles:
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
         (within, drive), _ = self._within(inputs)
         buffers = RolloutBuffers(self, within, None, self._mapping(inputs))
-        code = _adjoint_code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name)
+        code = _adjoint_code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name, bool(self.place))
         none = inputs[0].new_zeros(0, dtype=torch.long)
         frame_adjoints = [buffers.to.vertices(g, None, buffers.rows, none) for g in adjoints]
         start = [buffers.work() for _ in range(2)]
@@ -201,7 +207,16 @@ class ImplicitParticles:
             history = [
                 buffers.to.vertices(y, None, buffers.rows, none if k else buffers.copies) for k, y in enumerate(steps)
             ]
-            fixed = [s, grad[1], self.substeps, first, self._tolerance(inputs), PRODUCTS, space, w]
+            fixed = [
+                s,
+                grad[1],
+                self.substeps,
+                first,
+                self._tolerance(inputs),
+                IN_LINE if self.place else PRODUCTS,
+                space,
+                w,
+            ]
             args = [*fixed, 1 / self.theta, int(self.driven), *history, *frame_adjoints, *start, grad[0], drives, worst]
             replay(code.backward, buffers.threads, args, buffers.device)
         self._check_solved(_level(buffers, worst, 1).sqrt() * self._tolerance(inputs))
@@ -213,9 +228,7 @@ class ImplicitParticles:
         if self.driven:
             middle.append(buffers.to.unvertices(drives, buffers.worlds, buffers.n)[0][:, :, list(self.pinned)])
         step = self.theta * step if inputs[-1].shape[1] else inputs[-1]
-        return [
-            g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *middle, step], inputs, strict=True)
-        ]
+        return [g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *middle, step], inputs, strict=True)]
 
 
 def _reals(buffers: RolloutBuffers, n: int) -> wp.array:
@@ -237,6 +250,15 @@ def _numbers(buffers: RolloutBuffers) -> wp.array:
 def _space(code, buffers: RolloutBuffers):
     """Work arrays of a linear solve."""
     space = code.Space()
+    if buffers.program.place:
+        place = torch.tensor(buffers.program.place, dtype=torch.int32)
+        spans = [place[group.index].amax(1) - place[group.index].amin(1) for group in buffers.program.groups]
+        count = 2 * int(torch.cat(spans).max()) + 1
+        matrices = buffers.to.like(
+            "Mat3", buffers.to.uniform("Mat3", place.new_zeros(buffers.worlds, buffers.n * count, 3, 3))
+        )
+        space.band = matrices.reshape((buffers.threads, buffers.n, count))
+        space.place, space.z = wp.from_torch(place), buffers.work()
     for name in ("d0", "d1", "d2", "r", "y"):
         setattr(space, name, buffers.work())
     space.p, space.q = buffers.work(KEPT), buffers.work(KEPT)
@@ -244,11 +266,16 @@ def _space(code, buffers: RolloutBuffers):
     return space
 
 
+def _jacobian(banded: bool) -> tuple[str, ...]:
+    """What the preconditioner is made with."""
+    return ("add_bands",) if banded else ("add_diagonals",)
+
+
 VERTICES = ("Vertex", "load", "store")
 
 
 @cache
-def _code(forces: tuple[Force, ...], lane: Lane, mapping: str):
+def _code(forces: tuple[Force, ...], lane: Lane, mapping: str, banded: bool):
     dual = Lane(lane.dtype, lane.width, True)
     reach, reach_dual = access(lane, mapping), access(dual, mapping)
     plain, moving = assemble(forces, lane, mapping), assemble(forces, dual, mapping)
@@ -267,7 +294,7 @@ def _code(forces: tuple[Force, ...], lane: Lane, mapping: str):
         **{name: reach[name] for name in VERTICES},
         **split_dual(lane),
         **members(step, "Parameters", "constant"),
-        **members(plain, "Elements", "add_diagonals", "all_powers"),
+        **members(plain, "Elements", *_jacobian(banded), "all_powers"),
         evaluate=residual.evaluate,
         DualParameters=step_dual.Parameters,
         DualElements=moving.Elements,
@@ -276,6 +303,8 @@ def _code(forces: tuple[Force, ...], lane: Lane, mapping: str):
         dual_load=reach_dual["load"],
         dual_store=reach_dual["store"],
         LANE=lane,
+        BANDED=banded,
+        JACOBIAN=_jacobian(banded),
         ACROSS=mapping == "elements",
         KEY=plain.__name__ + moving.__name__,
     )
@@ -283,15 +312,17 @@ def _code(forces: tuple[Force, ...], lane: Lane, mapping: str):
 
 
 @cache
-def _adjoint_code(forces: tuple[Force, ...], lane: Lane, mapping: str):
+def _adjoint_code(forces: tuple[Force, ...], lane: Lane, mapping: str, banded: bool):
     reach, plain = access(lane, mapping), assemble(forces, lane, mapping)
     code = specialize(
         implicit_adjoint_kernels,
         lane,
         **{name: reach[name] for name in VERTICES},
         **members(particles_code(forces, lane, mapping), "Parameters", "constant"),
-        **members(plain, "Elements", "add_forces", "add_adjoints", "add_diagonals", "add_products", "all_powers"),
+        **members(plain, "Elements", "add_forces", "add_adjoints", *_jacobian(banded), "add_products", "all_powers"),
         LANE=lane,
+        BANDED=banded,
+        JACOBIAN=_jacobian(banded),
         ACROSS=mapping == "elements",
         KEY=plain.__name__,
     )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import warp as wp
 
 from gradsim.engine.lanes import *
-from gradsim.engine.lanes import specialize
+from gradsim.engine.lanes import members, specialize
 
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.engine.access_kernels import load, store
@@ -26,17 +26,17 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.forces.assembly import (
         Elements,
         add_adjoints,
-        add_diagonals,
         add_forces,
         add_products,
         all_powers,
     )
-    from gradsim.physics.soft import krylov_kernels
+    from gradsim.physics.soft import jacobian_kernels, krylov_kernels
     from gradsim.physics.soft.kernels import Parameters, constant
-    from gradsim.physics.soft.krylov_kernels import ACROSS
+    from gradsim.physics.soft.krylov_kernels import ACROSS, BANDED
 
     LANE = Lane()
 else:
+    jacobian_kernels = "gradsim.physics.soft.jacobian_kernels"
     krylov_kernels = "gradsim.physics.soft.krylov_kernels"
 
 REFINEMENTS = wp.constant(4)
@@ -89,9 +89,20 @@ krylov = specialize(
     load=load,
     store=store,
     ACROSS=ACROSS,
+    BANDED=BANDED,
     KEY=__name__,
 )
 Space, solve, square_of, set_blocks = krylov.Space, krylov.solve, krylov.square_of, krylov.set_blocks
+
+jacobian = specialize(
+    jacobian_kernels,
+    LANE,
+    **{name: globals()[name] for name in (*JACOBIAN, "Parameters", "constant", "Elements", "store", "Vertex")},
+    **members(krylov, "Space", "factorize", "set_band"),
+    BANDED=BANDED,
+    KEY=__name__,
+)
+linearize = jacobian.linearize
 
 
 @wp.kernel(enable_backward=False)
@@ -137,16 +148,14 @@ def backward(
             s.u[i, j] = v[i, n + 1, j]
         for b in range(blocks):
             store(s.x[i], b, between(load(x[i, n], b), load(x[i, n + 1], b), share))
-            store(s.u[i], b, between(load(v[i, n], b), load(v[i, n + 1], b), share))
+            moves = constant(s.p.free[b])  # a pinned vertex has the velocity at the end in all of the step
+            store(s.u[i], b, between(load(v[i, n], b), load(v[i, n + 1], b), share * moves + (1.0 - moves)))
             store(s.rest_x[i], b, load(ax[i], b) * (one - more))
             store(s.rest_v[i], b, load(av[i], b) * (one - more))
             store(ax[i], b, load(ax[i], b) * more)
             store(av[i], b, load(av[i], b) * more)
-            store(k.d0[i], b, zero3(0))
-            store(k.d1[i], b, zero3(0))
-            store(k.d2[i], b, zero3(0))
             store(w[i], b, zero3(0))
-        add_diagonals(s.e, i, frame, h, s.x[i], s.u[i], k.d0[i], k.d1[i], k.d2[i])
+        linearize(s.p, s.e, k, i, frame, h, s.x[i], s.u[i], 1)
         for b in range(blocks):
             free = constant(s.p.free[b])
             _weight = set_blocks(k, i, b, h, s.p.inverse_mass[i, b], free)

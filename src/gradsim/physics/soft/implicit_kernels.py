@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import warp as wp
 
 from gradsim.engine.lanes import *
-from gradsim.engine.lanes import specialize
+from gradsim.engine.lanes import members, specialize
 
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.engine.access_kernels import load, store
@@ -31,16 +31,17 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.engine.lanes import Vec3 as DualVec3
     from gradsim.engine.lanes import Vec3 as DualVertex
     from gradsim.engine.lanes import Vec3 as Vertex
-    from gradsim.physics.forces.assembly import Elements, add_diagonals, all_powers
+    from gradsim.physics.forces.assembly import Elements, all_powers
     from gradsim.physics.forces.assembly import Elements as DualElements
-    from gradsim.physics.soft import krylov_kernels
+    from gradsim.physics.soft import jacobian_kernels, krylov_kernels
     from gradsim.physics.soft.implicit_residual_kernels import evaluate
     from gradsim.physics.soft.kernels import Parameters, constant
     from gradsim.physics.soft.kernels import Parameters as DualParameters
-    from gradsim.physics.soft.krylov_kernels import ACROSS
+    from gradsim.physics.soft.krylov_kernels import ACROSS, BANDED
 
     LANE = Lane()
 else:
+    jacobian_kernels = "gradsim.physics.soft.jacobian_kernels"
     krylov_kernels = "gradsim.physics.soft.krylov_kernels"
 
 SHARES = wp.constant(7)  # the first: 1/64
@@ -83,10 +84,21 @@ krylov = specialize(
     load=load,
     store=store,
     ACROSS=ACROSS,
+    BANDED=BANDED,
     KEY=__name__,
 )
 Space, solve = krylov.Space, krylov.solve
 square_of, set_blocks, whole = krylov.square_of, krylov.set_blocks, krylov.whole
+
+jacobian = specialize(
+    jacobian_kernels,
+    LANE,
+    **{name: globals()[name] for name in (*JACOBIAN, "Parameters", "constant", "Elements", "store", "Vertex")},
+    **members(krylov, "Space", "factorize", "set_band"),
+    BANDED=BANDED,
+    KEY=__name__,
+)
+linearize = jacobian.linearize
 
 
 @wp.func
@@ -122,12 +134,9 @@ def prepare(p: Parameters, e: Elements, s: Step, k: Space, i: int, frame: int):
     blocks = s.weight.shape[1]
     h = p.step[i, frame] * s.share[i]
     for b in range(blocks):
-        store(k.d0[i], b, zero3(0))
-        store(k.d1[i], b, zero3(0))
-        store(k.d2[i], b, zero3(0))
         store(k.r[i], b, value(dual_load(s.x[i], b)))
         store(k.y[i], b, value(dual_load(s.v[i], b)))
-    add_diagonals(e, i, frame, h, k.r[i], k.y[i], k.d0[i], k.d1[i], k.d2[i])
+    linearize(p, e, k, i, frame, h, k.r[i], k.y[i], 0)
     for b in range(blocks):
         s.weight[i, b] = set_blocks(k, i, b, h, p.inverse_mass[i, b], constant(p.free[b]))
 
