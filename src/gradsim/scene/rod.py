@@ -48,7 +48,11 @@ class _Points:
 
 
 class Line(Node):
-    """A straight line along x, centered at the origin, of segments of equal length."""
+    """A straight line along x, centered at the origin, of edges of equal length.
+
+    Attributes:
+        segments: Number of edges.
+    """
 
     length: Annotated[float, LENGTH] = Field(description="the length in m")
     segments: Annotated[int, Count(2, 4096)] = 16
