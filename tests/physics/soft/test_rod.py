@@ -52,7 +52,7 @@ def test_the_sag_of_a_cantilever_is_that_of_the_elastica_and_converges():
         tol=1e-8,
     )
     theta = bend.sol(np.linspace(0, 1, 4001))[0]
-    exact = np.array([np.trapezoid(np.cos(theta), dx=1 / 4000), 0, -np.trapezoid(np.sin(theta), dx=1 / 4000)])
+    exact = np.array([np.trapezoid(np.cos(theta), dx=1 / 4000), 0, np.trapezoid(np.sin(theta), dx=1 / 4000)])
     errors = [np.linalg.norm(tip - exact) for tip in tips]
     assert abs(exact[2]) > 0.2, "a bend that is small"
     assert (
