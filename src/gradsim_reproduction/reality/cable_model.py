@@ -27,7 +27,7 @@ STRETCHING = 1e4  # E A over density [m²/s²]: 1 m of cable is 1 mm longer unde
 PARTS = 2  # edges between two markers
 SUBSTEPS = 2
 OUTLIER = 0.03  # [m] scale of the Cauchy loss
-FAR = 1.0  # [m] stands in for a state that is not finite
+FAR = 1.0  # [m] in place of a state that is not finite
 
 
 def subdivide(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -99,9 +99,9 @@ class CableRun:
 
     def sensitivity(self, u: Tensor) -> tuple[Tensor, Tensor]:
         """The prediction, and its derivative by each coordinate (numbers, frames - 2, n - 4, 3)."""
-        given, along = self.values(u)
+        overrides, along = self.values(u)
         wide = lambda y: y.expand(len(NUMBERS), *y.shape[1:]).contiguous()
-        values = self.model.values({key: wide(y) for key, y in given.items()})
+        values = self.model.values({key: wide(y) for key, y in overrides.items()})
         direction = {}
         for k, slopes in enumerate(along):
             for key, slope in slopes.items():

@@ -1,4 +1,4 @@
-"""The reality league: real recordings predicted by few numbers, beside trained networks and trivial predictors.
+"""The reality league: real recordings predicted by few numbers, compared with trained networks and trivial predictors.
 
 Row `cables`: six numbers of each cable are fitted to its training runs, then its `eval_*` runs are predicted over their whole
 length, open loop, from the first two frames and the given ends. Nothing was chosen by the `eval_*` runs.

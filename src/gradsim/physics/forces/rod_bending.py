@@ -97,8 +97,8 @@ def forces(
     tangent = (t0 + t1) * over
     curvature1 = dot(binormal, b0 + b1) * 0.5
     curvature2 = dot(binormal, a0 + a1) * -0.5
-    moved = a0 - (t0 + t1) * (dot(a0, t1) * over)
-    twist = 2.0 * dot(cross(moved, a1), t1) / max(1.0 + dot(moved, a1), spread(FOLD))
+    carried = a0 - (t0 + t1) * (dot(a0, t1) * over)
+    twist = 2.0 * dot(cross(carried, a1), t1) / max(1.0 + dot(carried, a1), spread(FOLD))
     steep = 1.0 + twist * twist * 0.25  # ∂τ/∂m
 
     first0 = (cross(t1, b0 + b1) * over - tangent * curvature1) * inverse0  # ∂κ1/∂e0, and so on
@@ -146,8 +146,8 @@ def strains(x: Tensor) -> Tensor:
     (a0, b0), (a1, b1) = frames
     over = 1 / (1 + (t0 * t1).sum(-1, keepdim=True)).clamp(min=FOLDED)
     binormal = 2 * over * linalg.cross(t0, t1)
-    moved = a0 - (a0 * t1).sum(-1, keepdim=True) * over * (t0 + t1)
-    sine, cosine = (linalg.cross(moved, a1) * t1).sum(-1), (moved * a1).sum(-1)
+    carried = a0 - (a0 * t1).sum(-1, keepdim=True) * over * (t0 + t1)
+    sine, cosine = (linalg.cross(carried, a1) * t1).sum(-1), (carried * a1).sum(-1)
     first, second = 0.5 * (binormal * (b0 + b1)).sum(-1), -0.5 * (binormal * (a0 + a1)).sum(-1)
     return stack([first, second, 2 * sine / (1 + cosine).clamp(min=FOLDED)], -1)
 

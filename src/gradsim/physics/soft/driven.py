@@ -87,8 +87,8 @@ class DrivenParticles:
     def tangent(self, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> list[tuple[Tensor, Tensor]]:
         """Outputs and their derivatives along one direction per world (see `Particles.tangent`)."""
         moving = {str(k): t for k, t in enumerate(tangents) if t is not None}
-        given = lambda some: self._with_drive([some.get(str(k), x) for k, x in enumerate(inputs)])
-        values, slope = derivative(given, {key: inputs[int(key)] for key in moving}, moving)
+        inputs_along = lambda some: self._with_drive([some.get(str(k), x) for k, x in enumerate(inputs)])
+        values, slope = derivative(inputs_along, {key: inputs[int(key)] for key in moving}, moving)
         return self.program.tangent(values, slope)
 
     def _with_drive(self, inputs: Sequence[Tensor]) -> list[Tensor]:

@@ -267,7 +267,7 @@ def _space(code, buffers: RolloutBuffers):
 
 
 def _jacobian(banded: bool) -> tuple[str, ...]:
-    """What the preconditioner is made with."""
+    """Functions of the assembled forces that make the preconditioner."""
     return ("add_bands",) if banded else ("add_diagonals",)
 
 

@@ -200,14 +200,14 @@ def backward(
         for b in range(blocks):
             a = load(ax[i], b)
             late = load(s.rest_x[i], b)
-            given = load(av[i], b) + a * h + load(s.rest_v[i], b)
+            early = load(av[i], b) + a * h + load(s.rest_v[i], b)
             rate = rate + dot(a, load(s.u[i], b))
             store(ax[i], b, a + late)
             if driven > 0:
                 free = constant(s.p.free[b])
-                store(drive[i, first * substeps + n], b, given * (1.0 - free))
-                given = given * free
-            store(av[i], b, given)
+                store(drive[i, first * substeps + n], b, early * (1.0 - free))
+                early = early * free
+            store(av[i], b, early)
         grad.gravity[i, 0] = grad.gravity[i, 0] + pull
         grad.step[i, frame] = grad.step[i, frame] + rate
 

@@ -269,8 +269,8 @@ def forward(
                 dual_store(s.x[i], b, dual_load(x[i, record], b))
                 dual_store(s.v[i], b, dual_load(v[i, record], b))
             if drive.shape[1] > 0:
-                given = dual_load(drive[i, first * substeps + n], b)
-                dual_store(s.v[i], b, between(given, dual_load(s.v[i], b), constant(p.free[b])))
+                driving = dual_load(drive[i, first * substeps + n], b)
+                dual_store(s.v[i], b, between(driving, dual_load(s.v[i], b), constant(p.free[b])))
             dual_store(s.u[i], b, dual_load(s.v[i], b))
         s.share[i] = Scalar(1.0)
         prepare(p, e, s, k, i, frame)

@@ -126,12 +126,12 @@ class RodElements:
         ]
 
     def rates(self, values: Values, mass: Tensor) -> tuple[Tensor, Tensor]:
-        """Of springs as in `rope.py`; those of bending and twist by ∂s/∂x at the start."""
+        """Bounds of springs as in `rope.py`; those of bending and twist by ∂s/∂x at the start."""
         inverse = 1 / mass
         stretching = (self._of("stretching", values) / self._lengths(values)).detach()
         ends = stretching * inverse[:, self.edges].sum(2)
-        each = (self.slope * inverse[:, self.bends][:, :, None]).sum(-1)  # (worlds, bends, 3)
-        stiff = [k.detach() * each[..., q] for q, k in enumerate(self._bending(values))]
+        sums = (self.slope * inverse[:, self.bends][:, :, None]).sum(-1)  # (worlds, bends, 3)
+        stiff = [k.detach() * sums[..., q] for q, k in enumerate(self._bending(values))]
         times = [self._of(key, values).detach() for key in ("bending_time", "bending_time", "twisting_time")]
         damped = [k * time for k, time in zip(stiff, times, strict=True)]
         stretch = ends * self._of("stretching_time", values).detach()
@@ -151,7 +151,7 @@ class RodElements:
         return [bending, bending * self._of("bending_ratio", values), self._of("twisting", values) / both]
 
     def _lengths(self, values: Values) -> Tensor:
-        """Of the edges at rest (worlds, edges) [m]."""
+        """Lengths of the edges at rest (worlds, edges) [m]."""
         return self.length * scale_of(self.name, values)[:, None]
 
     def _both(self, values: Values) -> Tensor:
