@@ -19,7 +19,7 @@ from gradsim.scene.light import Ambient, Directional, Harmonics, Point
 from gradsim.scene.node import Node
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Quantity, Tuple
-from gradsim.scene.rod import ROD, Rod
+from gradsim.scene.rods.rod import ROD, Rod
 from gradsim.scene.scene import Scene, Timing
 from gradsim.scene.soft_body import Anchor, ContactOverrides, Soft, VertexImpulse
 from gradsim.scene.solid import MATERIAL, Solid, SolidRegion

@@ -24,7 +24,7 @@ from gradsim.scene.material import COLOR
 from gradsim.scene.node import ByKind, Node, Place, did_you_mean, mistake, quote
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import UNIT, Count, Increasing, Quantity, Uncertain, Vector3, plain, vector
-from gradsim.scene.rod import Rod
+from gradsim.scene.rods.rod import Rod
 from gradsim.scene.soft_body import ContactOverrides, Soft, VertexImpulse
 from gradsim.scene.solid import Solid
 from gradsim.scene.springs import Springs

@@ -10,10 +10,10 @@ from gradsim.errors import InputError
 from gradsim.scene.body import BLUE, TURN, UNIT_QUATERNION, BodyNode, drop_key, non_default_keys
 from gradsim.scene.contact import DAMPING, DISSIPATION, FRICTION, FRICTION_STIFFNESS, STIFFNESS
 from gradsim.scene.material import COLOR, Material
-from gradsim.scene.motion import Motion
 from gradsim.scene.node import Node, Place
 from gradsim.scene.quantity import Quantity, Vector3, Vector4, positive, vector
 from gradsim.scene.region import AnyRegion, region_errors
+from gradsim.scene.rods.motion import Motion
 
 
 class VertexImpulse(Node):

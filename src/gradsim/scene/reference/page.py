@@ -22,10 +22,8 @@ from gradsim.scene import (
     joint,
     light,
     material,
-    motion,
     obstacle,
     region,
-    rod,
     shape,
     soft_body,
     solid,
@@ -36,6 +34,7 @@ from gradsim.scene.node import Node
 from gradsim.scene.quantity import NUMBER, UNIT
 from gradsim.scene.reference.docstring import paragraphs
 from gradsim.scene.reference.schema import model_schema
+from gradsim.scene.rods import motion, rod
 from gradsim.scene.scene import KINDS, Scene, Timing
 
 HEAD = "| key | type | unit | default | meaning |\n|---|---|---|---|---|"
