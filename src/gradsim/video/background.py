@@ -5,7 +5,7 @@
 per pixel, so a pixel holds less information the closer its background is to the body's color, and none where they are
 equal. B is an image of the empty scene, the median over time, or that of a mixture of Gaussians (`gradsim.video.mog2`). F is the
 body's color where it is known. Otherwise the body is the connected region that differs from B (hysteresis threshold), and F of
-a pixel at its edge is the color a few pixels further inside. σ is estimated from I − B outside of the body.
+a pixel at its edge is the color a few pixels further inside, with the shading of the body continued to the edge. σ is estimated from I − B outside of the body.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from gradsim.video.circle_outline import centroids
 from gradsim.video.masks import median_background
 from gradsim.video.mog2 import mixture_background
 from gradsim.video.persistence import SQUARE
-from gradsim.video.soft_edges import CORE, nearest_color
+from gradsim.video.soft_edges import CORE, continued_color, nearest_color
 
 STRONG, WEAK = 8.0, 4.0  # [σ] upper and lower threshold of the hysteresis
 MOG2 = "mog2"  # background that is a mixture of Gaussians
@@ -342,8 +342,8 @@ def _box(region: np.ndarray, margin: int = 1) -> tuple[slice, slice]:
 
 
 def _inner_color(image: np.ndarray, core: np.ndarray, median_color: np.ndarray) -> np.ndarray:
-    """Color of the nearest pixel of the core (height, width, 3), smoothed; the median color where there is none."""
-    return nearest_color(image, core) if core.any() else np.broadcast_to(median_color, image.shape)
+    """Color of the core, continued to its surroundings (height, width, 3); the median color where there is none."""
+    return continued_color(image, core) if core.any() else np.broadcast_to(median_color, image.shape)
 
 
 def _core(bodies: np.ndarray, depth: np.ndarray) -> np.ndarray:

@@ -50,6 +50,7 @@ ITERATIONS = 6  # Gauss–Newton steps of unknowns and offset
 OPEN = 1e-6  # variance ratio over the largest below which a direction is one that only priors determine
 COMBINED = 6  # steps, at most, that weigh priors against outlines: errors of outlines are measured anew at each
 SMALL_STEP = 0.02  # standard deviations, after which none follows
+COARSE_STEP = 0.5  # likewise, where only the size of the errors counts
 HARMONICS = 6  # of an outline's displacement about its centre; the first is a shift
 COMPARED = 3  # harmonic up to which deformations are compared with shifts
 EXCESS = 3.0  # mean square of shifts over that of the second and third harmonics, above which they are too large
@@ -156,7 +157,7 @@ class OutlineErrors:
 
 
 def fit_outline(
-    problem: Problem, u: Tensor, iterations: int = ITERATIONS, rtol: float = 0.0
+    problem: Problem, u: Tensor, iterations: int = ITERATIONS, rtol: float = 0.0, small: float = SMALL_STEP
 ) -> tuple[Problem, Tensor, OutlineErrors]:
     """Unknowns and the offset of all outlines, fitted together, and their errors.
 
@@ -165,6 +166,7 @@ def fit_outline(
         u: A minimum (unknowns,).
         iterations: Gauss–Newton steps.
         rtol: Relative decrease of Σ r² at which no step follows.
+        small: Standard deviations of a step after which none follows.
 
     Returns:
         The problem with masks without the offset, its minimum, and the errors.
@@ -179,7 +181,7 @@ def fit_outline(
     priors, share = problem.prior_precision, 1.0
     for _ in range(iterations):
         information, gradient = frames.information.sum(0), frames.gradient.sum(0)
-        held = _outline_errors(frames, data, offset, priors)[2]
+        errors, _, held = _outline_errors(frames, data, offset, priors)
         information[n, n] += held
         gradient[n] += held * offset
         information[:n, :n] += problem.prior_precision
@@ -194,7 +196,7 @@ def fit_outline(
         )
         if now < before:
             problem, (u, offset), frames = corrected, trial, after
-            if now > (1 - rtol) * before:
+            if now > (1 - rtol) * before or _is_small(share * step, errors, small):
                 break
             share = min(1.0, 2 * share)
         else:
@@ -205,13 +207,21 @@ def fit_outline(
         trial = (u + step[:n]).clamp(low, high), offset + step[n].item()
         problem = _without_offset(problem, data, *trial)
         (u, offset), frames = trial, sums_by_frame(problem, trial[0])
-        if (step[:n].square() < SMALL_STEP**2 * errors.covariance.diagonal()).all():
+        if _is_small(step, errors, small):
             break
     errors, pull, _ = _outline_errors(frames, data, offset, priors)
     if not _deforms(problem.model.scene):
         errors = replace(errors, bending=0.0)
     step = pull(frames.gradient.sum(0), problem.prior_gradient(u[None])[0])[:n]
     return problem, u, replace(errors, step=step)
+
+
+def _is_small(step: Tensor, errors: OutlineErrors, small: float) -> bool:
+    """True if a step of unknowns and offset (unknowns + 1,) is below `small` standard deviations of each."""
+    std = torch.cat(
+        [errors.covariance.diagonal().clamp(min=0).sqrt(), step.new_tensor([errors.offset_std / errors.binning])]
+    )
+    return bool((step.abs() <= small * std).all())
 
 
 def _deforms(scene: Scene) -> bool:
@@ -303,7 +313,7 @@ def with_outline_scale(problem: Problem, u: Tensor) -> Problem:
     """
     data = problem.observation
     assert isinstance(data, Masks)
-    errors = fit_outline(problem, u)[2]
+    errors = fit_outline(problem, u, small=COARSE_STEP)[2]
     _, information, _ = problem.linearize(u[None], problem.frames)
     eigenvalues, axes = torch.linalg.eigh(information[0] - problem.prior_precision)
     root, covariance = axes * eigenvalues.clamp(min=0).sqrt(), errors.covariance
