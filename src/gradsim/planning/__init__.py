@@ -1,0 +1,9 @@
+"""Planning: the next film that tells most about what is wanted."""
+
+from gradsim.planning.api import Plan, plan
+from gradsim.planning.choices import Choice
+from gradsim.planning.noise import OutlineNoise, VideoNoise
+from gradsim.planning.question import Wanted, Weighing
+from gradsim.planning.search import Design
+
+__all__ = ["Choice", "Design", "OutlineNoise", "Plan", "VideoNoise", "Wanted", "Weighing", "plan"]
