@@ -6,7 +6,6 @@ import pytest
 import gradsim as gs
 from gradsim.identification import synthetic
 from gradsim.planning import VideoNoise, plan
-from gradsim.planning.information import covariance
 from gradsim.planning.refits import refit_errors
 from gradsim.planning.search import Design
 from tests.support.plan_cases import LENGTH, judge, pendulum
@@ -16,7 +15,7 @@ def test_refits_scatter_as_the_linear_model_says():
     """On a smooth scene: 16 errors have an RMS within 3 standard deviations of it, 3/√32."""
     film = judge(pendulum(), [], [LENGTH, "bob.angle:0.5:1.2"], "bob.string_length")
     made = film.recording(Design({}))
-    C = covariance(film.information(Design({})))
+    C = film.covariance(Design({}))
     errors = refit_errors(made, made.places[:2], C[:2], 8, 0)
     scores = errors / C[:2].diagonal(dim1=1, dim2=2).sqrt()[:, None]
     assert (scores.square().mean((0, 1)).sqrt() - 1).abs().max() < 3 / np.sqrt(32)

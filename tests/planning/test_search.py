@@ -8,7 +8,7 @@ import torch
 
 from gradsim.errors import InputError
 from gradsim.planning import VideoNoise, Weighing, plan
-from gradsim.planning.information import shared_information
+from gradsim.planning.information import posterior_covariance, shared_information
 from gradsim.planning.search import Design
 from tests.support.plan_cases import LENGTH, SPEED, flight, judge, pendulum
 
@@ -72,7 +72,7 @@ def test_a_measurement_adds_its_precision():
 def test_what_is_wanted_has_all_else_integrated_out():
     """By NumPy's inverse of the whole matrix, and by the Schur complement."""
     film = judge(pendulum(), [], [LENGTH, "bob.angle:0.5:1.2", "gravity.z:-12:-8"], "gravity.z")
-    total = film.information(film.design({})).numpy()
+    total = (film.fisher(film.design({})) + film.question.precision).numpy()
     size = film.question.places[:, 2].abs().numpy()
     inverse = np.array([np.linalg.inv(A)[2, 2] ** 0.5 for A in total]) / size
     schur = np.array([(A[2, 2] - A[2, :2] @ np.linalg.solve(A[:2, :2], A[:2, 2])) ** -0.5 for A in total]) / size
@@ -150,3 +150,12 @@ def test_a_design_over_its_budget_is_left_out():
     made = plan(flight(), "ball.velocity.x", ["camera.distance=2.5,4,6@3"], unknowns=[SPEED], samples=2, budget=2)
     assert made.best.settings == {}
     assert made.present.cost == 0
+
+
+def test_what_a_video_does_not_tell_is_known_as_before():
+    """F = 1e13 v vᵀ with rounding, P = 1: along v the variance is 1e-13, across it 1."""
+    v = torch.tensor([3.0, 4.0]).double() / 5
+    fisher = 1e13 * torch.outer(v, v) + torch.tensor([[0.3, -0.2], [-0.2, 0.4]])
+    C = posterior_covariance(fisher, torch.eye(2).double())
+    across = torch.tensor([-4.0, 3.0]).double() / 5
+    assert (across @ C @ across).item() == pytest.approx(1.0, rel=1e-9)

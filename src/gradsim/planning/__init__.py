@@ -4,6 +4,18 @@ from gradsim.planning.api import Plan, plan
 from gradsim.planning.choices import Choice
 from gradsim.planning.noise import OutlineNoise, VideoNoise
 from gradsim.planning.question import Wanted, Weighing
+from gradsim.planning.quick import NextVideo, next_video
 from gradsim.planning.search import Design
 
-__all__ = ["Choice", "Design", "OutlineNoise", "Plan", "VideoNoise", "Wanted", "Weighing", "plan"]
+__all__ = [
+    "Choice",
+    "Design",
+    "NextVideo",
+    "OutlineNoise",
+    "Plan",
+    "VideoNoise",
+    "Wanted",
+    "Weighing",
+    "next_video",
+    "plan",
+]

@@ -14,7 +14,7 @@ from gradsim.identification.priors import Stated, priors_of
 from gradsim.identification.unknowns import Unknown
 from gradsim.planning import words
 from gradsim.planning.choices import Choice, read_choices
-from gradsim.planning.information import covariance, require_possible, shared_information
+from gradsim.planning.information import require_possible, shared_information
 from gradsim.planning.noise import VideoNoise
 from gradsim.planning.question import Answer, Question, Wanted, Weighing, about, after, ask
 from gradsim.planning.refits import is_possible, refit_errors
@@ -324,8 +324,8 @@ def _refitted(judge: Judge, design: Design, seed: int) -> Design:
     if not is_possible(film):
         return design
     chosen = torch.linspace(0, len(film.places) - 1, TRUTHS).long()
-    total = judge.information(design, film.secants(judge.fisher(design))[0])
-    errors = refit_errors(film, film.places[chosen], covariance(total)[chosen], REPEATS, seed)[:, :, question.columns]
+    C = judge.covariance(design, film.secants(judge.fisher(design))[0])
+    errors = refit_errors(film, film.places[chosen], C[chosen], REPEATS, seed)[:, :, question.columns]
     size = torch.stack([question.size(k, question.places[chosen]) for k in question.columns], 1)
     spread = (errors / size[:, None]).square().mean((0, 1)).sqrt()
     sd = {w.name: max(x, 1e-12) for w, x in zip(question.wanted, spread.tolist(), strict=True)}
@@ -339,7 +339,9 @@ def _batch(judge: Judge, designs: Sequence[Design], count: int, progress: Progre
     pool = list(designs)
     for k in range(1, count):
         progress.stage(f"film {k + 1} of {count}")
-        more = shared_information(judge.question, judge.information(films[-1]) - judge.question.precision)
+        more = shared_information(
+            judge.question, judge.fisher(films[-1]) + judge.known(films[-1]) - judge.question.precision
+        )
         judge.question = judge.question.with_precision(more)
         pool = sorted((judge.judged(d) for d in pool), key=lambda d: d.criterion)
         if films[-1].label:

@@ -23,6 +23,8 @@ from gradsim.planning.noise import VideoNoise, observation_of
 from gradsim.planning.question import Question
 from gradsim.scene import Scene
 
+ROUNDING = 1e-12  # eigenvalue over the largest below which information is rounding
+
 
 @dataclass
 class Recording:
@@ -123,6 +125,23 @@ def covariance(information: Tensor) -> Tensor:
     scale = information.diagonal(dim1=-2, dim2=-1).clamp(min=1e-300).rsqrt()
     inverse = torch.linalg.pinv(information * scale[..., :, None] * scale[..., None, :], hermitian=True, rtol=1e-14)
     return inverse * scale[..., :, None] * scale[..., None, :]
+
+
+def posterior_covariance(fisher: Tensor, precision: Tensor) -> Tensor:
+    """(F + P)⁻¹ (…, n, n), where F may be singular and much larger than P.
+
+    In units of P, eigenvalues of F below the rounding of the largest are 0: else they would outweigh P where the video tells nothing.
+
+    Args:
+        fisher: F (…, n, n).
+        precision: P (…, n, n), with a diagonal above 0.
+    """
+    unit = precision.diagonal(dim1=-2, dim2=-1).rsqrt()
+    scaled = lambda M: M * unit[..., :, None] * unit[..., None, :]
+    eigenvalues, axes = torch.linalg.eigh(scaled(fisher))
+    eigenvalues = torch.where(eigenvalues > ROUNDING * eigenvalues.amax(-1, keepdim=True), eigenvalues, 0.0)
+    inner = torch.diag_embed(eigenvalues) + axes.mT @ scaled(precision) @ axes
+    return scaled(axes @ covariance(inner) @ axes.mT)
 
 
 def shared_information(question: Question, fisher: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.planning.choices import Choice, Value, present_value, with_settings
-from gradsim.planning.information import Recording, covariance, recording_of, steps_per_second
+from gradsim.planning.information import Recording, posterior_covariance, recording_of, steps_per_second
 from gradsim.planning.noise import VideoNoise
 from gradsim.planning.question import Question, Weighing
 from gradsim.scene import Scene
@@ -157,7 +157,7 @@ class Judge:
             F = self.fisher(design) if fisher is None else fisher
         except (InputError, ArithmeticError):
             return replace(design, criterion=math.inf)
-        C = covariance(self.information(design, F))[:, self.question.columns][:, :, self.question.columns]
+        C = self.covariance(design, F)[:, self.question.columns][:, :, self.question.columns]
         u = self.question.places
         size = torch.stack([self.question.size(k, u) for k in self.question.columns], 1)
         relative = C.diagonal(dim1=1, dim2=2).clamp(min=0).sqrt() / size.clamp(min=1e-300)
@@ -165,12 +165,16 @@ class Judge:
         value = self._criterion(C / self.question.scale(u)[:, :, None] / self.question.scale(u)[:, None, :])
         return replace(design, criterion=value, sd=sd, by_sample=relative, judged_by=judged_by or design.judged_by)
 
-    def information(self, design: Design, fisher: Tensor | None = None) -> Tensor:
-        """F + P (samples, unknowns, unknowns) with the measurements of a design."""
-        total = (self.fisher(design) if fisher is None else fisher) + self.question.precision
+    def covariance(self, design: Design, fisher: Tensor | None = None) -> Tensor:
+        """C (samples, unknowns, unknowns) after the video and the measurements of a design."""
+        return posterior_covariance(self.fisher(design) if fisher is None else fisher, self.known(design))
+
+    def known(self, design: Design) -> Tensor:
+        """P (samples, unknowns, unknowns): what is known, with the measurements of a design."""
+        precision = self.question.precision.expand(len(self.question.places), -1, -1)
         for name in design.weighed:
-            total = total + self.question.weighed(self.weigh[name])
-        return total
+            precision = precision + self.question.weighed(self.weigh[name])
+        return precision
 
     def at(self, question: Question) -> "Judge":
         """The same judge at other samples."""

@@ -186,6 +186,8 @@ def show_result(console: Console, result: Mapping) -> None:
             console.print(Text.assemble(("prior: ", "dim"), prior_words(prior, section.priors["shares"])))
         if section.known_numbers and section.known_numbers["words"]:
             console.print(Text.assemble(("known numbers: ", "dim"), section.known_numbers["words"]))
+        if section.next_video:
+            console.print(Text.assemble(("next: ", "green"), section.next_video["words"]))
         if result.get("restitution"):
             console.print(Text.assemble(("contact: ", "dim"), result["contact_law"]))
         console.print()
