@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gradsim.errors import InputError
-from gradsim.planning import VideoNoise, Weighing, plan
+from gradsim.planning import Marking, VideoNoise, Weighing, plan
 from gradsim.planning.information import posterior_covariance, shared_information
 from gradsim.planning.search import Design
 from tests.support.plan_cases import LENGTH, SPEED, flight, judge, pendulum
@@ -136,6 +136,9 @@ def test_a_plan_on_a_mismatch_says_that_first():
         ({"weigh": ["bob.radius±1%"]}, "taken as known already"),
         ({"weigh": ["bob.string_length"]}, "NAME±SD"),
         ({"noise": "auto:x"}, "noise is"),
+        ({"mark": ["bob:0,0,0±0.1"]}, "expected a rigid body"),
+        ({"mark": ["bob:0,0±0.1"]}, "BODY:X,Y,Z"),
+        ({"choose": ["camera.azimth=0:1"]}, "did you mean `camera.azimuth`"),
         ({"choose": ["camera.azimuth=0:1", "camera.position.x=0:1"]}, "one of the two"),
         ({"criterion": "E"}, "criterion"),
     ],
@@ -159,3 +162,29 @@ def test_what_a_video_does_not_tell_is_known_as_before():
     C = posterior_covariance(fisher, torch.eye(2).double())
     across = torch.tensor([-4.0, 3.0]).double() / 5
     assert (across @ C @ across).item() == pytest.approx(1.0, rel=1e-9)
+
+
+def test_a_tracked_marker_adds_the_information_of_its_positions():
+    """A point at the center of a ball that flies at v: x = x₀ + v t in front of the camera, so F of ln v is v² Σ t² (f/d)²/σ²."""
+    marking = Marking("ball", (0.0, 0.0, 0.0), 0.1)
+    film = judge(flight(), [], [SPEED], "ball.velocity.x", [marking])
+    speed = film.question.space.numbers(film.question.places)[:, 0]
+    times = torch.arange(8).double() / 10
+    scale = 32 / math.tan(0.3) / 4.013  # [px/m]; the depth is constant
+    added = film.marked(Design({}, (marking.name,)))[:, 0, 0]
+    index = film.question.space.logarithmic[0]
+    expected = times.square().sum() * (scale / 0.1) ** 2 * (speed**2 if index else torch.ones_like(speed))
+    torch.testing.assert_close(added, expected, rtol=1e-6, atol=0.0)
+
+
+def test_the_cheapest_design_that_is_enough_is_named():
+    """sd falls with the distance: 4 m leaves too much, 3 m is enough for less than 2.5 m costs."""
+    options = {"unknowns": [SPEED], "samples": 2, "spread": 2, "noise": VideoNoise(mask=0.05)}
+    alone = plan(flight(), "ball.velocity.x", ["camera.distance=2.5,3,4"], **options)
+    sd = {v: alone.judge.design({"camera.distance": v}).sd["ball.velocity.x"] for v in (3.0, 4.0)}
+    wanted = f"ball.velocity.x:{100 * math.sqrt(sd[3.0] * sd[4.0])}%"
+    made = plan(flight(), wanted, ["camera.distance=2.5,3,4"], **options)
+    assert made.enough is not None and made.enough.settings["camera.distance"] in (2.5, 3.0)
+    assert made.enough.sd["ball.velocity.x"] < math.sqrt(sd[3.0] * sd[4.0])
+    easy = plan(flight(), "ball.velocity.x:50%", ["camera.distance=2.5,3,4"], **options)
+    assert easy.enough.settings == {} and "The present film is enough" in " ".join(easy.words)

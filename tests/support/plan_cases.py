@@ -1,6 +1,6 @@
 """Small scenes of which the information of a video is known, for tests of plans."""
 
-from gradsim.planning import VideoNoise
+from gradsim.planning import VideoNoise, Weighing
 from gradsim.planning.choices import read_choices
 from gradsim.planning.question import ask
 from gradsim.planning.search import Judge
@@ -45,5 +45,6 @@ def pendulum() -> Scene:
 
 
 def judge(scene: Scene, choices, unknowns, want, weigh=(), noise=None, criterion="sd") -> Judge:
-    question = ask(scene, [want], unknowns, [], list(weigh), 4, 0)
+    weighings = [one for one in weigh if isinstance(one, Weighing)]
+    question = ask(scene, [want], unknowns, [], weighings, 4, 0)
     return Judge(question, read_choices(scene, choices), list(weigh), noise or VideoNoise(), criterion)

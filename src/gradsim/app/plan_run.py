@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from gradsim import video as videos
 from gradsim.app.job import FitArguments, open_scene, read_record
 from gradsim.app.report import plan_plots, plots
@@ -30,6 +28,7 @@ def write_plan(
     out: Path,
     choose: Sequence[str] = (),
     weigh: Sequence[str] = (),
+    mark: Sequence[str] = (),
     unknown: Sequence[str] = (),
     prior: Sequence[str] = (),
     after: Path | None = None,
@@ -46,6 +45,7 @@ def write_plan(
         out: Output folder.
         choose: As for `plan`.
         weigh: As for `plan`.
+        mark: As for `plan`.
         unknown: As `unknowns` of `plan`; none: those of the run.
         prior: As `priors` of `plan`; none: those of the run.
         after: Run folder of an earlier film, whose information counts.
@@ -71,6 +71,7 @@ def write_plan(
         unknowns=unknown,
         priors=list(prior) or stated,
         weigh=weigh,
+        mark=mark,
         among=None if among is None else recordings(among),
         plane=(plane[0], plane[1]) if plane else among is None,
         progress=progress,
@@ -153,10 +154,7 @@ def _write_films(out: Path, made: Plan) -> list[dict]:
     for name, text in FILMS.items():
         design = made.best if name == "best" else made.present
         film = made.judge.recording(design)
-        problem = film.problem
-        with torch.no_grad():
-            values = problem.model.values(problem.space.values(film.places.mean(0)[None]))
-            trajectory = problem.model.rollout_unchecked(values, problem.frames)
+        trajectory, problem = film.trajectory(film.places.mean(0)), film.problem
         scene = problem.model.scene
         for camera in scene.views:
             frames = to_bytes(synthetic.render_video(scene, trajectory, camera))

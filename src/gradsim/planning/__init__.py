@@ -3,13 +3,14 @@
 from gradsim.planning.api import Plan, plan
 from gradsim.planning.choices import Choice
 from gradsim.planning.noise import OutlineNoise, VideoNoise
-from gradsim.planning.question import Wanted, Weighing
+from gradsim.planning.question import Marking, Wanted, Weighing
 from gradsim.planning.quick import NextVideo, next_video
 from gradsim.planning.search import Design
 
 __all__ = [
     "Choice",
     "Design",
+    "Marking",
     "NextVideo",
     "OutlineNoise",
     "Plan",

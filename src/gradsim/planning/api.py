@@ -16,7 +16,7 @@ from gradsim.planning import words
 from gradsim.planning.choices import Choice, read_choices
 from gradsim.planning.information import require_possible, shared_information
 from gradsim.planning.noise import VideoNoise
-from gradsim.planning.question import Answer, Question, Wanted, Weighing, about, after, ask
+from gradsim.planning.question import Answer, Marking, Question, Wanted, Weighing, about, after, ask
 from gradsim.planning.refits import is_possible, refit_errors
 from gradsim.planning.search import (
     DESCENTS,
@@ -31,6 +31,7 @@ from gradsim.planning.search import (
 from gradsim.runtime.parallel import one_thread
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
+from gradsim.scene.body import Rigid
 
 SAMPLES = 8  # of the unknowns
 BEST = 10  # designs that are returned
@@ -56,6 +57,7 @@ class Plan:
         evaluations: Films judged.
         cpu_seconds: CPU time.
         judge: For `predict`, `scene` and further designs.
+        enough: The cheapest design with the fewest changes that reaches all accuracies; None where none does, or none is stated.
     """
 
     present: Design
@@ -66,6 +68,7 @@ class Plan:
     words: list[str]
     assumptions: list[str]
     judge: Judge
+    enough: Design | None = None
     evaluations: int = 0
     cpu_seconds: float = 0.0
     plane: dict = field(default_factory=dict)
@@ -113,6 +116,7 @@ class Plan:
             "designs": [row(d) for d in self.designs],
             "single_changes": [row(d) for d in self.singles],
             "batch": [row(d) for d in self.batch],
+            "enough": row(self.enough) if self.enough else None,
             "map": self.plane,
             "words": self.words,
             "assumptions": self.assumptions,
@@ -133,6 +137,7 @@ def plan(
     unknowns: Sequence[str | Unknown] = (),
     priors: Stated | Sequence[Stated] | None = None,
     weigh: Sequence[str | Weighing] = (),
+    mark: Sequence[str | Marking] = (),
     noise: float | str | VideoNoise | None = None,
     criterion: str = "sd",
     about: "Fit | Mapping | Answer | None" = None,
@@ -159,6 +164,7 @@ def plan(
         unknowns: All that a fit would solve for, NAME:LOW:HIGH; what is wanted is added.
         priors: As for `identify`.
         weigh: NAME±SD of unknowns that can be measured besides, NAME±1 %.
+        mark: BODY:X,Y,Z±PX: markers that could be put on a rigid body and tracked.
         noise: Standard deviation of a pixel's noise; "auto" or "auto:0.2": errors of outlines [px]. None: that of the fit, or 1/255.
         criterion: "sd", "A" or "D", as in `planning.search`.
         about: A fit, or its result.json: unknowns are about its answer, and not anywhere in their ranges.
@@ -189,7 +195,7 @@ def plan(
         raise InputError("recordings (`among`) and choices exclude each other: recordings are as they are.")
     question, noise = _question(scene, want, unknowns, priors, weigh, noise, known, samples, seed)
     choices = read_choices(scene, choose)
-    weighings = _weighings(weigh)
+    weighings = [*_weighings(weigh), *_markings(scene, mark)]
     if not choices and not weighings and not among:
         raise InputError(
             "nothing can be chosen: give at least one choice, such as camera.azimuth=-3:3, or a measurement."
@@ -219,7 +225,8 @@ def plan(
         _assumptions(judge, question, noise),
         judge,
     )
-    made.words = _warnings(known) + words.summary(question, present, made.best, singles, judge.weigh)
+    made.enough = _enough(judge, [present, *singles, *designs])
+    made.words = _warnings(known) + words.summary(question, present, made.best, singles, judge.weigh, made.enough)
     made.plane = _plane(judge, axes, progress) if axes else {}
     made.evaluations, made.cpu_seconds = judge.evaluations, time.process_time() - begun
     return made
@@ -233,6 +240,22 @@ def _answer(fit: "Fit | Mapping | Answer | None") -> Answer | None:
 
 def _weighings(weigh: Sequence[str | Weighing]) -> list[Weighing]:
     return [one if isinstance(one, Weighing) else Weighing.parse(one) for one in weigh]
+
+
+def _markings(scene: Scene, mark: Sequence[str | Marking]) -> list[Marking]:
+    """Markers that could be put on rigid bodies.
+
+    Raises:
+        InputError: If the scene has no rigid body of a name, or a text is wrong.
+    """
+    markings = [one if isinstance(one, Marking) else Marking.parse(one) for one in mark]
+    rigid = [name for name, body in scene.bodies.items() if isinstance(body, Rigid)]
+    for one in markings:
+        if one.body not in rigid:
+            raise InputError(
+                f"a marker would be on `{one.body}`; expected a rigid body: {', '.join(rigid) or 'the scene has none'}."
+            )
+    return markings
 
 
 def _question(scene, want, unknowns, priors, weigh, noise, known, samples, seed) -> tuple[Question, VideoNoise]:
@@ -290,14 +313,18 @@ def _median(designs: Sequence[Design]) -> Design:
 def _confirm(judge: Judge, present: Design, singles, designs, seed: int) -> tuple[Design, list[Design], list[Design]]:
     """Present, single changes and best designs, judged anew by secants or outlines, and by refits where those are not enough."""
     renewed: dict[tuple, Design] = {}
-    for design in [present, *designs[:CONFIRMED], *singles[:CONFIRMED]]:
+    count = len(designs) if judge.recordings else CONFIRMED
+    for design in [present, *designs[:count], *singles[:count]]:
         if design.key not in renewed:
             renewed[design.key] = _confirmed(judge, design)
-    top = sorted(designs[:CONFIRMED], key=lambda d: renewed[d.key].criterion)[:1]
-    if any(renewed[d.key].judged_by == "secants" for d in (present, *top)):
+    top = sorted(designs[:count], key=lambda d: renewed[d.key].criterion)[:1]
+    if not judge.recordings and any(renewed[d.key].judged_by == "secants" for d in (present, *top)):
         for design in {d.key: renewed[d.key] for d in (present, *top)}.values():
             renewed[design.key] = _refitted(judge, design, seed)
-    anew = lambda many: sorted((renewed.get(d.key, d) for d in many), key=lambda d: (d.criterion, d.cost))
+
+    def anew(many: Sequence[Design]) -> list[Design]:
+        return sorted((renewed.get(d.key, d) for d in many), key=lambda d: (d.criterion, d.cost))
+
     return renewed[present.key], anew(singles), anew(designs)
 
 
@@ -308,11 +335,12 @@ def _confirmed(judge: Judge, design: Design) -> Design:
     try:
         film = judge.recording(design)
         if judge.noise.outline is not None:
-            return judge.judged(design, film.outlines(judge.noise), "outlines")
+            return judge.judged(design, film.outlines(judge.noise) + judge.marked(design), "outlines")
         scene = film.problem.model.scene
         if not (scene.surfaces or scene.contacts):
             return judge.judged(design)
-        fisher, kinked = film.secants(judge.fisher(design))
+        fisher, kinked = film.secants(judge.fisher(design) - judge.marked(design))
+        fisher = fisher + judge.marked(design)
     except (InputError, ArithmeticError):
         return design
     return judge.judged(design, fisher, "secants") if kinked.double().mean() > KINKED else judge.judged(design)
@@ -321,7 +349,7 @@ def _confirmed(judge: Judge, design: Design) -> Design:
 def _refitted(judge: Judge, design: Design, seed: int) -> Design:
     """The design, judged by the scatter of simulated refits near the truth; unchanged where these are not possible."""
     film, question = judge.recording(design), judge.question
-    if not is_possible(film):
+    if not is_possible(film) or any(isinstance(judge.weigh[name], Marking) for name in design.weighed):
         return design
     chosen = torch.linspace(0, len(film.places) - 1, TRUTHS).long()
     C = judge.covariance(design, film.secants(judge.fisher(design))[0])
@@ -331,6 +359,18 @@ def _refitted(judge: Judge, design: Design, seed: int) -> Design:
     sd = {w.name: max(x, 1e-12) for w, x in zip(question.wanted, spread.tolist(), strict=True)}
     shift = max(math.log(sd[w.name] / design.sd[w.name]) for w in question.wanted)
     return replace(design, sd=sd, criterion=design.criterion + shift, judged_by="refits")
+
+
+def _enough(judge: Judge, designs: Sequence[Design]) -> Design | None:
+    """The cheapest design that reaches all accuracies, with the fewest changes; None where none does, or none is stated."""
+    question = judge.question
+    if not all(w.accuracy for w in question.wanted):
+        return None
+    scale, u = question.scale(question.places), question.places
+    size = torch.stack([question.size(k, u) for k in question.columns], 1)
+    limit = dict(zip((w.name for w in question.wanted), (scale / size).square().mean(0).sqrt().tolist(), strict=True))
+    reached = [d for d in designs if d.sd and all(d.sd[name] <= limit[name] for name in limit)]
+    return min(reached, key=lambda d: (d.cost, len(d.settings) + len(d.weighed), d.criterion), default=None)
 
 
 def _batch(judge: Judge, designs: Sequence[Design], count: int, progress: Progress) -> list[Design]:

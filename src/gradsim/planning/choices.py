@@ -16,6 +16,7 @@ Names are those of `gradsim.scene.parameters`, such as `cube.position.z` or `bod
 that is nearest to the bodies.
 """
 
+import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from gradsim.scene.exporters.substitution import with_values
 from gradsim.scene.parameters import component_letters, parameters, resolve
 
 POSE = ("position.x", "position.y", "position.z", "azimuth", "elevation", "distance")
+SPECIAL = ("timing.fps", "timing.frames", "camera.size", "camera.second")
 SECOND = ("none", "side", "behind", "above")
 SECOND_NAME = "second"  # of the further camera in the scene
 HIGHEST = math.radians(89.9)  # elevation above which `up` is along the view
@@ -163,7 +165,12 @@ def _components(scene: Scene, name: str) -> list[str]:
         return [f"{name}.{axis}" for axis in "xyz"]
     if _pushed(scene, name) or is_special(scene, name):
         return [name]
-    known, index = resolve(scene, name)
+    try:
+        known, index = resolve(scene, name)
+    except InputError as error:
+        pushes = [f"{body}.push.{axis}" for body in scene.bodies for axis in "xyz"]
+        near = difflib.get_close_matches(name, [*SPECIAL, *(f"camera.{key}" for key in POSE), *pushes], 1, 0.8)
+        raise InputError(f"`{name}` is not a choice; did you mean `{near[0]}`?") if near else error from None
     kind = parameters(scene)[known]
     if kind.row_of:
         raise InputError(f"`{known}` is an array of a soft body; choose numbers.")
@@ -189,8 +196,7 @@ def _pushed(scene: Scene, name: str) -> str:
 
 def is_special(scene: Scene, name: str) -> bool:
     """True for a choice that is not a parameter of the scene."""
-    special = name in ("timing.fps", "timing.frames", "camera.size", "camera.second")
-    return special or bool(_camera_of(name)[0]) or bool(_pushed(scene, name))
+    return name in SPECIAL or bool(_camera_of(name)[0]) or bool(_pushed(scene, name))
 
 
 def present_value(scene: Scene, name: str) -> Value:

@@ -14,15 +14,20 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.identification.api import model_for
+from gradsim.identification.observation.points import Points
 from gradsim.identification.problem import Problem
 from gradsim.identification.uncertainty.expected_outline import expected_information
 from gradsim.identification.uncertainty.fisher import secant_fisher
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
+from gradsim.physics.trajectory import Trajectory
 from gradsim.planning.noise import VideoNoise, observation_of
-from gradsim.planning.question import Question
+from gradsim.planning.question import Marking, Question
+from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
+from gradsim.scene.interactions import Marker
 
+MARK = "mark"  # name of a marker in a scene of its own
 ROUNDING = 1e-12  # eigenvalue over the largest below which information is rounding
 
 
@@ -38,11 +43,34 @@ class Recording:
     problem: Problem
     places: Tensor
 
+    def trajectory(self, u: Tensor) -> Trajectory:
+        """Motion at one place (unknowns,) of the unknowns."""
+        problem, space = self.problem, self.problem.space
+        assert isinstance(space, Space)  # of one scene
+        with torch.no_grad():
+            return problem.model.rollout_unchecked(problem.model.values(space.values(u[None])), problem.frames)
+
     def fisher(self) -> Tensor:
         """F (samples, unknowns, unknowns) from tangents; 0 where a rollout diverges."""
         _, A, _ = self.problem.linearize(self.places, self.problem.frames)
         A = A - self.problem.prior_precision
         return torch.where(torch.isfinite(A).flatten(1).all(1)[:, None, None], A, 0.0)
+
+    def marked(self, marking: Marking) -> Tensor:
+        """F (samples, unknowns, unknowns) of the track of a marker by all cameras, tangents alone."""
+        scene, frames = self.problem.model.scene, self.problem.frames
+        marker = {MARK: Marker(body=marking.body, point=marking.point)}
+        model = Model(scene.model_copy(update={"markers": marker}), substeps=self.problem.model.substeps)
+        total = torch.zeros(len(self.places), len(self.problem.space), len(self.problem.space)).double()
+        for name in scene.views:
+            blank = torch.zeros(frames, 1, 2).double()
+            points = Points(marker, blank, marking.sd, Silhouettes.of(scene, name))
+            tracked = self.problem.with_observation(points)
+            tracked.model = model
+            _, A, _ = tracked.linearize(self.places, frames)
+            A = A - self.problem.prior_precision
+            total += torch.where(torch.isfinite(A).flatten(1).all(1)[:, None, None], A, 0.0)
+        return total
 
     def secants(self, fisher: Tensor) -> tuple[Tensor, Tensor]:
         """F from secants as wide as the error bars where contact kinks the likelihood, and whether it does (samples,)."""

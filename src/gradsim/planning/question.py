@@ -106,6 +106,54 @@ class Weighing:
 
 
 @dataclass(frozen=True)
+class Marking:
+    """A marker that could be put on a body and tracked in the video.
+
+    Args:
+        body: Name of a rigid body.
+        point: Its place from the center of mass, body frame [m].
+        sd: Standard deviation of each coordinate of its track, independent in frames [px].
+        cost: Its cost, in units of the budget.
+    """
+
+    body: str
+    point: tuple[float, float, float]
+    sd: float
+    cost: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """Identity."""
+        return f"{self.body}:{','.join(f'{x:g}' for x in self.point)}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Marking":
+        """From BODY:X,Y,Z±PX or BODY:X,Y,Z+-PX, with @COST at the end if it costs something.
+
+        Raises:
+            InputError: If it is neither.
+        """
+        head, _, cost = text.partition("@")
+        body, _, rest = head.partition(":")
+        place, *spread = re.split(r"±|\+-", rest)
+        try:
+            x, y, z = map(float, place.split(","))
+            sd, price = float(spread[0]), float(cost or 0)
+        except (ValueError, IndexError):
+            x = y = z = sd = price = math.nan
+        if not all(map(math.isfinite, (x, y, z, sd, price))) or sd <= 0 or price < 0:
+            raise InputError(
+                f"{text!r} is not BODY:X,Y,Z±PX, such as cube:0.05,0,0.05±0.1 (meters from its center, px)."
+            )
+        return cls(body.strip(), (x, y, z), sd, price)
+
+    @property
+    def words(self) -> str:
+        """The marker in words."""
+        return f"a marker on {self.body} at ({', '.join(f'{x:g}' for x in self.point)}) m, tracked to {self.sd:g} px"
+
+
+@dataclass(frozen=True)
 class Question:
     """Unknowns that are wanted, and what is known.
 

@@ -8,6 +8,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import torch
+
 from gradsim.errors import InputError, Status
 from gradsim.identification.fit import Fit
 from gradsim.identification.priors import Stated, priors_of
@@ -17,7 +19,7 @@ from gradsim.planning import words
 from gradsim.planning.choices import Choice, Value, present_value
 from gradsim.planning.information import require_possible
 from gradsim.planning.noise import VideoNoise
-from gradsim.planning.question import Answer, Weighing, about, ask
+from gradsim.planning.question import Answer, Marking, Weighing, about, ask
 from gradsim.planning.search import Design, Judge
 from gradsim.runtime.parallel import one_thread
 from gradsim.scene import Scene
@@ -32,7 +34,7 @@ WIDE = 0.05  # standard deviation over the value from which an answer is worth a
 SPEED, SPIN, SWING, TILT = 2.0, 8.0, 1.0, 0.5  # of starts [m/s, rad/s, rad] and of a floor [rad]
 UNRESOLVED, WEIGHT = 10.0, 0.1  # of the criterion: where all becomes known, effort counts more than how well
 OPEN = 1e-4  # share of a range's precision that counts: enough for an inverse
-MEASURED = 0.01  # standard deviation of a measurement over the value
+MEASURED = 0.005  # standard deviation of a measurement over the value
 EFFORT = {"camera": 0.0, "clock": 0.0, "start": 0.3, "measurement": 0.5, "tilt": 0.7, "push": 1.0, "direct": 3.0}
 AT_HAND = (
     "mass",
@@ -77,7 +79,7 @@ class NextVideo:
 
     design: Design
     before: dict[str, float]
-    weigh: dict[str, Weighing]
+    weigh: Mapping[str, Weighing | Marking]
     words: str
     scene: Scene
     resolves: bool
@@ -172,8 +174,12 @@ def _judge(scene, fit: Fit, answer: Answer, wanted, priors, noise: VideoNoise, s
 
 
 def _resolves(judge: Judge, design: Design) -> bool:
-    """True if all that is wanted would be known to 10 % at each sample."""
-    return bool(len(design.by_sample)) and bool((design.by_sample < KNOWN).all())
+    """True if all that is wanted would be known to 10 % at each sample, as a verdict counts: of the range where it is not a logarithm."""
+    question = judge.question
+    if not len(design.by_sample):
+        return False
+    size = torch.stack([question.size(k, question.places) for k in question.columns], 1)
+    return bool((design.by_sample * size / question.space.unit[question.columns] < KNOWN).all())
 
 
 def usual_changes(scene: Scene, fit: Fit) -> Iterator[Change]:
@@ -190,6 +196,7 @@ def usual_changes(scene: Scene, fit: Fit) -> Iterator[Change]:
 def _measurements(fit: Fit) -> Iterator[Change]:
     """Measurements of unknowns that only show together; of one alone, which needs no video, last resort."""
     members = [[n for n, c in d.combination.items() if abs(c) > 0.05] for d in fit.null_directions]
+    members = members or [open_unknowns(fit)]
     together = {name for names in members if len(names) > 1 for name in names}
     for name in dict.fromkeys(name for names in members for name in names):
         at_hand = name in together and name.endswith(AT_HAND)

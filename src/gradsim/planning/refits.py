@@ -36,10 +36,7 @@ def refit_errors(film: Recording, places: Tensor, C: Tensor, repeats: int, seed:
     assert isinstance(data, Masks)  # `is_possible`
     with torch.no_grad():
         for u, spread in zip(places, C, strict=True):
-            trajectory = problem.model.rollout_unchecked(
-                problem.model.values(problem.space.values(u[None])), problem.frames
-            )
-            image, L = data.image(trajectory), torch.linalg.cholesky(spread)
+            image, L = data.image(film.trajectory(u)), torch.linalg.cholesky(spread)
             for _ in range(repeats):
                 noisy = image + data.sigma * torch.tensor(rng.standard_normal(tuple(image.shape)))
                 starts = u + torch.tensor(rng.standard_normal((STARTS, len(u)))) @ L.T

@@ -23,7 +23,7 @@ from gradsim.errors import InputError
 from gradsim.planning.choices import Choice, Value, present_value, with_settings
 from gradsim.planning.information import Recording, posterior_covariance, recording_of, steps_per_second
 from gradsim.planning.noise import VideoNoise
-from gradsim.planning.question import Question, Weighing
+from gradsim.planning.question import Marking, Question, Weighing
 from gradsim.scene import Scene
 
 CRITERIA = ("sd", "A", "D")
@@ -93,7 +93,7 @@ class Judge:
     Args:
         question: The question.
         choices: What can be chosen.
-        weigh: What can be measured besides.
+        weigh: What can be measured besides, and markers.
         noise: Noise of the films.
         criterion: One of `CRITERIA`.
         budget: Largest cost of a design.
@@ -104,7 +104,7 @@ class Judge:
         self,
         question: Question,
         choices: Sequence[Choice],
-        weigh: Sequence[Weighing],
+        weigh: Sequence[Weighing | Marking],
         noise: VideoNoise,
         criterion: str = "sd",
         budget: float = math.inf,
@@ -147,7 +147,19 @@ class Judge:
             self.evaluations += 1
             with torch.no_grad():
                 self._films[key] = self.recording(design).fisher()
-        return self._films[key]
+        return self._films[key] + self.marked(design)
+
+    def marked(self, design: Design) -> Tensor:
+        """F (samples, unknowns, unknowns) of the markers of a design; 0 without."""
+        total = torch.zeros(()).double()
+        for name in design.weighed:
+            if isinstance(one := self.weigh[name], Marking):
+                key = (*sorted(design.settings.items()), design.label, name)
+                if key not in self._films:
+                    with torch.no_grad():
+                        self._films[key] = self.recording(design).marked(one)
+                total = total + self._films[key]
+        return total
 
     def judged(self, design: Design, fisher: Tensor | None = None, judged_by: str = "") -> Design:
         """The design with criterion and standard deviations; infinite where it is impossible or costs too much."""
@@ -173,7 +185,8 @@ class Judge:
         """P (samples, unknowns, unknowns): what is known, with the measurements of a design."""
         precision = self.question.precision.expand(len(self.question.places), -1, -1)
         for name in design.weighed:
-            precision = precision + self.question.weighed(self.weigh[name])
+            if isinstance(one := self.weigh[name], Weighing):
+                precision = precision + self.question.weighed(one)
         return precision
 
     def at(self, question: Question) -> "Judge":

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from gradsim.numerics.formatting import rounded
 from gradsim.planning.choices import Value, present_value, target_of, with_settings
-from gradsim.planning.question import Question, Weighing
+from gradsim.planning.question import Marking, Question, Weighing
 from gradsim.planning.search import Design
 from gradsim.scene import Scene
 from gradsim.scene.parameters import parameters, resolve
@@ -41,7 +41,7 @@ def arrow(question: Question, before: Mapping[str, float], after: Mapping[str, f
     return ", ".join(f"{old} → ±{new.partition('±')[2]}" for old, new in pairs)
 
 
-def changes(scene: Scene, design: Design, weigh: Mapping[str, Weighing]) -> list[str]:
+def changes(scene: Scene, design: Design, weigh: Mapping[str, Weighing | Marking]) -> list[str]:
     """Changes of a design from the present scene, one phrase each."""
     if design.label:
         return [f"fit {design.label}"]
@@ -61,7 +61,8 @@ def changes(scene: Scene, design: Design, weigh: Mapping[str, Weighing]) -> list
         if any(impulse):
             phrases.append(f"push {body} with a known impulse of ({', '.join(f'{x:.3g}' for x in impulse)}) N s")
     phrases += [_set(scene, name, value) for name, value in settings.items()]
-    return phrases + [f"measure {weigh[name].words}" for name in design.weighed]
+    verb = lambda one: "put" if isinstance(one, Marking) else "measure"
+    return phrases + [f"{verb(weigh[name])} {weigh[name].words}" for name in design.weighed]
 
 
 def _side(second: str) -> str:
@@ -111,13 +112,15 @@ def _set(scene: Scene, name: str, value: Value) -> str:
     return f"set {name} to {rounded(float(value), abs(float(value)) / 10 or 1)} in place of {old:.3g} {unit}".rstrip()
 
 
-def sentence(question: Question, present: Design, design: Design, weigh: Mapping[str, Weighing]) -> str:
+def sentence(question: Question, present: Design, design: Design, weigh: Mapping[str, Weighing | Marking]) -> str:
     """A design with what it would do: "film from above rather than from the side: ground.friction ± 40 % → ± 3 %."."""
     phrases = changes(question.scene, design, weigh)
     return f"{'; '.join(phrases) if phrases else 'film as at present'}: {arrow(question, present.sd, design.sd)}"
 
 
-def summary(question: Question, present: Design, best: Design, singles: Sequence[Design], weigh) -> list[str]:
+def summary(
+    question: Question, present: Design, best: Design, singles: Sequence[Design], weigh, enough: Design | None = None
+) -> list[str]:
     """A plan in sentences: the best single change, the best design, and changes that change nothing."""
     gain = lambda d: math.exp(present.criterion - d.criterion) if math.isfinite(d.criterion) else 0.0
     texts = []
@@ -130,6 +133,14 @@ def summary(question: Question, present: Design, best: Design, singles: Sequence
     if gain(best) <= NOTHING:
         texts.append(
             f"No choice changes anything: {', '.join(amounts(question, present.sd))} now, and with the best design alike."
+        )
+    if enough is present:
+        texts.append(f"The present film is enough: {', '.join(amounts(question, present.sd))}.")
+    elif enough is not None:
+        texts.append(f"Enough: {sentence(question, present, enough, weigh)}.")
+    elif all(w.accuracy for w in question.wanted):
+        texts.append(
+            f"No design is enough for the accuracy that is wanted; the best leaves {', '.join(amounts(question, best.sd))}."
         )
     idle = [d for d in singles if gain(d) <= NOTHING]
     if idle:

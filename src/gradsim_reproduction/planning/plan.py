@@ -124,10 +124,7 @@ def scatter(made: Plan, family: PlanFamily, truth: Mapping[str, float], seed: in
     place = question.space.inner(torch.tensor([truth[n] for n in names], dtype=torch.float64))
     made_of = made.judge.recording(made.best)
     problem, u = made_of.problem, place + (made_of.places - question.places)[0]
-    with torch.no_grad():
-        trajectory = problem.model.rollout_unchecked(
-            problem.model.values(problem.space.values(u[None])), problem.frames
-        )
+    trajectory = made_of.trajectory(u)
     spread = torch.tensor([3 * made.predict(truth)[family.want]] * len(names)).double()
     column, rng, errors = names.index(family.want), np.random.default_rng(seed), []
     for k in range(REFITS):
@@ -180,7 +177,7 @@ def _measured(change: NextVideo, truth: Mapping[str, float], seed: int) -> list[
     """Priors by the measurements of a change, off by chance."""
     rng, priors = np.random.default_rng(seed), []
     for name in change.design.weighed:
-        sd = change.weigh[name].sd * (abs(truth[name]) if change.weigh[name].relative else 1.0)
+        sd = change.weigh[name].sd * abs(truth[name])
         priors.append(Prior.independent(name, truth[name] + sd * rng.standard_normal(), sd))
     return priors
 

@@ -31,6 +31,11 @@ class Plan(Command):
         UseAppendAction[list[list[str]]], arg(metavar="NAME±SD[@COST] ...", help_behavior_hint="(default: none)")
     ] = field(default_factory=list)
     """Unknown that can be measured besides, by a scale or a ruler: cube.mass±0.001 or cube.mass±1%; repeatable."""
+    mark: Annotated[
+        UseAppendAction[list[list[str]]],
+        arg(metavar="BODY:X,Y,Z±PX[@COST] ...", help_behavior_hint="(default: none)"),
+    ] = field(default_factory=list)
+    """Marker that could be put on a rigid body and tracked besides the masks: place from its center in m, noise in px; repeatable."""
     unknown: Annotated[
         UseAppendAction[list[list[str]]],
         arg(metavar="NAME[:LOW:HIGH] ...", help_behavior_hint="(default: those of the run; what is wanted)"),
@@ -71,7 +76,7 @@ class Plan(Command):
             raise InputError(f"--map has {len(self.map)} names; expected two, such as --map camera.azimuth timing.fps.")
         names = ("out", "after", "among", "batch", "noise", "criterion", "budget", "samples", "seed")
         options = {name: getattr(self, name) for name in names}
-        lists = {name: flatten(getattr(self, name)) for name in ("want", "choose", "weigh", "unknown", "prior")}
+        lists = {name: flatten(getattr(self, name)) for name in ("want", "choose", "weigh", "mark", "unknown", "prior")}
         with working(err) as progress:
             result = write_plan(self.subject, **lists, **options, plane=self.map, progress=progress)
         if self.json:
