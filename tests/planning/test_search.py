@@ -188,3 +188,11 @@ def test_the_cheapest_design_that_is_enough_is_named():
     assert made.enough.sd["ball.velocity.x"] < math.sqrt(sd[3.0] * sd[4.0])
     easy = plan(flight(), "ball.velocity.x:50%", ["camera.distance=2.5,3,4"], **options)
     assert easy.enough.settings == {} and "The present film is enough" in " ".join(easy.words)
+
+
+def test_the_best_design_is_judged_by_the_errors_of_outlines():
+    """White noise of pixels only screens: no design that it alone has judged comes first."""
+    options = {"unknowns": [LENGTH, "bob.angle:0.5:1.2"], "noise": "auto", "samples": 2, "spread": 4}
+    made = plan(pendulum(), "bob.string_length", {"bob.angle": (0.2, 1.2)}, **options)
+    assert {d.judged_by for d in [made.present, made.best, *made.singles]} == {"outlines"}
+    assert made.best.criterion == min(d.criterion for d in made.designs)

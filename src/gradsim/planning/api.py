@@ -313,11 +313,16 @@ def _median(designs: Sequence[Design]) -> Design:
 def _confirm(judge: Judge, present: Design, singles, designs, seed: int) -> tuple[Design, list[Design], list[Design]]:
     """Present, single changes and best designs, judged anew by secants or outlines, and by refits where those are not enough."""
     renewed: dict[tuple, Design] = {}
-    count = len(designs) if judge.recordings else CONFIRMED
+    count = BEST if judge.noise.outline is not None else CONFIRMED
+    count = len(designs) if judge.recordings else count
     for design in [present, *designs[:count], *singles[:count]]:
         if design.key not in renewed:
             renewed[design.key] = _confirmed(judge, design)
-    top = sorted(designs[:count], key=lambda d: renewed[d.key].criterion)[:1]
+    top: list[Design] = []
+    while designs and (not top or top[0].key not in renewed):  # the best one has to be one that is judged anew
+        for design in top:
+            renewed[design.key] = _confirmed(judge, design)
+        top = sorted(designs, key=lambda d: renewed.get(d.key, d).criterion)[:1]
     if not judge.recordings and any(renewed[d.key].judged_by == "secants" for d in (present, *top)):
         for design in {d.key: renewed[d.key] for d in (present, *top)}.values():
             renewed[design.key] = _refitted(judge, design, seed)
