@@ -230,7 +230,7 @@ def _deforms(scene: Scene) -> bool:
 
 
 def _outline_errors(
-    frames: "_Frames", data: Masks, offset: float, priors: Tensor
+    frames: "OutlineSums", data: Masks, offset: float, priors: Tensor
 ) -> tuple[OutlineErrors, Callable[[Tensor, Tensor], Tensor], float]:
     """Errors of outlines at an answer, the step of unknowns and offset from gradients of the video and of the priors, and the
     information that the offset is small, in units of that of pixels.
@@ -266,21 +266,21 @@ def _outline_errors(
     narrowest = math.hypot(SHARED_SHARE * frames.size, SHARED_LEAST / px)
     widths = [narrowest * 2**level for level in range(SHARED_LEVELS)]
     variance = frames.modes[frames.visible, :2].square().mean().item() * (1 + correlation) / (1 - correlation)
-    H, M = _sandwich(frames, power, correlation, _shared_shift(frames, widths, variance).moment)
+    H, M = sandwich(frames, power, correlation, _shared_shift(frames, widths, variance).moment)
     P, Q = torch.zeros(2, n + 1, n + 1).double()
     P[:n, :n] = priors
     Q[n, n] = (px / OFFSET) ** 2
-    K = H @ _inverse(M) @ H + Q
+    K = H @ balanced_inverse(M) @ H + Q
     if priors.any():
-        held, weight, pulled = 0.0, H @ _inverse(M), Q[n] * offset
-        inverse = covariance = _inverse(K + P)
+        held, weight, pulled = 0.0, H @ balanced_inverse(M), Q[n] * offset
+        inverse = covariance = balanced_inverse(K + P)
     else:
         # the estimate is that of least squares over pixels, with whose variances M/H, but for the offset, its prior is weighed
         steady = torch.cat([power[:-1], modes[:, -1:].var(0, correction=0)])
-        noise = _sandwich(frames, steady, correlation, torch.zeros(2, 2).double())[1][n, n]
+        noise = sandwich(frames, steady, correlation, torch.zeros(2, 2).double())[1][n, n]
         held, weight = (Q[n, n] * noise / H[n, n].clamp(min=1e-300)).item(), torch.eye(n + 1).double()
         pulled = held * offset * torch.eye(n + 1).double()[n]
-        inverse = _inverse(H + held * Q / Q[n, n])
+        inverse = balanced_inverse(H + held * Q / Q[n, n])
         covariance = inverse @ (M + held**2 * Q / Q[n, n] ** 2) @ inverse
     video = K[:n, :n] - torch.outer(K[:n, n], K[n, :n]) / K[n, n].clamp(min=1e-300)
     errors = OutlineErrors(
@@ -318,7 +318,7 @@ def with_outline_scale(problem: Problem, u: Tensor) -> Problem:
     eigenvalues, axes = torch.linalg.eigh(information[0] - problem.prior_precision)
     root, covariance = axes * eigenvalues.clamp(min=0).sqrt(), errors.covariance
     if problem.prior_precision.any():  # of the video alone
-        covariance = _inverse(errors.video)
+        covariance = balanced_inverse(errors.video)
     factors = torch.linalg.eigvalsh(root.T @ covariance @ root)
     if problem.prior_precision.any():  # there may be directions of which the video tells nothing
         factors = factors[factors > OPEN * factors.max()]
@@ -351,7 +351,7 @@ def outline_length(trajectory: Trajectory, data: Masks) -> Tensor:
     return torch.where(scale > 0, length / scale.clamp(min=1e-300), 0.0)
 
 
-class _Frames(NamedTuple):
+class OutlineSums(NamedTuple):
     """Sums over the pixels of each outline: one in each frame, or of each of several bodies those of all frames.
 
     Args:
@@ -381,7 +381,7 @@ class _Frames(NamedTuple):
     body: Tensor
 
 
-def sums_by_frame(problem: Problem, u: Tensor) -> _Frames:
+def sums_by_frame(problem: Problem, u: Tensor) -> OutlineSums:
     """Sums over the pixels of each frame at u (unknowns,), of residuals and derivatives smoothed over 3 × 3 pixels."""
     data, first, parts = problem.observation_at(u), 0, []
     assert isinstance(data, Masks)
@@ -410,7 +410,7 @@ def sums_by_frame(problem: Problem, u: Tensor) -> _Frames:
     modes = torch.where(visible[:, None], modes, 0.0)
     rest = rr + (modes * Xr).sum(1)
     weight = ll.sum().clamp(min=1e-300)
-    return _Frames(
+    return OutlineSums(
         JJ,
         Jr,
         JX,
@@ -538,7 +538,7 @@ class _SharedShift(NamedTuple):
     visible: Tensor
 
 
-def _shared_shift(frames: _Frames, priors: list[float], variance: float) -> _SharedShift:
+def _shared_shift(frames: OutlineSums, priors: list[float], variance: float) -> _SharedShift:
     """Posterior of a shift of all frames, of which the shifts of frames show what the unknowns have not followed.
 
     Args:
@@ -559,7 +559,7 @@ def _shared_shift(frames: _Frames, priors: list[float], variance: float) -> _Sha
     return _SharedShift(torch.einsum("k,kij->ij", weight, moment), (left @ (weight @ mean)).unflatten(0, (-1, 2)))
 
 
-def _sandwich(frames: _Frames, power: Tensor, correlation: float, shared: Tensor) -> tuple[Tensor, Tensor]:
+def sandwich(frames: OutlineSums, power: Tensor, correlation: float, shared: Tensor) -> tuple[Tensor, Tensor]:
     """H and the covariance of the score, of unknowns and offset (n + 1, n + 1).
 
     Args:
@@ -579,7 +579,7 @@ def _sandwich(frames: _Frames, power: Tensor, correlation: float, shared: Tensor
     return frames.information.sum(0), meat + frames.rest * frames.by_pixel
 
 
-def _inverse(H: Tensor) -> Tensor:
+def balanced_inverse(H: Tensor) -> Tensor:
     """Pseudoinverse of a symmetric matrix, balanced: units do not matter."""
     scale = H.diagonal().clamp(min=1e-300).rsqrt()
     return torch.linalg.pinv(H * scale[:, None] * scale, hermitian=True, rtol=1e-12) * scale[:, None] * scale
