@@ -94,7 +94,7 @@ def test_kinds_of_bodies_that_do_not_exist_get_a_suggestion(mistake):
     assert mistake({f"{CUBE}.kind": "ridgid"}) == f"{CUBE}: got kind 'ridgid'; did you mean `rigid`?"
     assert (
         mistake({f"{CUBE}.kind": 5})
-        == f"{CUBE}: got kind 5; expected rigid or pendulum or double_pendulum or solid or cloth or springs."
+        == f"{CUBE}: got kind 5; expected rigid or pendulum or double_pendulum or solid or cloth or springs or rod."
     )
 
 

@@ -20,6 +20,7 @@ from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.rollout import strides_of
 from gradsim.physics.soft.body import SoftBody
 from gradsim.physics.soft.cloth import cloth_body
+from gradsim.physics.soft.rod import rod_body
 from gradsim.physics.soft.rope import springs_body
 from gradsim.physics.soft.solid import solid_body
 from gradsim.physics.static_geometry import GroundSquare, ObstacleBody
@@ -35,6 +36,7 @@ KINDS: dict[str, Callable] = {
     "solid": solid_body,
     "cloth": cloth_body,
     "springs": springs_body,
+    "rod": rod_body,
 }
 DIVIDED = 64  # substeps of a frame from which on `rigid.rollout.strides_of` has a say in their number
 CLOCK = ("timing.rate", "timing.offset")

@@ -19,6 +19,7 @@ from gradsim.scene.light import Ambient, Directional, Harmonics, Point
 from gradsim.scene.node import Node
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Quantity, Tuple
+from gradsim.scene.rods.rod import ROD, Rod
 from gradsim.scene.scene import Scene, Timing
 from gradsim.scene.soft_body import Anchor, ContactOverrides, Soft, VertexImpulse
 from gradsim.scene.solid import MATERIAL, Solid, SolidRegion
@@ -26,6 +27,10 @@ from gradsim.scene.springs import SPRINGS, Springs
 
 AXES, CHANNELS = ("x", "y", "z"), ("r", "g", "b")
 COEFFICIENTS = {"distortion": ("k1", "k2", "p1", "p2", "k3"), "fisheye": ("k1", "k2", "k3", "k4")}  # of a lens
+SIGNED = {
+    "vertex_velocity": (False, "m/s", -math.inf),
+    "motion_offset": (False, "m", -math.inf),
+}  # arrays, 0 by default
 EARLIEST = -0.5  # delay of a camera [frames]: states go on that far before the start
 OPTICS = (*COEFFICIENTS, "readout", "exposure", "delay")  # keys of a camera that are parameters where a scene has them
 CONTACT = ("stiffness", "dissipation", "damping", "friction_stiffness", "friction")
@@ -39,6 +44,7 @@ KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or s
     Solid: (*MATERIAL, "activation", *SOFT, "regions"),
     Cloth: (*IN_PLANE, *BENDING, "air", *SOFT),
     Springs: ("mass", "density", *SPRINGS, "radius", *(key for key in SOFT if key not in SPRINGS)),
+    Rod: ("mass", "density", *ROD, "radius", *SOFT),
     Air: AIR,
     Anchor: ("stiffness", "damping", "offset"),
     SolidRegion: MATERIAL,
@@ -106,7 +112,7 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
     `angular_velocity`, but the coordinates of the joint, such as `joints.NAME.angle` and `.rate`.
 
     Soft bodies have arrays, with a row per vertex or element: `NAME.vertex_mass_factor` (n,), a factor of the vertex
-    masses, `NAME.vertex_velocity` (n, 3) [m/s], added to the initial velocity, and factors of the moduli such as
+    masses, `NAME.vertex_velocity` (n, 3) [m/s], added to the initial velocity, `NAME.motion_offset` (times · vertices, 3) [m], added to the positions of `motion`, and factors of the moduli such as
     `NAME.mu_factor` (m,). They are for gradients and for solvers of many unknowns.
     """
     table = {"gravity": _parameter(scene.gravity, Quantity("m/s^2"))}
@@ -202,7 +208,7 @@ def _of_soft(node: Soft, name: str, table: dict[str, Parameter]) -> dict[str, Pa
     arrays = {
         f"{name}.{key}": Parameter(np.full(shape, float(positive)), unit, positive, lower, math.inf, row_of)
         for key, (shape, row_of) in node.arrays.items()
-        for positive, unit, lower in [(False, "m/s", -math.inf) if key == "vertex_velocity" else (True, "", 0.0)]
+        for positive, unit, lower in [SIGNED.get(key, (True, "", 0.0))]
     }
     counts = {f"{name}.{key}": count for key, count in node.by_element.items() if f"{name}.{key}" in table}
     timed = [f"{name}.{key}" for key in node.by_time]

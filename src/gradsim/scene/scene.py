@@ -24,11 +24,12 @@ from gradsim.scene.material import COLOR
 from gradsim.scene.node import ByKind, Node, Place, did_you_mean, mistake, quote
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import UNIT, Count, Increasing, Quantity, Uncertain, Vector3, plain, vector
+from gradsim.scene.rods.rod import Rod
 from gradsim.scene.soft_body import ContactOverrides, Soft, VertexImpulse
 from gradsim.scene.solid import Solid
 from gradsim.scene.springs import Springs
 
-Body = Rigid | Pendulum | DoublePendulum | Solid | Cloth | Springs
+Body = Rigid | Pendulum | DoublePendulum | Solid | Cloth | Springs | Rod
 KINDS: dict[str, type[Body]] = {  # by `kind` in a file
     "rigid": Rigid,
     "pendulum": Pendulum,
@@ -36,6 +37,7 @@ KINDS: dict[str, type[Body]] = {  # by `kind` in a file
     "solid": Solid,
     "cloth": Cloth,
     "springs": Springs,
+    "rod": Rod,
 }
 
 
@@ -54,7 +56,12 @@ RESERVED_NAMES = (
     "scene",
     "systems",
 )  # keys of the scene or model itself
-FOR_SOFT = ("verlet", "nystrom", "implicit")  # of soft bodies that nothing but grounds and obstacles touches
+FOR_SOFT = (
+    "verlet",
+    "nystrom",
+    "implicit",
+    "midpoint",
+)  # of soft bodies that nothing but grounds and obstacles touches
 
 
 class Timing(Node):
@@ -68,8 +75,8 @@ class Timing(Node):
             steps until it is below; 0.2 is far less than the noise of any single pixel. Infinity (`.inf`) for a video that
             was simulated with the very steps of this scene: then nothing is asked about them.
         integrator: `rk4` for rigid bodies; `verlet` (velocity Verlet), `nystrom` (Nyström's fourth-order method) or, if
-            stiff, `implicit` (Euler) for soft ones; `semi-implicit` (Euler) for both. `auto`, for each body: `rk4` if rigid,
-            `nystrom` for springs, `verlet` for solids and cloth, `semi-implicit` where `contacts` or `attachments` have a
+            stiff, `implicit` (Euler) or `midpoint` (the implicit midpoint rule, second order) for soft ones; `semi-implicit` (Euler) for both. `auto`, for each body: `rk4` if rigid,
+            `nystrom` for springs, `midpoint` for rods, `verlet` for solids and cloth, `semi-implicit` where `contacts` or `attachments` have a
             soft body in them. The motion of pendulums is always by Runge–Kutta methods.
         rate: Simulated seconds per second of this clock: 0.5 for a video slowed down to half the stated speed.
         offset: Simulated time of the first frame after the start [s].
@@ -80,7 +87,7 @@ class Timing(Node):
     frames: Annotated[int, Count(1, 100_000)] = 60
     substeps: Annotated[int | Literal["auto"], Count(1, 1_000_000, ("auto",))] = "auto"
     tolerance: Annotated[float, Quantity("", lower=0.0, above=True, infinite=True)] = 0.2
-    integrator: Literal["auto", "semi-implicit", "rk4", "verlet", "nystrom", "implicit"] = "auto"
+    integrator: Literal["auto", "semi-implicit", "rk4", "verlet", "nystrom", "implicit", "midpoint"] = "auto"
     rate: Annotated[float, Quantity("", lower=0.0, above=True, positive=True)] = 1.0
     offset: Annotated[float, Quantity("s", lower=0.0)] = 0.0
     stamps: Annotated[tuple[float, ...] | None, Increasing(Quantity("s"))] = None
@@ -248,6 +255,7 @@ class Scene(Node):
                 yield from (((key, name, *place), words) for place, words in link.body_conflicts(self.bodies))
         for name, marker in self.markers.items():
             yield from ((("markers", name, *place), words) for place, words in marker.body_conflicts(self.bodies))
+        yield from self._rod_conflicts()
         yield from joint_conflicts(self.joints, self.bodies, self.contacts, self.attachments)
         wrong = [
             *duplicate_pairs(self.contacts, self.bodies),
@@ -265,7 +273,7 @@ class Scene(Node):
         if soft and self.timing.integrator == "rk4":
             yield (
                 ("timing", "integrator"),
-                f"got 'rk4'; the soft body `{soft[0]}` needs semi-implicit, verlet, nystrom or implicit.",
+                f"got 'rk4'; the soft body `{soft[0]}` needs semi-implicit, verlet, nystrom, implicit or midpoint.",
             )
         hard = [name for name in self.bodies if name not in soft]
         if hard and self.timing.integrator in FOR_SOFT:
@@ -274,6 +282,24 @@ class Scene(Node):
                 ("timing", "integrator"),
                 f"got {got}, which supports soft bodies only; `{hard[0]}` is not soft: choose {way}.",
             )
+
+    def _rod_conflicts(self) -> Iterator[tuple[Place, str]]:
+        rods = {name for name, body in self.bodies.items() if body.kind == "rod"}
+        for key in ("contacts", "attachments"):
+            for name, link in getattr(self, key).items():
+                met = sorted(rods & (set(link.names(self.bodies)) if key == "contacts" else {link.body, link.to}))
+                if met:
+                    yield (
+                        (key, name),
+                        f"has the rod `{met[0]}` in it; rods meet grounds and obstacles only. Use `kind: springs`.",
+                    )
+        for name in sorted(rods):
+            if self.bodies[name].motion and self.timing.integrator not in ("auto", "implicit", "midpoint"):
+                got = quote(self.timing.integrator)
+                yield (
+                    ("timing", "integrator"),
+                    f"got {got}; the `motion` of `{name}` needs midpoint or implicit, or auto.",
+                )
 
     def integrator_of(self, body: str) -> str:
         """Integrator of a body: `timing.integrator`, or what `auto` there takes (see `Timing`)."""
@@ -284,7 +310,7 @@ class Scene(Node):
             return "semi-implicit"
         if body not in soft:
             return "rk4"
-        return "nystrom" if self.bodies[body].kind == "springs" else "verlet"
+        return {"springs": "nystrom", "rod": "midpoint"}.get(self.bodies[body].kind, "verlet")
 
     @property
     def links(self) -> list[set[str]]:

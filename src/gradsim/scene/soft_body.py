@@ -13,6 +13,7 @@ from gradsim.scene.material import COLOR, Material
 from gradsim.scene.node import Node, Place
 from gradsim.scene.quantity import Quantity, Vector3, Vector4, positive, vector
 from gradsim.scene.region import AnyRegion, region_errors
+from gradsim.scene.rods.motion import Motion
 
 
 class VertexImpulse(Node):
@@ -87,6 +88,7 @@ class Soft(BodyNode):
         velocity: Initial velocity of all vertices [m/s].
         angular_velocity: Initial angular velocity about the center of the rest shape, world frame [rad/s].
         pinned: Regions of fixed vertices.
+        motion: Vertices that follow a recording; of rods only, and by implicit steps.
         anchors: Springs to points of the world.
         pushes: Impulses at time 0.
         scale: Scale of the shape, at rest and at the start. A parameter with gradients only where it is given.
@@ -106,6 +108,7 @@ class Soft(BodyNode):
     velocity: Annotated[Vector3, vector("m/s")] = (0.0, 0.0, 0.0)
     angular_velocity: Annotated[Vector3, vector("rad/s")] = (0.0, 0.0, 0.0)
     pinned: tuple[AnyRegion, ...] = ()
+    motion: Motion | None = None
     anchors: tuple[Anchor, ...] = ()
     pushes: tuple[VertexImpulse, ...] = ()
     scale: Annotated[float | None, positive("")] = None
@@ -131,6 +134,20 @@ class Soft(BodyNode):
         regions += [(("anchors", k, "region"), anchor.region) for k, anchor in enumerate(self.anchors) if anchor.region]
         for place, region in regions:
             yield from region_errors(place, region, rest)
+        if self.motion is not None:
+            yield from self._motion_errors(rest)
+
+    def _motion_errors(self, rest: np.ndarray) -> Iterator[tuple[Place, str]]:
+        vertices = self.motion.vertices
+        if self.kind != "rod":
+            yield (
+                ("motion",),
+                f"is given for a {self.kind}; only vertices of rods can follow a recording: pin them instead.",
+            )
+        elif max(vertices) >= len(rest):
+            yield ("motion", "vertices"), f"got {max(vertices)}; the body has {len(rest)} vertices, counted from 0."
+        elif shared := sorted({int(k) for region in self.pinned for k in region.of(rest)} & set(vertices)):
+            yield ("motion", "vertices"), f"got {shared[0]}, which is pinned; leave it out of `pinned`."
 
     @property
     def rest_vertices(self) -> np.ndarray:

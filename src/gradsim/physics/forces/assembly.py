@@ -4,7 +4,8 @@ For each force there is a struct of its arrays by name, a function that adds the
 adds the adjoints from the gradient of the virtual power Σ f · w (see `engine.access` for mappings). `assemble` puts
 those of several groups of elements into one module: a struct `Elements` with a field for each group, and over all of
 them `add_forces`, `add_adjoints`, and for implicit steps (x + h v moves, v moves) `add_products`, of the Jacobian
-h ∂f/∂x + ∂f/∂v transposed with a probe, and `add_diagonals`, its diagonal of 3 × 3 blocks. All of them take the number t
+h ∂f/∂x + ∂f/∂v transposed with a probe, `add_diagonals`, its diagonal of 3 × 3 blocks, and `add_bands`, all of its blocks,
+where vertices are in the order of their places. All of them take the number t
 of the frame interval, for parameters that have a value in each.
 """
 
@@ -27,8 +28,8 @@ from gradsim.physics.forces.base import Force
 
 @cache
 def assemble(forces: tuple[Force, ...], lane: Lane, mapping: str) -> ModuleType:
-    """Module with `Elements`, `add_forces` and, but for dual lanes, `add_adjoints`, `add_products`, `add_diagonals` and
-    `all_powers` for groups of elements.
+    """Module with `Elements`, `add_forces` and, but for dual lanes, `add_adjoints`, `add_products`, `add_diagonals`,
+    `add_bands` (of the mapping "worlds") and `all_powers` for groups of elements.
 
     `all_powers` has to be called by a kernel with a backward pass in the module that calls any of the last: else Warp
     leaves the adjoints of nested functions empty.
@@ -55,7 +56,7 @@ def assemble(forces: tuple[Force, ...], lane: Lane, mapping: str) -> ModuleType:
         text += writer.text()
         calls.append(writer.power_call())
     groups = [kinds.index(force) for force in forces]
-    text += _together(groups, lane)
+    text += _together(groups, lane, mapping)
     if not lane.dual:
         text += ["", "", "@wp.func", "def all_powers(a: Vec3, m: Mat3, r: Real) -> Real:"]
         text += [f"    return {' + '.join(calls) or 'r'}"]
@@ -97,6 +98,17 @@ if TYPE_CHECKING:  # the assembled source, as templates see it
     def add_diagonals(
         e: Elements, i: int, t: int, h: Real, x: Vertices, v: Vertices, d0: Vertices, d1: Vertices, d2: Vertices
     ) -> None: ...
+    def add_bands(
+        e: Elements,
+        i: int,
+        t: int,
+        h: Real,
+        x: Vertices,
+        v: Vertices,
+        place: wp.array[wp.int32],
+        transposed: int,
+        band: wp.array2d[Mat3],
+    ) -> None: ...
     def all_powers(a: Vec3, m: Mat3, r: Real) -> Real: ...
 
 
@@ -105,6 +117,7 @@ class _Writer:
 
     def __init__(self, k: int, force: Force, code: ModuleType, mapping: str, lane: Lane):
         self.k, self.force, self.code, self.lane = k, force, code, lane
+        self.mapping = mapping
         self.shared = mapping != "elements" or lane.width == 1  # whether constants are plain numbers
         self.nodes = range(force.nodes)
         self._accumulate = "d.{0}[i, j_{0}] = d.{0}[i, j_{0}] + {0}_"
@@ -115,7 +128,8 @@ class _Writer:
         lines = [*self._struct(), *self._sum()]
         if self.lane.dual:
             return lines
-        return [*lines, *self._power(), *self._adjoint(), *self._product(), *self._diagonal()]
+        lines = [*lines, *self._power(), *self._adjoint(), *self._product(), *self._diagonal()]
+        return [*lines, *self._band()] if self.mapping == "worlds" else lines
 
     def _struct(self) -> list[str]:
         constant = lambda kind: CONSTANTS[kind] if self.shared else kind
@@ -216,6 +230,45 @@ class _Writer:
             ),
         ]
 
+    def _band(self) -> list[str]:
+        k, probes = self.k, ", ".join(f"unit(q - {3 * n})" for n in self.nodes)
+        add = "band[place[n{0}], middle + place[n{1}] - place[n{0}]] = band[place[n{0}], middle + place[n{1}] - place[n{0}]]"
+        return [
+            "",
+            "",
+            "@wp.func",
+            f"def add_band{k}({self._band_arguments()}):",
+            *self._read(),
+            *self._only_active(
+                "middle = band.shape[1] // 2",
+                f"count = int({3 * self.force.nodes})",  # else Warp unrolls it
+                "for q in range(count):",
+                f"    {self._derivatives()} = wp.grad(power{k})({self._arguments()}, {probes})",
+                "    row = unit(q % 3)",
+                *(
+                    line
+                    for n in self.nodes
+                    for line in (
+                        f"    if q // 3 == {n}:",
+                        *(
+                            line
+                            for m in self.nodes
+                            for line in (
+                                "        if transposed == 1:",
+                                f"            {add.format(f'{m}', f'{n}')} + outer(x{m}_ * h + v{m}_, row)",
+                                "        else:",
+                                f"            {add.format(f'{n}', f'{m}')} + outer(row, x{m}_ * h + v{m}_)",
+                            )
+                        ),
+                    )
+                ),
+            ),
+        ]
+
+    def _band_arguments(self) -> str:
+        arrays = "place: wp.array[wp.int32], transposed: int, band: wp.array2d[Mat3]"
+        return f"e: Force{self.k}, i: int, t: int, k: int, h: Real{_arrays('x', 'v')}, {arrays}"
+
     def power_call(self) -> str:
         """The virtual power at some arguments."""
         kinds = ["Vec3"] * 2 * self.force.nodes + [*self.force.rest.values(), *self.force.parameters.values()]
@@ -280,7 +333,7 @@ def _arrays(*names_: str, rank: int = 1) -> str:
     return "".join(f", {name}: wp.array{rank}d[Vertex]" for name in names_)
 
 
-def _together(groups: Sequence[int], lane: Lane) -> list[str]:
+def _together(groups: Sequence[int], lane: Lane, mapping: str) -> list[str]:
     """The struct of all groups, and the loops over them."""
     lines = ["", "", "@wp.struct", "class Elements:"]
     lines += [f"    g{g}: Force{k}" for g, k in enumerate(groups)] or ["    none: wp.int32"]
@@ -303,6 +356,18 @@ def _together(groups: Sequence[int], lane: Lane) -> list[str]:
             first = f"e.g{g}, d.g{g}, i, t, k{g}" if name == "adjoint" else f"e.g{g}, i, t, k{g}, h"
             lines += [f"    for k{g} in range(e.g{g}.n0.shape[0]):"]
             lines += [f"        add_{name}{k}({first}, {', '.join(arrays)})"]
+    if mapping != "worlds":
+        return lines
+    lines += [
+        "",
+        "",
+        "@wp.func",
+        f"def add_bands(e: Elements, i: int, t: int, h: Real{_arrays('x', 'v')}, place: wp.array[wp.int32], transposed: int, band: wp.array2d[Mat3]):",
+    ]
+    lines += ["    _after = wp.grad(same)(zero(0))"]
+    for g, k in enumerate(groups):
+        lines += [f"    for k{g} in range(e.g{g}.n0.shape[0]):"]
+        lines += [f"        add_band{k}(e.g{g}, i, t, k{g}, h, x, v, place, transposed, band)"]
     return lines
 
 

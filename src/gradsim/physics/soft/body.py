@@ -26,6 +26,7 @@ from gradsim.physics.forces import anchor, plane_constraint
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.forces.custom import CustomForce
 from gradsim.physics.soft.contact import SoftContact, SoftContactPoints
+from gradsim.physics.soft.driven import DrivenParticles
 from gradsim.physics.soft.implicit import ImplicitParticles
 from gradsim.physics.soft.rollout import Particles
 from gradsim.physics.system import STEP_SAFETY, ObservationUnits, State, System, Values, centered
@@ -36,6 +37,7 @@ STABLE = {  # factors of k and c in the bound h² k/m + 2 h c/m < 4 of explicit 
     "verlet": (1.0, 2.0),  # extrapolates the velocity
     "nystrom": (0.6, 0.8),  # h² k/m < 6.66 undamped, h c/m < 2.51 of damping alone, and no less than the line between
 }
+THETA = {"implicit": 1.0, "midpoint": 0.5}  # of implicit steps
 DAMPED_VERLET = 1.25  # factor of c in a proposed Verlet step: half of a step is within h c/m < 1, by a fifth
 
 
@@ -96,10 +98,17 @@ class SoftBody(System):
         self.scene = scene
         to = {"dtype": self.rest.dtype, "device": self.rest.device}
         self.quat = torch.tensor(body.quat_xyzw, **to)
-        places = self.rest.cpu().double().numpy()
+        places = self.rest.cpu().double().numpy()[: len(body.rest_vertices)]
         held = [region.of(places) for region in body.pinned]
+        self.motion = body.motion
+        if self.motion is not None:
+            held.append(np.array(self.motion.vertices))
+            self.times = torch.tensor(self.motion.times, **to)
+            self.table = torch.tensor(self.motion.positions, **to)
         self.pinned = np.unique(np.concatenate(held)).tolist() if held else []
-        self.free = torch.ones(len(places), **to)
+        if hasattr(matter, "frames_between"):  # clamped edges of a rod
+            self.pinned += [point for point, *_ in matter.frames_between(self.pinned)]
+        self.free = torch.ones(len(self.rest), **to)
         self.free[self.pinned] = 0.0
         self.struck = [self.free.clone() for _ in body.pushes]
         for k, blow in enumerate(body.pushes):
@@ -131,7 +140,7 @@ class SoftBody(System):
         self.part = Part(name, slice(vertex_offset, vertex_offset + len(matter.mesh.vertices)), faces, False, look)
         self.acting: dict[str, CustomForce] = {}  # forces of the user, by dotted name
         self.own: list[Elements] = []  # their elements
-        self._programs: dict[tuple, Particles | ImplicitParticles] = {}
+        self._programs: dict[tuple, Particles | ImplicitParticles | DrivenParticles] = {}
 
     @property
     def pushes(self):
@@ -162,14 +171,22 @@ class SoftBody(System):
         """All that acts on its vertices, in the order of its parameters among the inputs."""
         return (*self.matter.groups, *self.anchors, *self.contact.groups, *self.own)
 
-    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Particles | ImplicitParticles:
+    def program(
+        self, frames: int, substeps: int, dt: float, segment: int = 1
+    ) -> Particles | ImplicitParticles | DrivenParticles:
         key = (frames, substeps, dt, segment)
         if key not in self._programs:
             if len(self._programs) >= 32:
                 self._programs.clear()
             arguments = {"pinned": tuple(self.pinned), "segment": segment}
-            if self.integrator == "implicit":
-                made = ImplicitParticles(self.elements, frames, substeps, dt, **arguments)
+            if self.integrator in THETA:
+                arguments |= {"theta": THETA[self.integrator], "place": getattr(self.matter, "place", ())}
+                made = ImplicitParticles(
+                    self.elements, frames, substeps, dt, **arguments, driven=self.motion is not None
+                )
+                if self.motion is not None:
+                    driven = self.motion.vertices
+                    made = DrivenParticles(made, self.times, driven, self.matter.frames_between(driven))
             else:
                 made = Particles(self.elements, frames, substeps, dt, **arguments, integrator=self.integrator)
             self._programs[key] = made
@@ -191,7 +208,14 @@ class SoftBody(System):
             *self._anchor_parameters(values, x),
             *self.contact.parameters(values),
             *(x for name, acting in self.acting.items() for x in acting.parameters(name, values)),
+            *self._tables(values),
         ]
+
+    def _tables(self, values: Values) -> list[Tensor]:
+        """Positions (worlds, times, driven, 3) [m] of vertices that follow a recording."""
+        if self.motion is None:
+            return []
+        return [self.table + values[f"{self.name}.motion_offset"].unflatten(1, self.table.shape[:2])]
 
     def vertices(self, states: list[Tensor], values: Values) -> Tensor:
         return self.matter.surface_vertices(states[0], values)
@@ -269,12 +293,12 @@ class SoftBody(System):
 
         An implicit step is stable at any size.
         """
-        if self.integrator == "implicit":
+        if self.integrator in THETA:
             return math.inf
         return _step(*self._rates(values, damped=False)[0], *STABLE[self.integrator])
 
     def recommended_step(self, values: Values) -> float:
-        if self.integrator == "implicit":
+        if self.integrator in THETA:
             return math.inf
         (elastic, touch), (_, damped) = self._rates(values, damped=False), self._rates(values, damped=True)
         factors = (1.0, DAMPED_VERLET) if self.integrator == "verlet" else STABLE[self.integrator]

@@ -1,8 +1,8 @@
-"""Rollouts of stiff soft bodies by backward Euler, as a differentiable operation and with forward sensitivities.
+"""Rollouts of stiff soft bodies by implicit steps, as a differentiable operation and with forward sensitivities.
 
 The equations are in `soft/implicit_kernels.py`, those of the adjoint in `soft/implicit_adjoint_kernels.py`. A step is
-stable at any size, and loses energy in what it does not resolve: its error is of first order in h ω, ω being the
-frequency of a vibration.
+stable at any size. That of backward Euler loses energy in what it does not resolve: its error is of first order in h ω, ω
+being the frequency of a vibration. That of the midpoint rule is of second order, and keeps the energy of linear vibrations.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from torch import Tensor
 from gradsim.engine.access import access
 from gradsim.engine.compiler import compiled_for_packs
 from gradsim.engine.dual_parts import split_dual
-from gradsim.engine.lanes import Lane, members, specialize
+from gradsim.engine.lanes import Lane, members, names, native_width, specialize
 from gradsim.engine.launch import replay
 from gradsim.engine.mapping import InElements, Worlds, mapping_for
 from gradsim.engine.operation import operation
@@ -35,13 +35,17 @@ else:
 
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-5}
 NEWTONS, PRODUCTS = 30, 1000  # limits: of a step, and of a linear solve
+IN_LINE = 60  # limit of a linear solve with the factors of the Jacobian
 KEPT = 6  # directions of the linear solve
 LOOSE = 100.0  # how far from its tolerance the adjoint of a step may end, when rounding keeps it from there
 
 
 @dataclass(frozen=True, eq=False)
 class ImplicitParticles:
-    """A program that moves the vertices of a mesh through time by backward Euler; otherwise as `Particles`.
+    """A program that moves the vertices of a mesh through time by implicit steps; otherwise as `Particles`.
+
+    With `driven`, there is an input `drive` before the last, (B, (frames - 1) · substeps, pinned, 3): the velocity of
+    each pinned vertex in each step [m/s], which replaces that of the start.
 
     A world in which a step is not solved is NaN from there on. Devices other than CPUs are refused: one thread would take
     a whole world, and the compiler for CUDA does not come to an end in minutes.
@@ -55,6 +59,10 @@ class ImplicitParticles:
         segment: Frames between two checkpoints of the backward pass.
         mapping: How worlds and elements lie in registers; None chooses the faster.
         tolerance: Tolerance of the momentum of a step, and of linear solves, relative; None: 1e-11, in float32 1e-5.
+        theta: Where in a step forces are taken: 1, backward Euler; 0.5, the midpoint rule.
+        driven: True if the velocities of pinned vertices are an input.
+        place: Place of each vertex in a line along which only near ones act on each other, as of a rod; linear solves
+            take the factors of the banded Jacobian then.
     """
 
     groups: tuple[Elements, ...]
@@ -65,12 +73,15 @@ class ImplicitParticles:
     segment: int = 1
     mapping: Worlds | InElements | None = None
     tolerance: float | None = None
+    theta: float = 1.0
+    driven: bool = False
+    place: Sequence[int] = ()
     run: Callable[..., list[Tensor]] = field(init=False)
 
     def __post_init__(self):
         object.__setattr__(self, "run", operation(self))
 
-    names = Particles.names
+    names = Particles.names  # but for the drive
     shapes = Particles.shapes
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -88,15 +99,16 @@ class ImplicitParticles:
     def _roll(self, inputs, tangents, stride: int, first: int = 0, intervals: int | None = None):
         """x and v with tangents, at every `stride` steps of some frame intervals; and counts of what it took."""
         intervals = self.frames - 1 if intervals is None else intervals
+        differentiated = tangents is not None
+        (inputs, drive), (tangents, slope) = self._within(inputs, tangents)
         buffers = RolloutBuffers(self, inputs, None, self._mapping(inputs))
-        along = RolloutBuffers(self, inputs, tangents or [None] * len(inputs), buffers.to)
-        code = _code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name)
+        along = RolloutBuffers(self, inputs, tangents, buffers.to)
+        code = _code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name, bool(self.place))
         records = intervals * self.substeps // stride
         none = inputs[0].new_zeros(0, dtype=torch.long)
         states = []
         for k in range(2):
-            tangent = tangents[k] if tangents else None
-            start = along.to.vertices(inputs[k], tangent, along.rows, none if k else along.copies)
+            start = along.to.vertices(inputs[k], tangents[k], along.rows, none if k else along.copies)
             state = along.work(records + 1)
             vars(state)["tensor"][:, 0] = vars(start)["tensor"]
             states.append(state)
@@ -115,8 +127,10 @@ class ImplicitParticles:
             self._tolerance(inputs),
             torch.finfo(inputs[0].dtype).eps,
             NEWTONS,
-            PRODUCTS,
-            int(tangents is not None),
+            IN_LINE if self.place else PRODUCTS,
+            int(differentiated),
+            1 / self.theta,
+            self._driven_vertices(drive, slope, along),
             s,
             space,
             *states,
@@ -135,7 +149,29 @@ class ImplicitParticles:
             raise InputError(
                 f"implicit steps run on a CPU; got tensors on {x.device}. Move them, or step semi-implicit."
             )
+        if self.place:
+            return Worlds(Lane(str(x.dtype).removeprefix("torch."), native_width(str(x.dtype).removeprefix("torch."))))
         return self.mapping or mapping_for(len(x), x.dtype, x.device, False)
+
+    def _within(self, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None = None):
+        """Inputs of a part θ of each step, then the drive; both with tangents."""
+        split = lambda given: (given[:-2], given[-2], given[-1]) if self.driven else (given[:-1], None, given[-1])
+        (head, drive, step), (slopes, slope, rate) = split(list(inputs)), split(list(tangents or [None] * len(inputs)))
+        if not step.shape[1]:
+            step, rate = inputs[0].new_full((len(inputs[0]), self.frames - 1), self.dt), None
+        rate = None if rate is None else self.theta * rate
+        return ([*head, self.theta * step], drive), ([*slopes, rate], slope)
+
+    def _driven_vertices(self, drive: Tensor | None, slope: Tensor | None, buffers: RolloutBuffers) -> wp.array:
+        """Velocities (threads, steps, ...) of all vertices, 0 where they are not pinned."""
+        if drive is None:
+            return buffers.work(0)
+        full = lambda y: drive.new_zeros(*drive.shape[:2], buffers.n, 3).index_copy(2, self._pins(drive), y)
+        none = drive.new_zeros(0, dtype=torch.long)
+        return buffers.to.vertices(full(drive), None if slope is None else full(slope), buffers.rows, none)
+
+    def _pins(self, like: Tensor) -> Tensor:
+        return torch.tensor(list(self.pinned), dtype=torch.long, device=like.device)
 
     def _check_solved(self, level: Tensor) -> None:
         worst = level.max().item()
@@ -150,17 +186,18 @@ class ImplicitParticles:
         return self.tolerance or TOLERANCE[inputs[0].dtype]
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        buffers = RolloutBuffers(self, inputs, None, self._mapping(inputs))
-        code = _adjoint_code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name)
+        (within, drive), _ = self._within(inputs)
+        buffers = RolloutBuffers(self, within, None, self._mapping(inputs))
+        code = _adjoint_code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name, bool(self.place))
         none = inputs[0].new_zeros(0, dtype=torch.long)
         frame_adjoints = [buffers.to.vertices(g, None, buffers.rows, none) for g in adjoints]
         start = [buffers.work() for _ in range(2)]
         grad, gradients = buffers.adjoints()
         s, space, w = code.AdjointWorkspace(), _space(code, buffers), buffers.work()
         s.p, s.e = buffers.structs
-        for name in ("x", "u", "a", "b"):
+        for name in ("x", "u", "a", "b", "rest_x", "rest_v"):
             setattr(s, name, buffers.work())
-        worst = _reals(buffers, 1)
+        worst, drives = _reals(buffers, 1), buffers.work(drive.shape[1] if self.driven else 0)
         for first in reversed(range(0, self.frames - 1, self.segment)):
             last = min(first + self.segment, self.frames - 1)
             steps = [y[:, first : last + 1] for y in outputs]
@@ -170,15 +207,28 @@ class ImplicitParticles:
             history = [
                 buffers.to.vertices(y, None, buffers.rows, none if k else buffers.copies) for k, y in enumerate(steps)
             ]
-            fixed = [s, grad[1], self.substeps, first, self._tolerance(inputs), PRODUCTS, space, w]
-            args = [*fixed, *history, *frame_adjoints, *start, grad[0], worst]
+            fixed = [
+                s,
+                grad[1],
+                self.substeps,
+                first,
+                self._tolerance(inputs),
+                IN_LINE if self.place else PRODUCTS,
+                space,
+                w,
+            ]
+            args = [*fixed, 1 / self.theta, int(self.driven), *history, *frame_adjoints, *start, grad[0], drives, worst]
             replay(code.backward, buffers.threads, args, buffers.device)
         self._check_solved(_level(buffers, worst, 1).sqrt() * self._tolerance(inputs))
         state = [
             buffers.to.unvertices(a, buffers.worlds, buffers.n)[0] + g[:, 0]
             for a, g in zip(start, adjoints, strict=True)
         ]
-        return [g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *gradients()], inputs, strict=True)]
+        *middle, step = gradients()
+        if self.driven:
+            middle.append(buffers.to.unvertices(drives, buffers.worlds, buffers.n)[0][:, :, list(self.pinned)])
+        step = self.theta * step if inputs[-1].shape[1] else inputs[-1]
+        return [g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *middle, step], inputs, strict=True)]
 
 
 def _reals(buffers: RolloutBuffers, n: int) -> wp.array:
@@ -200,6 +250,15 @@ def _numbers(buffers: RolloutBuffers) -> wp.array:
 def _space(code, buffers: RolloutBuffers):
     """Work arrays of a linear solve."""
     space = code.Space()
+    if buffers.program.place:
+        place = torch.tensor(buffers.program.place, dtype=torch.int32)
+        spans = [place[group.index].amax(1) - place[group.index].amin(1) for group in buffers.program.groups]
+        count = 2 * int(torch.cat(spans).max()) + 1
+        matrices = buffers.to.like(
+            "Mat3", buffers.to.uniform("Mat3", place.new_zeros(buffers.worlds, buffers.n * count, 3, 3))
+        )
+        space.band = matrices.reshape((buffers.threads, buffers.n, count))
+        space.place, space.z = wp.from_torch(place), buffers.work()
     for name in ("d0", "d1", "d2", "r", "y"):
         setattr(space, name, buffers.work())
     space.p, space.q = buffers.work(KEPT), buffers.work(KEPT)
@@ -207,11 +266,16 @@ def _space(code, buffers: RolloutBuffers):
     return space
 
 
+def _jacobian(banded: bool) -> tuple[str, ...]:
+    """Functions of the assembled forces that make the preconditioner."""
+    return ("add_bands",) if banded else ("add_diagonals",)
+
+
 VERTICES = ("Vertex", "load", "store")
 
 
 @cache
-def _code(forces: tuple[Force, ...], lane: Lane, mapping: str):
+def _code(forces: tuple[Force, ...], lane: Lane, mapping: str, banded: bool):
     dual = Lane(lane.dtype, lane.width, True)
     reach, reach_dual = access(lane, mapping), access(dual, mapping)
     plain, moving = assemble(forces, lane, mapping), assemble(forces, dual, mapping)
@@ -230,14 +294,17 @@ def _code(forces: tuple[Force, ...], lane: Lane, mapping: str):
         **{name: reach[name] for name in VERTICES},
         **split_dual(lane),
         **members(step, "Parameters", "constant"),
-        **members(plain, "Elements", "add_diagonals", "all_powers"),
+        **members(plain, "Elements", *_jacobian(banded), "all_powers"),
         evaluate=residual.evaluate,
         DualParameters=step_dual.Parameters,
         DualElements=moving.Elements,
         DualVertex=reach_dual["Vertex"],
+        DualVec3=names(dual)["Vec3"],
         dual_load=reach_dual["load"],
         dual_store=reach_dual["store"],
         LANE=lane,
+        BANDED=banded,
+        JACOBIAN=_jacobian(banded),
         ACROSS=mapping == "elements",
         KEY=plain.__name__ + moving.__name__,
     )
@@ -245,15 +312,17 @@ def _code(forces: tuple[Force, ...], lane: Lane, mapping: str):
 
 
 @cache
-def _adjoint_code(forces: tuple[Force, ...], lane: Lane, mapping: str):
+def _adjoint_code(forces: tuple[Force, ...], lane: Lane, mapping: str, banded: bool):
     reach, plain = access(lane, mapping), assemble(forces, lane, mapping)
     code = specialize(
         implicit_adjoint_kernels,
         lane,
         **{name: reach[name] for name in VERTICES},
         **members(particles_code(forces, lane, mapping), "Parameters", "constant"),
-        **members(plain, "Elements", "add_forces", "add_adjoints", "add_diagonals", "add_products", "all_powers"),
+        **members(plain, "Elements", "add_forces", "add_adjoints", *_jacobian(banded), "add_products", "all_powers"),
         LANE=lane,
+        BANDED=banded,
+        JACOBIAN=_jacobian(banded),
         ACROSS=mapping == "elements",
         KEY=plain.__name__,
     )

@@ -1,11 +1,15 @@
 # pyright: reportInvalidTypeForm=false
-"""The adjoint of a step of backward Euler (paper Appendix B: one linear solve per step), a template.
+"""The adjoint of an implicit step (paper Appendix B: one linear solve per step), a template.
+
+Of backward Euler, from x and v to x + h u and u:
 
     Aᵀ λ = a_v + h a_x,   w = h λ
     a_x ← a_x + ∂(f·w)/∂x,   a_v ← a_v + h a_x + ∂(f·w)/∂v         with the new a_x; f at the end of the step
     a_g += M w,   a_1/m += M² λ·(u - v - h g),   a_h += a_x·u + λ·(f + M g)        f + M g = M (u - v) / h
 
-Products with Aᵀ are gradients of the virtual power f·w. A pinned vertex has λ = 0.
+Products with Aᵀ are gradients of the virtual power f·w. A pinned vertex has λ = 0. The whole step is x' = x + (h/θ) u and
+v' = v + (u - v)/θ, so a_x and a_v are 1/θ of those of x' and v' before, and the rest, 1 - 1/θ of those, is added after. The
+adjoint of the velocity of a driven vertex is that of its drive, and goes no further back.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +17,7 @@ from typing import TYPE_CHECKING
 import warp as wp
 
 from gradsim.engine.lanes import *
-from gradsim.engine.lanes import specialize
+from gradsim.engine.lanes import members, specialize
 
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.engine.access_kernels import load, store
@@ -22,17 +26,17 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.forces.assembly import (
         Elements,
         add_adjoints,
-        add_diagonals,
         add_forces,
         add_products,
         all_powers,
     )
-    from gradsim.physics.soft import krylov_kernels
+    from gradsim.physics.soft import jacobian_kernels, krylov_kernels
     from gradsim.physics.soft.kernels import Parameters, constant
-    from gradsim.physics.soft.krylov_kernels import ACROSS
+    from gradsim.physics.soft.krylov_kernels import ACROSS, BANDED
 
     LANE = Lane()
 else:
+    jacobian_kernels = "gradsim.physics.soft.jacobian_kernels"
     krylov_kernels = "gradsim.physics.soft.krylov_kernels"
 
 REFINEMENTS = wp.constant(4)
@@ -47,11 +51,19 @@ class AdjointWorkspace:
     u: wp.array2d[Vertex]
     a: wp.array2d[Vertex]
     b: wp.array2d[Vertex]  # the right-hand side
+    rest_x: wp.array2d[Vertex]  # adjoints that pass by the solve
+    rest_v: wp.array2d[Vertex]
 
 
 @wp.func
 def same(a: Real) -> Real:
     return a
+
+
+@wp.func
+def between(a: Vec3, b: Vec3, t: Real) -> Vec3:
+    """a + t (b - a), exactly b for t = 1."""
+    return b + (b - a) * (t - 1.0)
 
 
 @wp.func
@@ -77,9 +89,20 @@ krylov = specialize(
     load=load,
     store=store,
     ACROSS=ACROSS,
+    BANDED=BANDED,
     KEY=__name__,
 )
 Space, solve, square_of, set_blocks = krylov.Space, krylov.solve, krylov.square_of, krylov.set_blocks
+
+jacobian = specialize(
+    jacobian_kernels,
+    LANE,
+    **{name: globals()[name] for name in (*JACOBIAN, "Parameters", "constant", "Elements", "store", "Vertex")},
+    **members(krylov, "Space", "factorize", "set_band"),
+    BANDED=BANDED,
+    KEY=__name__,
+)
+linearize = jacobian.linearize
 
 
 @wp.kernel(enable_backward=False)
@@ -92,6 +115,8 @@ def backward(
     products: int,
     k: Space,
     w: wp.array2d[Vertex],
+    whole: Scalar,  # 1/θ
+    driven: int,  # whether pinned vertices have a velocity in each step
     x: wp.array3d[Vertex],  # all steps from the frame `first` on
     v: wp.array3d[Vertex],
     # out; the adjoints of the frames are given, those of the start are added up
@@ -100,11 +125,15 @@ def backward(
     ax: wp.array2d[Vertex],
     av: wp.array2d[Vertex],
     grad: Parameters,
+    drive: wp.array3d[Vertex],
     worst: wp.array2d[Real],  # square of a residual over that at which it would be good
 ):
     i = wp.tid()
     blocks = s.p.inverse_mass.shape[1]
     steps = x.shape[1] - 1
+    one = zero(0) + 1.0
+    more = one * whole
+    share = 1.0 / more
     g = s.p.gravity[i, 0]
     for m in range(steps):
         n = steps - 1 - m
@@ -118,11 +147,15 @@ def backward(
             s.x[i, j] = x[i, n + 1, j]
             s.u[i, j] = v[i, n + 1, j]
         for b in range(blocks):
-            store(k.d0[i], b, zero3(0))
-            store(k.d1[i], b, zero3(0))
-            store(k.d2[i], b, zero3(0))
+            store(s.x[i], b, between(load(x[i, n], b), load(x[i, n + 1], b), share))
+            moves = constant(s.p.free[b])  # a pinned vertex has the velocity at the end in all of the step
+            store(s.u[i], b, between(load(v[i, n], b), load(v[i, n + 1], b), share * moves + (1.0 - moves)))
+            store(s.rest_x[i], b, load(ax[i], b) * (one - more))
+            store(s.rest_v[i], b, load(av[i], b) * (one - more))
+            store(ax[i], b, load(ax[i], b) * more)
+            store(av[i], b, load(av[i], b) * more)
             store(w[i], b, zero3(0))
-        add_diagonals(s.e, i, frame, h, s.x[i], s.u[i], k.d0[i], k.d1[i], k.d2[i])
+        linearize(s.p, s.e, k, i, frame, h, s.x[i], s.u[i], 1)
         for b in range(blocks):
             free = constant(s.p.free[b])
             _weight = set_blocks(k, i, b, h, s.p.inverse_mass[i, b], free)
@@ -156,7 +189,7 @@ def backward(
             mass = 1.0 / (s.p.inverse_mass[i, b] + (1.0 - free))
             y = load(w[i], b)
             push = y * mass
-            gain = load(s.u[i], b) - load(v[i, n], b)
+            gain = (load(s.u[i], b) - load(v[i, n], b)) * free
             store(w[i], b, y * h)
             pull = pull + push * h
             gained = gained + dot(push, gain)
@@ -166,8 +199,15 @@ def backward(
         rate = where(short, forced, gained / where(short, spread(Scalar(1.0)), h))
         for b in range(blocks):
             a = load(ax[i], b)
-            store(av[i], b, load(av[i], b) + a * h)
+            late = load(s.rest_x[i], b)
+            early = load(av[i], b) + a * h + load(s.rest_v[i], b)
             rate = rate + dot(a, load(s.u[i], b))
+            store(ax[i], b, a + late)
+            if driven > 0:
+                free = constant(s.p.free[b])
+                store(drive[i, first * substeps + n], b, early * (1.0 - free))
+                early = early * free
+            store(av[i], b, early)
         grad.gravity[i, 0] = grad.gravity[i, 0] + pull
         grad.step[i, frame] = grad.step[i, frame] + rate
 

@@ -1,7 +1,8 @@
 # pyright: reportInvalidTypeForm=false
-"""Steps of backward Euler for the vertices of soft bodies, a template for `engine.lanes`.
+"""Implicit steps for the vertices of soft bodies, a template for `engine.lanes`.
 
-    r(u) = M (u - v - h g) - h f(x + h u, u) = 0,   x' = x + h u,   v' = u       (`soft/implicit_residual_kernels.py`)
+    r(u) = M (u - v - h g) - h f(x + h u, u) = 0                (`soft/implicit_residual_kernels.py`), and the whole step
+    x' = x + (h/θ) u,   v' = v + (u - v)/θ                      θ = 1: backward Euler; θ = ½: the implicit midpoint rule
     A d = -r,   u ← u + t d                     Newton's method; A = ∂r/∂u = M - h ∂f/∂v - h² ∂f/∂x
     A u̇ = -ṙ                                    derivative of u along any direction, ṙ being that of r at fixed u
 
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 import warp as wp
 
 from gradsim.engine.lanes import *
-from gradsim.engine.lanes import specialize
+from gradsim.engine.lanes import members, specialize
 
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.engine.access_kernels import load, store
@@ -27,18 +28,20 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.engine.access_kernels import store as dual_store
     from gradsim.engine.dual_parts import pair, slope, value
     from gradsim.engine.lanes import Lane
+    from gradsim.engine.lanes import Vec3 as DualVec3
     from gradsim.engine.lanes import Vec3 as DualVertex
     from gradsim.engine.lanes import Vec3 as Vertex
-    from gradsim.physics.forces.assembly import Elements, add_diagonals, all_powers
+    from gradsim.physics.forces.assembly import Elements, all_powers
     from gradsim.physics.forces.assembly import Elements as DualElements
-    from gradsim.physics.soft import krylov_kernels
+    from gradsim.physics.soft import jacobian_kernels, krylov_kernels
     from gradsim.physics.soft.implicit_residual_kernels import evaluate
     from gradsim.physics.soft.kernels import Parameters, constant
     from gradsim.physics.soft.kernels import Parameters as DualParameters
-    from gradsim.physics.soft.krylov_kernels import ACROSS
+    from gradsim.physics.soft.krylov_kernels import ACROSS, BANDED
 
     LANE = Lane()
 else:
+    jacobian_kernels = "gradsim.physics.soft.jacobian_kernels"
     krylov_kernels = "gradsim.physics.soft.krylov_kernels"
 
 SHARES = wp.constant(7)  # the first: 1/64
@@ -81,10 +84,21 @@ krylov = specialize(
     load=load,
     store=store,
     ACROSS=ACROSS,
+    BANDED=BANDED,
     KEY=__name__,
 )
 Space, solve = krylov.Space, krylov.solve
 square_of, set_blocks, whole = krylov.square_of, krylov.set_blocks, krylov.whole
+
+jacobian = specialize(
+    jacobian_kernels,
+    LANE,
+    **{name: globals()[name] for name in (*JACOBIAN, "Parameters", "constant", "Elements", "store", "Vertex")},
+    **members(krylov, "Space", "factorize", "set_band"),
+    BANDED=BANDED,
+    KEY=__name__,
+)
+linearize = jacobian.linearize
 
 
 @wp.func
@@ -107,18 +121,22 @@ def same(a: Real) -> Real:
 
 
 @wp.func
+def between(a: DualVec3, b: DualVec3, t: Real) -> DualVec3:
+    """a + t (b - a), exactly b for t = 1."""
+    x = value(b) + (value(b) - value(a)) * (t - 1.0)
+    return pair(x, slope(b) + (slope(b) - slope(a)) * (t - 1.0))
+
+
+@wp.func
 def prepare(p: Parameters, e: Elements, s: Step, k: Space, i: int, frame: int):
     """The blocks of D at the start of the step."""
     _after = wp.grad(same)(zero(0))  # see assembly
     blocks = s.weight.shape[1]
     h = p.step[i, frame] * s.share[i]
     for b in range(blocks):
-        store(k.d0[i], b, zero3(0))
-        store(k.d1[i], b, zero3(0))
-        store(k.d2[i], b, zero3(0))
         store(k.r[i], b, value(dual_load(s.x[i], b)))
         store(k.y[i], b, value(dual_load(s.v[i], b)))
-    add_diagonals(e, i, frame, h, k.r[i], k.y[i], k.d0[i], k.d1[i], k.d2[i])
+    linearize(p, e, k, i, frame, h, k.r[i], k.y[i], 0)
     for b in range(blocks):
         s.weight[i, b] = set_blocks(k, i, b, h, p.inverse_mass[i, b], constant(p.free[b]))
 
@@ -230,6 +248,8 @@ def forward(
     newtons: int,
     products: int,
     tangent: int,  # whether derivatives are wanted
+    whole: Scalar,  # 1/θ
+    drive: wp.array3d[DualVertex],  # velocity of pinned vertices in each step; of no steps: they keep theirs
     s: Step,
     k: Space,
     # out; record 0 is given
@@ -248,6 +268,9 @@ def forward(
             if n % stride == 0:
                 dual_store(s.x[i], b, dual_load(x[i, record], b))
                 dual_store(s.v[i], b, dual_load(v[i, record], b))
+            if drive.shape[1] > 0:
+                driving = dual_load(drive[i, first * substeps + n], b)
+                dual_store(s.v[i], b, between(driving, dual_load(s.v[i], b), constant(p.free[b])))
             dual_store(s.u[i], b, dual_load(s.v[i], b))
         s.share[i] = Scalar(1.0)
         prepare(p, e, s, k, i, frame)
@@ -266,8 +289,8 @@ def forward(
         if tangent == 1:
             differentiate(s, k, i, frame, tolerance, products)
         for b in range(blocks):
-            dual_store(s.x[i], b, dual_load(s.xn[i], b))
-            dual_store(s.v[i], b, dual_load(s.u[i], b))
+            dual_store(s.x[i], b, between(dual_load(s.x[i], b), dual_load(s.xn[i], b), one * whole))
+            dual_store(s.v[i], b, between(dual_load(s.v[i], b), dual_load(s.u[i], b), one * whole))
             if (n + 1) % stride == 0:
                 dual_store(x[i, record + 1], b, dual_load(s.x[i], b))
                 dual_store(v[i, record + 1], b, dual_load(s.v[i], b))

@@ -3,7 +3,9 @@
     p = D⁻¹ r,   q = A p,   c_k = ⟨q, q_k⟩ / ⟨q_k, q_k⟩,   p ← p - Σ c_k p_k,   q ← q - Σ c_k q_k
     a = ⟨r, q⟩ / ⟨q, q⟩,   y ← y + a p,   r ← r - a q                             ⟨a, b⟩ = a · D⁻¹ b
 
-over the last few directions k (Orthomin; Eisenstat, Elman, Schultz 1983), preconditioned by blocks D of 3 × 3. For a
+over the last few directions k (Orthomin; Eisenstat, Elman, Schultz 1983), preconditioned by blocks D of 3 × 3. Where the
+vertices are in line, p = (L U)⁻¹ r with the factors of the banded A at the start of a step (`factorize`), in blocks of
+3 × 3 without pivoting (Golub & Van Loan, Matrix Computations, 4th ed., §4.3, §4.5). For a
 symmetric A one of them is enough in exact arithmetic, and these are conjugate residuals; more make up for rounding and
 for what is not symmetric: damping under strain, and friction. Each direction takes one product, and the residual never
 grows. Where a register holds several worlds, each stops by itself.
@@ -25,6 +27,7 @@ if TYPE_CHECKING:  # bound by `specialize`
     def product(s: System, i: int, frame: int, p: wp.array[Vertex], q: wp.array[Vertex]) -> None: ...
 
 
+BANDED = globals().get("BANDED", False)  # whether vertices are in line
 ACROSS = globals().get("ACROSS", False)  # whether the lanes of a register belong to one world
 LEAST = Scalar(1e-37)  # instead of the square of a direction that vanishes
 
@@ -54,6 +57,9 @@ class Space:
     q: wp.array3d[Vertex]  # their products
     square: wp.array2d[Real]  # of each product
     part: wp.array2d[Real]
+    place: wp.array[wp.int32]  # of each vertex in line; none of these three where they are not
+    band: wp.array3d[Mat3]  # (threads, vertices in line, neighbors from before to after): A, then its factors
+    z: wp.array2d[Vec3]  # in line
 
 
 @wp.func
@@ -94,6 +100,77 @@ def set_blocks(k: Space, i: int, b: int, h: Real, inverse_mass: Real, free: Real
 
 
 @wp.func
+def factorize(k: Space, i: int):
+    """The band by its factors L, with ones on the diagonal, and U, with the inverses of its diagonal blocks."""
+    n = k.band.shape[1]
+    half = k.band.shape[2] // 2
+    for c in range(n):
+        pivot = k.band[i, c, half]
+        inverse = transpose(cofactor(pivot)) * (1.0 / det(pivot))
+        k.band[i, c, half] = inverse
+        for r in range(c + 1, wp.min(c + half + 1, n)):
+            lower = k.band[i, r, half + c - r] * inverse
+            k.band[i, r, half + c - r] = lower
+            for d in range(c + 1, wp.min(c + half + 1, n)):
+                k.band[i, r, half + d - r] = k.band[i, r, half + d - r] - lower * k.band[i, c, half + d - c]
+
+
+@wp.func
+def set_band(k: Space, i: int, h: Real, b: int, inverse_mass: Real, free: Real, transposed: int):
+    """A = M - h J of vertex b from J, and the rows of its diagonal block of J; the identity where it is pinned."""
+    half = k.band.shape[2] // 2
+    o = zero(0)
+    one = o + 1.0
+    unit = columns(vec3(one, o, o), vec3(o, one, o), vec3(o, o, one))
+    c = k.place[b]
+    rows = k.band[i, c, half]
+    if transposed == 0:
+        rows = transpose(rows)
+    store(k.d0[i], b, column0(rows))
+    store(k.d1[i], b, column1(rows))
+    store(k.d2[i], b, column2(rows))
+    for m in range(k.band.shape[2]):
+        k.band[i, c, m] = k.band[i, c, m] * (o - h * free)
+    k.band[i, c, half] = k.band[i, c, half] + unit * (1.0 / (inverse_mass + (1.0 - free)))
+
+
+@wp.func
+def substitute(k: Space, i: int, r: wp.array[Vertex], p: wp.array[Vertex]):
+    """p = (L U)⁻¹ r."""
+    n = k.band.shape[1]
+    half = k.band.shape[2] // 2
+    for b in range(n):
+        k.z[i, k.place[b]] = load(r, b)
+    for c in range(n):
+        y = k.z[i, c]
+        for d in range(wp.max(c - half, 0), c):
+            y = y - k.band[i, c, half + d - c] * k.z[i, d]
+        k.z[i, c] = y
+    for e in range(n):
+        c = n - 1 - e
+        y = k.z[i, c]
+        for d in range(c + 1, wp.min(c + half + 1, n)):
+            y = y - k.band[i, c, half + d - c] * k.z[i, d]
+        k.z[i, c] = k.band[i, c, half] * y
+    for b in range(n):
+        store(p, b, k.z[i, k.place[b]])
+
+
+if BANDED:
+
+    @wp.func
+    def precondition(k: Space, i: int, blocks: int, r: wp.array[Vertex], p: wp.array[Vertex]):
+        substitute(k, i, r, p)
+
+else:
+
+    @wp.func
+    def precondition(k: Space, i: int, blocks: int, r: wp.array[Vertex], p: wp.array[Vertex]):
+        for b in range(blocks):
+            store(p, b, blocks_of(k, i, b) * load(r, b))
+
+
+@wp.func
 def same(a: Real) -> Real:
     return a
 
@@ -107,8 +184,7 @@ def solve(s: System, k: Space, i: int, frame: int, blocks: int, limit: int, targ
     n = wp.int32(0)
     while n < limit and any_lane(less(target, rest)):
         j = n % capacity
-        for b in range(blocks):
-            store(k.p[i, j], b, blocks_of(k, i, b) * load(k.r[i], b))
+        precondition(k, i, blocks, k.r[i], k.p[i, j])
         product(s, i, frame, k.p[i, j], k.q[i, j])
         last = wp.min(n, capacity - 1)
         for m in range(last):

@@ -34,6 +34,7 @@ from gradsim.scene.node import Node
 from gradsim.scene.quantity import NUMBER, UNIT
 from gradsim.scene.reference.docstring import paragraphs
 from gradsim.scene.reference.schema import model_schema
+from gradsim.scene.rods import motion, rod
 from gradsim.scene.scene import KINDS, Scene, Timing
 
 HEAD = "| key | type | unit | default | meaning |\n|---|---|---|---|---|"
@@ -85,6 +86,10 @@ PARTS = (
     Part("Air", cloth.Air, where="The key `air` of a cloth."),
     Part("Rope or net", springs.Springs, base=soft_body.Soft, where=KIND.format("springs")),
     Part("Shape of a rope or net", springs.SpringsShape),
+    Part("Rod", rod.Rod, base=soft_body.Soft, where=KIND.format("rod")),
+    Part("Shape of a rod", rod.RodShape),
+    Part("Line of a rod", rod.Line, where="The key `line` of the shape of a rod."),
+    Part("Prescribed motion", motion.Motion, where="The key `motion` of a rod."),
     Part("Region", region.Region, where="An entry of `pinned`, or a key `region`."),
     Part("Anchor", soft_body.Anchor, where="An entry of `anchors` of a soft body."),
     Part("Impulse on a soft body", soft_body.VertexImpulse, where="An entry of `pushes` of a soft body."),

@@ -1,0 +1,1 @@
+"""Real recordings, predicted from a few numbers: one table compared with trained networks and trivial predictors."""

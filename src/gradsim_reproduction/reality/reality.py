@@ -1,0 +1,110 @@
+"""The reality league: real recordings predicted by few numbers, compared with trained networks and trivial predictors.
+
+Row `cables`: six numbers of each cable are fitted to its training runs, then its `eval_*` runs are predicted over their whole
+length, open loop, from the first two frames and the given ends. Nothing was chosen by the `eval_*` runs.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from gradsim.app.figures import figure
+from gradsim_reproduction.reality import cable_model as cables
+from gradsim_reproduction.reality.cable_plots import draw
+from gradsim_reproduction.reality.cable_recordings import ENDS, GIVEN, Recording, load
+from gradsim_reproduction.runner import Outcome, Run, experiment
+
+CABLES = (1, 2, 3)
+PUBLISHED = {1: 10.1, 2: 9.7}  # [mm] of networks trained on 56 runs (Chen et al., CoRL 2024), on their evaluation runs
+GOAL = 8.0  # [mm]
+RUNS, ITERATIONS, FRAMES = 8, 6, 500  # at most
+QUICK_RUNS, QUICK_ITERATIONS, QUICK_FRAMES = 2, 2, 100
+BAND = 0.95
+MM = 1e3
+
+
+@experiment("reality", "Real recordings predicted by few numbers", parallel=True)
+def reality(run: Run) -> Outcome:
+    """Fit each cable to at most 8 training runs and predict its 4 others; writes cables.jsonl, predictions and plots.
+
+    Quick: two runs and two steps of the fit on the first second.
+
+    Raises:
+        InputError: If the recordings are not there.
+    """
+    recordings = {cable: load(cable) for cable in CABLES}
+    jobs = {f"cable {cable}": (cable, run.quick) for cable in CABLES}
+    run.progress.stage("fitting cables")
+    records = run.records(run.ledger("cables.jsonl", quick=run.quick), jobs, fit_cable, "cables")
+    rows = [{**record, "residuals": None} for record in records]
+    images = draw(run.out, {record["cable"]: record for record in records}, recordings)
+    figures = {}
+    for record in records:
+        name = f"cable{record['cable']}"
+        figures[f"{name}_error_mm"] = figure(record["error_mm"], goal=GOAL)
+        figures[f"{name}_band_coverage"] = figure(record["coverage"])
+    figures["cable_error_mm"] = figure(max(record["error_mm"] for record in records), goal=GOAL)
+    return {"rows": rows, "images": images, "averaged": AVERAGED, "published_mm": PUBLISHED}, figures
+
+
+AVERAGED = (
+    "mean absolute error over the 3 coordinates, all vertices but the first two and the last two, all frames but the first "
+    "two, and all eval_* runs of a cable"
+)
+
+
+def fit_cable(job: tuple[int, bool]) -> Mapping:
+    """Numbers of a cable from training runs, and errors of its evaluation runs."""
+    cable, quick = job
+    runs, frames = load(cable), QUICK_FRAMES if quick else FRAMES
+    chosen = runs["train"][: QUICK_RUNS if quick else RUNS]
+    training = [cables.CableRun(recording, min(frames, len(recording.x))) for recording in chosen]
+    start = torch.tensor(cables.START, dtype=torch.float64)
+    start[: cables.POSITIVE] = start[: cables.POSITIVE].log()
+    u, loss = cables.fit(training, start, QUICK_ITERATIONS if quick else ITERATIONS)
+    fitted = [(one.predict(u) - one.target).abs().numpy() for one in training]
+    band = float(np.quantile(np.concatenate([r.ravel() for r in fitted]), BAND))
+    held = [cables.CableRun(recording, min(frames, len(recording.x))) for recording in runs["eval"]]
+    predictions = [one.predict(u).numpy() for one in held]
+    errors = [np.abs(p - one.target.numpy()) for p, one in zip(predictions, held, strict=True)]
+    numbers = torch.cat([u[: cables.POSITIVE].exp(), u[cables.POSITIVE :]]).tolist()
+    return {
+        "cable": cable,
+        "numbers": dict(zip(cables.NUMBERS, numbers, strict=True)),
+        "units": dict(zip(cables.NUMBERS, cables.UNITS, strict=True)),
+        "loss_m2": loss,
+        "training": [recording.name for recording in chosen],
+        "training_error_mm": [MM * float(r.mean()) for r in fitted],
+        "error_mm": MM * float(np.mean([e.mean() for e in errors])),
+        "run_error_mm": {one.recording.name: MM * float(e.mean()) for one, e in zip(held, errors, strict=True)},
+        "axis_error_mm": (MM * np.mean([e.mean((0, 1)) for e in errors], 0)).tolist(),
+        "bias_mm": MM * float(np.mean([_bias(p, one) for p, one in zip(predictions, held, strict=True)])),
+        "band_mm": MM * band,
+        "coverage": float(np.mean([(e <= band).mean() for e in errors])),
+        "still_mm": MM
+        * float(np.mean([np.abs(still(one.recording, frames) - one.target.numpy()).mean() for one in held])),
+        "straight_mm": MM
+        * float(np.mean([np.abs(straight(one.recording, frames) - one.target.numpy()).mean() for one in held])),
+        "predictions": [p[::5].round(5).tolist() for p in predictions],
+    }
+
+
+def still(recording: Recording, frames: int) -> np.ndarray:
+    """The vertices as they were in the last given frame (frames - 2, n - 4, 3) [m]."""
+    x = recording.x[GIVEN - 1, ENDS:-ENDS]
+    return np.repeat(x[None], min(frames, len(recording.x)) - GIVEN, 0)
+
+
+def straight(recording: Recording, frames: int) -> np.ndarray:
+    """The vertices on a straight line between the given ones, at the shares of length of the first frame."""
+    x = recording.x
+    s = np.cumsum(np.linalg.norm(np.diff(x[0], axis=0), axis=1))
+    share = ((s[1:-2] - s[0]) / (s[-2] - s[0]))[:, None]
+    first, last = (x[GIVEN:frames, k, None] for k in (ENDS - 1, -ENDS))
+    return first + share * (last - first)
+
+
+def _bias(prediction: np.ndarray, run: cables.CableRun) -> float:
+    """Mean size of the mean residual of each coordinate over time [m]: what is wrong in the shape at rest."""
+    return float(np.abs((prediction - run.target.numpy()).mean(0)).mean())
