@@ -1,7 +1,7 @@
 """Recordings of real cables that two arms move: markers on their vertices, at 100 Hz over 5 s.
 
 From DEFORM (Chen et al., CoRL 2024), three cables, for each some runs `train_*` and four `eval_*`. No licence is stated, so
-the files are no part of gradsim: put `cable1.npz`, `cable2.npz` and `cable3.npz` with arrays (500, vertices, 3) [m] into
+the files are no part of gradsim: put cable1.npz, cable2.npz and cable3.npz with arrays (500, vertices, 3) [m] into
 `cables/` of the folder that `GRADSIM_REAL_DATA` names. z points up.
 """
 
