@@ -13,6 +13,7 @@ from gradsim.video.persistence import SQUARE
 
 CORE = 2  # [px] from the edge, where pixels have the color of their side
 FEWEST = 30  # pixels that tell the gradient of a color
+MARGIN = 2 * CORE + 3  # [px] about a body: colors of the background, smoothed
 CONTRAST = 0.15  # |F − B| above which coverage follows from the color: some five times the texture of a background
 
 
@@ -22,6 +23,13 @@ def soft_edges(frames: np.ndarray, bodies: np.ndarray) -> np.ndarray:
 
     masks = bodies.astype(np.float64)
     for frame, body, mask in zip(frames, bodies, masks, strict=True):
+        if not body.any():
+            continue
+        box = tuple(
+            slice(max(0, np.flatnonzero(side)[0] - MARGIN), np.flatnonzero(side)[-1] + 1 + MARGIN)
+            for side in (body.any(1), body.any(0))
+        )
+        frame, body, mask = frame[box], body[box], mask[box]
         core = ndimage.binary_erosion(body, SQUARE, CORE)
         outside = ~ndimage.binary_dilation(body, SQUARE, CORE)
         if not core.any() or not outside.any():

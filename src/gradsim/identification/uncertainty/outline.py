@@ -22,6 +22,8 @@ the middle of that covariance, the score g = Σ Jᵀr has the covariance M about
 
     gᵀ M⁻¹ g + (u − m)ᵀ P (u − m),      covariance (H M⁻¹ H + P)⁻¹          generalized least squares (Aitken 1935)
 
+Where the exposure is an unknown or has a prior, so is a blur of all edges: optics and codecs make one.
+
 A wrong model leaves something else: shifts of the whole outline that go on from frame to frame. Where shifts are larger
 than the next two harmonics, and each frame's is like the next, the motion is not explained. Bodies that deform or hang on joints
 bend too where their motion is wrong: there shift and second harmonic together are compared with the last three.
@@ -63,6 +65,7 @@ SHARED_LEAST = 0.01  # of it [px]
 SHARED_LEVELS = 5  # of its prior: each has twice the width and half the weight of the one before
 SHARED_WIDEST = 0.1  # its prior where the verdict is about the other shifts: also by a shadow [px]
 FARTHEST = 1.5  # RMS displacement of outlines beyond which they are not those of the model [px √binning]
+EXPOSURE = ".exposure"  # end of the name of an unknown that blurs edges, as other things do
 OFFSET = 0.25  # standard deviation of the whole outline's offset before the masks are seen [px]
 USUAL_OFFSETS = (-0.2, 0.5)  # of the whole outline: shadows make masks wide, nothing makes them narrow [px √binning]
 
@@ -262,7 +265,7 @@ def _outline_errors(
     bending_memory = (bent[1:] * bent[:-1] * next_of_body).sum() / bent.square().sum().clamp(min=1e-300)
     unit = modes / power.sqrt().clamp(min=1e-300)
     correlation = ((unit[1:] * unit[:-1])[next_of_body[:, 0]].mean() / unit.square().mean()).item()
-    correlation = min(0.95, max(0.0, correlation + (1 + 3 * max(0.0, correlation)) / len(modes)))  # of a short series
+    correlation = _correlated(correlation, len(modes))
     narrowest = math.hypot(SHARED_SHARE * frames.size, SHARED_LEAST / px)
     widths = [narrowest * 2**level for level in range(SHARED_LEVELS)]
     variance = frames.modes[frames.visible, :2].square().mean().item() * (1 + correlation) / (1 - correlation)
@@ -366,6 +369,7 @@ class OutlineSums(NamedTuple):
         squares: Σ r².
         by_pixel: Jᵀb²J (n + 1, n + 1).
         body: Number of the body whose outline it is (outlines,).
+        blurs: Covariance of the score by the blurs of frames (n + 1, n + 1); 0 where no exposure is unknown.
     """
 
     information: Tensor
@@ -379,11 +383,12 @@ class OutlineSums(NamedTuple):
     squares: float
     by_pixel: Tensor
     body: Tensor
+    blurs: Tensor
 
 
 def sums_by_frame(problem: Problem, u: Tensor) -> OutlineSums:
     """Sums over the pixels of each frame at u (unknowns,), of residuals and derivatives smoothed over 3 × 3 pixels."""
-    data, first, parts = problem.observation_at(u), 0, []
+    data, first, frames = problem.observation_at(u), 0, []
     assert isinstance(data, Masks)
     trajectory = problem.model.rollout_unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
     size, bodies = data.masks.shape[1:], _Bodies.of(problem, trajectory)
@@ -396,9 +401,14 @@ def sums_by_frame(problem: Problem, u: Tensor) -> OutlineSums:
         image = torch.where(scale > 0, block[0] / scale.clamp(min=1e-300), 0.0) + data.masks[first:last]
         for k in range(last - first):
             box = _box((image[k] > 0) | (data.masks[first + k] > 0))
-            for region in bodies.regions(first + k, size):
-                parts.append(_of_outline(*(y[k][box] for y in (*block, slope, image)), region[box]))
+            frames.append(
+                _Frame(*(y[k][box] for y in (*block, slope, image, scale)), bodies.regions(first + k, size)[:, *box])
+            )
         first = last
+    blurs = torch.zeros(len(u) + 1, len(u) + 1).double()
+    if any(name.endswith(EXPOSURE) for name in problem.space.names):
+        frames, blurs = _without_blur(frames)
+    parts = [_of_outline(*frame[:4], region) for frame in frames for region in frame.regions]
     by_body = [torch.stack(part).unflatten(0, (-1, bodies.count)).transpose(0, 1) for part in zip(*parts, strict=True)]
     JJ, Jr, JX, XX, Xr, rr, ll, JLLJ = (part.flatten(0, 1) for part in by_body)
     # parts of an outline that are out of view or hidden leave harmonics that cannot be separated
@@ -422,7 +432,81 @@ def sums_by_frame(problem: Problem, u: Tensor) -> OutlineSums:
         rr.sum().item(),
         JLLJ.sum(0),
         torch.arange(bodies.count).repeat_interleave(len(visible) // bodies.count),
+        blurs,
     )
+
+
+class _Frame(NamedTuple):
+    """The part of a frame that its bodies are in.
+
+    Args:
+        r: Residuals (h, w).
+        J: Their derivatives (h, w, n).
+        slope: Derivatives by shifts of the image (h, w, 2).
+        image: Coverage (h, w).
+        scale: Of a residual over the difference of coverage (h, w).
+        regions: Pixels of each body (bodies, h, w).
+    """
+
+    r: Tensor
+    J: Tensor
+    slope: Tensor
+    image: Tensor
+    scale: Tensor
+    regions: Tensor
+
+
+def _without_blur(frames: list[_Frame]) -> tuple[list[_Frame], Tensor]:
+    """Frames less what a blur that all share explains of residuals and derivatives, and what blurs of single frames do to the score.
+
+    Optics and codecs spread edges as a shutter does: ∂image/∂(variance) = ∇²image/2, another one across edges of other directions.
+    The mean over frames is an unknown of no interest, eliminated; what frames have besides is noise, of a variance and a correlation
+    from frame to frame that are estimated as those of harmonics.
+
+    Returns:
+        The frames, and the covariance of the score of unknowns and offset (n + 1, n + 1).
+    """
+    spread = []
+    for frame in frames:
+        angle, blur = 2 * _angles(frame.image[None])[0], 0.5 * _laplacian(frame.image) * frame.scale
+        spread.append(torch.stack([blur, blur * torch.cos(angle), blur * torch.sin(angle)], -1))
+    smooth = lambda y: _smooth(y.reshape(1, -1, y.shape[-1]), y.shape[:2])[0]
+    BB, By = [], []
+    for frame, B in zip(frames, spread, strict=True):
+        B, length = smooth(B), frame.slope.norm(dim=-1, keepdim=True)
+        BB.append(B.T @ B)
+        By.append(B.T @ smooth(torch.cat([frame.r[..., None], frame.J, length], -1)))
+    BB, By = torch.stack(BB), torch.stack(By)
+    explained = _inverse(BB.sum(0)) @ By.sum(0)
+    left = [
+        frame._replace(r=frame.r - B @ explained[:, 0], J=frame.J - B @ explained[:, 1:-1])
+        for frame, B in zip(frames, spread, strict=True)
+    ]
+    explained[:, -1] = 0.0
+    By = By - BB @ explained
+    measurable = BB.diagonal(dim1=1, dim2=2).amin(1) > 1e-3 * BB.diagonal(dim1=1, dim2=2).amin(1).amax()
+    BB = torch.where(measurable[:, None, None], BB, torch.eye(3).double())
+    modes = torch.where(measurable[:, None], torch.linalg.solve(BB, By[..., :1])[..., 0], 0.0)
+    power = modes[measurable].square().mean(0)
+    unit = modes / power.sqrt().clamp(min=1e-300)
+    correlation = _correlated(
+        (unit[1:] * unit[:-1]).mean().item() / unit.square().mean().clamp(min=1e-300).item(), len(frames)
+    )
+    place = torch.arange(len(frames))
+    alike = correlation ** (place[:, None] - place).abs().double()
+    noisy = By[..., 1:].mT * power.sqrt()
+    return left, torch.einsum("sim,st,tjm->ij", noisy, alike, noisy)
+
+
+def _correlated(correlation: float, count: int) -> float:
+    """ρ of one frame with the next from the estimate of a short series, which is too small."""
+    return min(0.95, max(0.0, correlation + (1 + 3 * max(0.0, correlation)) / count))
+
+
+def _laplacian(image: Tensor) -> Tensor:
+    """Σ of second differences (h, w) along rows and columns."""
+    wide = torch.nn.functional.pad(image[None], (1, 1, 1, 1), mode="replicate")[0]
+    return wide[2:, 1:-1] + wide[:-2, 1:-1] + wide[1:-1, 2:] + wide[1:-1, :-2] - 4 * image
 
 
 @dataclass(frozen=True)
@@ -576,7 +660,7 @@ def sandwich(frames: OutlineSums, power: Tensor, correlation: float, shared: Ten
     meat = torch.einsum("sim,st,tjm->ij", noisy, alike, noisy)
     by_shift = frames.by_mode[:, :, :2].sum(0)
     meat = meat + by_shift @ shared @ by_shift.T
-    return frames.information.sum(0), meat + frames.rest * frames.by_pixel
+    return frames.information.sum(0), meat + frames.rest * frames.by_pixel + frames.blurs
 
 
 def balanced_inverse(H: Tensor) -> Tensor:
