@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from gradsim.identification.camera_calibration import camera_from_length
     from gradsim.physics import CustomForce, Divergence, Force, Model, Trajectory, gradients
     from gradsim.physics.smoke.solver import Smoke
+    from gradsim.planning import plan
     from gradsim.render import Antialiased, Camera, DibR, Renderer, Shading, Silhouettes, SoftRas
     from gradsim.scene import Scene
 
@@ -85,6 +86,7 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "identify": "gradsim.identification",
     "identify_fields": "gradsim.identification",
     "identify_many": "gradsim.identification",
+    "plan": "gradsim.planning",
     "reproduce": "gradsim.app.experiments",
 }
 
@@ -133,6 +135,7 @@ __all__ = [
     "identify",
     "identify_fields",
     "identify_many",
+    "plan",
     "read_tracks",
     "reproduce",
 ]

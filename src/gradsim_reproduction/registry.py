@@ -34,6 +34,7 @@ EXPERIMENTS = {  # name on the command line: module:function
     "foreign": "gradsim_reproduction.foreign.foreign:foreign",
     "clips": "gradsim_reproduction.clips.clips:clips",
     "capture": "gradsim_reproduction.calibration.capture:capture",
+    "plan": "gradsim_reproduction.planning.plan:plans",
     "reality": "gradsim_reproduction.reality.reality:reality",
     "pendula": "gradsim_reproduction.pendulums.pendulums:pendula",
 }

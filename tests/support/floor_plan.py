@@ -6,6 +6,6 @@ FLOORS = (  # packages of one floor do not know one another, but for the lowest
     ("physics", "render", "video"),
     ("losses",),
     ("identification", "control"),
-    ("dataset", "visualization"),
+    ("dataset", "planning", "visualization"),
     ("app",),
 )

@@ -164,6 +164,7 @@ class FitArguments(RunArguments):
         priors: NAME=MEAN±SD of numbers that are known with an uncertainty.
         prior_files: Files of such numbers with their covariance.
         known_numbers: Examine what errors of known numbers would do.
+        plan: Name the one change of a next video that would tell most of what is open.
         observe: "outlines", or "pictures": outlines and the colors inside of them.
     """
 
@@ -206,6 +207,7 @@ class FitArguments(RunArguments):
     priors: tuple[str, ...] = ()
     prior_files: tuple[Path, ...] = ()
     known_numbers: bool = True
+    plan: bool = True
     observe: str = "outlines"
 
     def __post_init__(self):

@@ -92,6 +92,7 @@ class Fit:
         estimator: Name of the estimator that searched.
         priors: What each prior contributes to the error bars, and how far the answer is from it; empty without priors.
         known_numbers: What an error of each known number would do to the unknowns; empty where that was not examined.
+        next_video: The one change of a next video that would tell most of what is open; empty where nothing is.
     """
 
     status: Status
@@ -121,6 +122,7 @@ class Fit:
     estimator: str = "least-squares"
     priors: dict = field(default_factory=dict)
     known_numbers: dict = field(default_factory=dict)
+    next_video: dict = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -218,6 +220,7 @@ class Fit:
                 **({"shooting": self.shooting} if self.shooting else {}),
                 **({"priors": self.priors} if self.priors else {}),
                 **({"known_numbers": self.known_numbers} if self.known_numbers else {}),
+                **({"next_video": self.next_video} if self.next_video else {}),
             }
         )
         assert isinstance(content, dict)

@@ -5,7 +5,7 @@
 per pixel, so a pixel holds less information the closer its background is to the body's color, and none where they are
 equal. B is an image of the empty scene, the median over time, or that of a mixture of Gaussians (`gradsim.video.mog2`). F is the
 body's color where it is known. Otherwise the body is the connected region that differs from B (hysteresis threshold), and F of
-a pixel at its edge is the color a few pixels further inside. σ is estimated from I − B outside of the body.
+a pixel at its edge is the color a few pixels further inside, with the shading of the body continued to the edge. σ is estimated from I − B outside of the body.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from gradsim.video.circle_outline import centroids
 from gradsim.video.masks import median_background
 from gradsim.video.mog2 import mixture_background
 from gradsim.video.persistence import SQUARE
-from gradsim.video.soft_edges import CORE, nearest_color
+from gradsim.video.soft_edges import CORE, continued_color, nearest_color
 
 STRONG, WEAK = 8.0, 4.0  # [σ] upper and lower threshold of the hysteresis
 MOG2 = "mog2"  # background that is a mixture of Gaussians
@@ -32,6 +32,10 @@ MIN_SOLIDITY = 0.6  # fraction of its convex hull that a body fills; the median 
 SPECKLE = 0.1  # of a body's area: pixels that may differ without a body
 PART = 0.25  # of the largest region, from which one can be a ghost of the body
 SAMPLED = 300_000  # pixels of the video that tell noise and shake: a quantile to some 0.2 %
+PENUMBRA = (
+    2  # [px] from the edge of a mask, which is in the middle of a blurred edge, to pixels that a body does not cover
+)
+REACH, SHRUNK = 4.0, 0.5  # [px] of the weights of the light next to a body; pixels that would show a slope of 0
 LUMA = np.array([0.299, 0.587, 0.114]) / 0.6686  # direction of luma in RGB (ITU-R BT.601)
 SHARP = 0.05 * np.eye(3) + 0.95 * np.outer(LUMA, LUMA)  # chroma counts a twentieth
 
@@ -82,7 +86,7 @@ def subtract_background(
             it covers a pixel in too many frames for the median or the mixture.
     """
     if bodies is not None and not isinstance(background, str):
-        near = _widened(bodies, 2 + np.ceil(_passed(bodies, blur) / 2))
+        near = _sweep(bodies, _passed(bodies, blur), PENUMBRA)
         B = _median_without(frames, median_background(frames), near) if background is None else background
         _check_size(frames, B)
         if background is None and np.isnan(B).any():
@@ -125,19 +129,39 @@ def _check_size(frames: np.ndarray, B: np.ndarray) -> None:
 
 
 def _passed(bodies: np.ndarray, blur: float) -> np.ndarray:
-    """Length (T,) [px] that the middle of the bodies passes in a share of the time between frames; 0 where there is none."""
-    at = np.flatnonzero(bodies.any((1, 2)))
+    """Rows and columns (T, 2) [px] that the middle of the bodies passes in a share of the time between frames; 0 where there is none."""
+    at, frames = np.flatnonzero(bodies.any((1, 2))), np.arange(len(bodies))
     if not blur or len(at) < 2:
-        return np.zeros(len(bodies))
-    speed = np.linalg.norm(np.gradient(centroids(bodies[at]), at, axis=0), axis=1)
-    return blur * np.interp(np.arange(len(bodies)), at, speed) * bodies.any((1, 2))
+        return np.zeros((len(bodies), 2))
+    velocity = np.gradient(centroids(bodies[at])[:, ::-1], at, axis=0)
+    passed = np.stack([np.interp(frames, at, velocity[:, axis]) for axis in (0, 1)], -1)
+    return blur * passed * bodies.any((1, 2))[:, None]
 
 
-def _widened(bodies: np.ndarray, pixels: np.ndarray) -> np.ndarray:
-    """Bodies (T, height, width) dilated by a number of pixels in each frame (T,)."""
+def _sweep(bodies: np.ndarray, passed: np.ndarray, margin: int) -> np.ndarray:
+    """Pixels that bodies (T, height, width) cover while they pass rows and columns (T, 2) [px], dilated by a margin [px]."""
     from scipy import ndimage
 
-    return np.stack([ndimage.binary_dilation(b, SQUARE, max(1, int(k))) for b, k in zip(bodies, pixels, strict=True)])
+    return np.stack(
+        [ndimage.binary_dilation(np.any(_shifts(b, d), 0), SQUARE, margin) for b, d in zip(bodies, passed, strict=True)]
+    )
+
+
+def _shifts(body: np.ndarray, passed: np.ndarray) -> list[np.ndarray]:
+    """A mask (height, width) at the pixels that its passage (2,), of which it is the middle, leads over."""
+    steps = int(np.ceil(np.abs(passed).max() / 2))
+    places = {tuple(np.rint(k / (2 * max(1, steps)) * passed).astype(int)) for k in range(-steps, steps + 1)}
+    return [_shift(body, *place) for place in sorted(places)]
+
+
+def _shift(body: np.ndarray, down: int, right: int) -> np.ndarray:
+    """A mask (height, width) moved by whole pixels."""
+    image, (height, width) = np.zeros_like(body), body.shape
+    if abs(down) < height and abs(right) < width:
+        target = (slice(max(0, down), height + min(0, down)), slice(max(0, right), width + min(0, right)))
+        source = (slice(max(0, -down), height + min(0, -down)), slice(max(0, -right), width + min(0, -right)))
+        image[target] = body[source]
+    return image
 
 
 def _subtraction(
@@ -171,9 +195,9 @@ def _subtraction(
     """
     shaded = near is not None
     near = _near(bodies) if near is None else near
-    depth = CORE + np.ceil(_passed(bodies, blur) / 2)
+    cores = _cores(bodies, _passed(bodies, blur))
     masks, contrast = (
-        _alpha_in_front(frames, B, _core(bodies, depth), near, SHARP if subsampled else np.eye(3), shaded)
+        _alpha_in_front(frames, B, cores, near, SHARP if subsampled else np.eye(3), shaded)
         if color is None
         else _alpha_of_color(frames, B, np.asarray(color))
     )
@@ -186,7 +210,7 @@ def _subtraction(
             "video (--mask)."
         )
     masks[~usable] = 0.0
-    if color is not None and (core := _core(bodies, depth) & usable).any() and abs(np.median(masks[core]) - 1) > 0.2:
+    if color is not None and (core := cores & usable).any() and abs(np.median(masks[core]) - 1) > 0.2:
         raise InputError(
             f"the moving body is not of the colour {_rounded(color)}: inside it the coverage is "
             f"{np.median(masks[core]):.2f}, not 1. Correct `colour` of the bodies, or remove it from the scene."
@@ -246,9 +270,35 @@ def _alpha_in_front(
 
 
 def _light(image: np.ndarray, behind: np.ndarray, outside: np.ndarray) -> np.ndarray:
-    """Brightness of an image over that of the background (height, width), at the nearest pixel outside of bodies."""
-    lit, empty = (nearest_color(x, outside) @ (LUMA / LUMA.sum()) for x in (image, behind))
-    return lit / np.maximum(empty, LEVEL)
+    """Brightness of an image over that of the background (height, width), continued linearly from the pixels outside of bodies.
+
+    A shadow is darkest at the body that casts it, where no pixel shows it. So a plane is fitted to the ratios about each pixel, with
+    Gaussian weights (local linear regression: Cleveland 1979), whose slope is shrunk where few pixels determine it.
+    """
+    from scipy import ndimage
+
+    luma = LUMA / LUMA.sum()
+    lit, empty = image @ luma, np.maximum(behind @ luma, LEVEL)
+    near = nearest_color((lit / empty)[..., None].repeat(3, -1), outside)[..., 0]
+    rest = np.where(outside, lit / empty - near, 0.0)  # near the body, `near` is constant along lines from it
+    radius = int(3 * REACH)
+    offsets = np.arange(-radius, radius + 1)
+    bell = np.exp(-0.5 * (offsets / REACH) ** 2)
+    kernels = [bell * offsets**k for k in range(3)]
+    # of a pixel at x, moments of the offsets y − x
+    moment = lambda values, down, across: ndimage.correlate1d(
+        ndimage.correlate1d(values, kernels[down], 0, mode="constant"), kernels[across], 1, mode="constant"
+    )
+    weight = outside.astype(np.float64)
+    normal = np.empty((*outside.shape, 3, 3))
+    right = np.empty((*outside.shape, 3))
+    powers = ((0, 0), (1, 0), (0, 1))
+    for i, (a, b) in enumerate(powers):
+        right[..., i] = moment(rest, a, b)
+        for j, (c, d) in enumerate(powers[: i + 1]):
+            normal[..., i, j] = normal[..., j, i] = moment(weight, a + c, b + d)
+    normal += np.diag([LEVEL, SHRUNK * REACH**2, SHRUNK * REACH**2])
+    return np.maximum(near + np.linalg.solve(normal, right[..., None])[..., 0, 0], 0.0)
 
 
 def read_background(path: str | Path) -> np.ndarray:
@@ -342,25 +392,24 @@ def _box(region: np.ndarray, margin: int = 1) -> tuple[slice, slice]:
 
 
 def _inner_color(image: np.ndarray, core: np.ndarray, median_color: np.ndarray) -> np.ndarray:
-    """Color of the nearest pixel of the core (height, width, 3), smoothed; the median color where there is none."""
-    return nearest_color(image, core) if core.any() else np.broadcast_to(median_color, image.shape)
+    """Color of the core, continued to its surroundings (height, width, 3); the median color where there is none."""
+    return continued_color(image, core) if core.any() else np.broadcast_to(median_color, image.shape)
 
 
-def _core(bodies: np.ndarray, depth: np.ndarray) -> np.ndarray:
-    """Pixels inside a body, some pixels (T,) away from its edge, or as many as it has, and from the border of the image."""
+def _cores(bodies: np.ndarray, passed: np.ndarray) -> np.ndarray:
+    """Pixels that a body covers while it passes rows and columns (T, 2), and those next to them, or as many as there are, away from the border."""
     from scipy import ndimage
 
     cores = np.zeros_like(bodies)
-    for body, core, pixels in zip(bodies, cores, depth, strict=True):
-        if body.any():
-            box = _box(body, CORE)
-            part = ndimage.binary_erosion(body[box], SQUARE, CORE)
-            for _ in range(int(pixels) - CORE):
-                further = ndimage.binary_erosion(part, SQUARE)
-                if not further.any():
-                    break
-                part = further
-            core[box] = part
+    for body, core, way in zip(bodies, cores, passed, strict=True):
+        if not body.any():
+            continue
+        box = _box(body, CORE)
+        inner = ndimage.binary_erosion(body[box], SQUARE, CORE)
+        for share in (1.0, 0.5, 0.0):
+            core[box] = np.all(_shifts(inner, share * way), 0)
+            if core.any():
+                break
     return cores
 
 

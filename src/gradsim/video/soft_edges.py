@@ -2,7 +2,7 @@
 
     I = α F + (1 − α) B   ⇒   α = (I − B)·(F − B) / |F − B|²
 
-with F from a few pixels inside and B from a few pixels outside, where they differ enough; elsewhere the mask stays as it is. Of
+with F from a few pixels inside, its shading continued to the edge, and B from a few pixels outside, where they differ enough; elsewhere the mask stays as it is. Of
 discs of radius 6 and 11 px on a texture, coverage at the edge is off by 0.10 (RMS), that of masks of 0 and 1 by 0.28. α is clipped:
 centres are as exact as before (0.05 px), where they would be off by 0.09 px, and outlines 0.06 px wide instead of 0.01.
 """
@@ -12,6 +12,8 @@ import numpy as np
 from gradsim.video.persistence import SQUARE
 
 CORE = 2  # [px] from the edge, where pixels have the color of their side
+FEWEST = 30  # pixels that tell the gradient of a color
+MARGIN = 2 * CORE + 3  # [px] about a body: colors of the background, smoothed
 CONTRAST = 0.15  # |F − B| above which coverage follows from the color: some five times the texture of a background
 
 
@@ -21,13 +23,20 @@ def soft_edges(frames: np.ndarray, bodies: np.ndarray) -> np.ndarray:
 
     masks = bodies.astype(np.float64)
     for frame, body, mask in zip(frames, bodies, masks, strict=True):
+        if not body.any():
+            continue
+        box = tuple(
+            slice(max(0, np.flatnonzero(side)[0] - MARGIN), np.flatnonzero(side)[-1] + 1 + MARGIN)
+            for side in (body.any(1), body.any(0))
+        )
+        frame, body, mask = frame[box], body[box], mask[box]
         core = ndimage.binary_erosion(body, SQUARE, CORE)
         outside = ~ndimage.binary_dilation(body, SQUARE, CORE)
         if not core.any() or not outside.any():
             continue
         image = frame / 255
         behind = nearest_color(image, outside)
-        across = nearest_color(image, core) - behind
+        across = continued_color(image, core) - behind
         contrast = (across**2).sum(-1)
         edge = ndimage.binary_dilation(body, SQUARE) & ~ndimage.binary_erosion(body, SQUARE) & (contrast > CONTRAST**2)
         mask[edge] = np.clip(((image - behind) * across).sum(-1)[edge] / contrast[edge], 0, 1)
@@ -36,9 +45,31 @@ def soft_edges(frames: np.ndarray, bodies: np.ndarray) -> np.ndarray:
 
 def nearest_color(image: np.ndarray, region: np.ndarray) -> np.ndarray:
     """Color (height, width, 3) of the nearest pixel of a region that is not empty, smoothed."""
+    return _nearest(image, region)[..., : image.shape[2]]
+
+
+def continued_color(image: np.ndarray, region: np.ndarray) -> np.ndarray:
+    """Color (height, width, 3) of the nearest pixel of a region that is not empty, and the region's mean gradient from there on.
+
+    A body that is brighter on one side would else be off towards it: of 29 videos whose truth is known, the mean shift of the
+    masks has a median of 0.019 px with the gradient and 0.030 px without.
+    """
+    rows, columns = np.nonzero(region)
+    if len(rows) < FEWEST:
+        return nearest_color(image, region)
+    places = np.stack(np.mgrid[: region.shape[0], : region.shape[1]], -1).astype(float)
+    color, place = np.split(_nearest(np.concatenate([image, places], -1), region), [image.shape[2]], -1)
+    inside = np.stack([rows, columns, np.ones(len(rows))], -1)
+    slope = np.linalg.lstsq(inside, image[region], rcond=None)[0][:2]
+    return color + (places - place) @ slope
+
+
+def _nearest(image: np.ndarray, region: np.ndarray) -> np.ndarray:
+    """Mean (height, width, channels) over those of 3 × 3 pixels that are in the region, about the region's nearest one."""
     from scipy import ndimage
 
     fraction = np.maximum(ndimage.uniform_filter(region.astype(float), 3), 1e-9)
-    smooth = np.stack([ndimage.uniform_filter(image[..., c] * region, 3) / fraction for c in range(3)], -1)
+    channels = np.moveaxis(image, -1, 0)
+    smooth = np.stack([ndimage.uniform_filter(channel * region, 3) / fraction for channel in channels], -1)
     row, column = ndimage.distance_transform_edt(~region, return_distances=False, return_indices=True)
     return smooth[row, column]

@@ -104,9 +104,10 @@ def _samples(
     to_board = np.linalg.inv(np.column_stack([R[:, 0], R[:, 1], shift]))  # of rays (x, y, 1)
     h = rays[..., 0, None] * to_board[:, 0] + rays[..., 1, None] * to_board[:, 1] + to_board[:, 2]
     x, y = (h[..., k] / h[..., 2] / square + squares[k] / 2 for k in range(2))
-    white = 0.5 - 0.5 * _stripes(x) * _stripes(y)  # dark where column and row are both even
-    inside = _box(x, squares[0]) * _box(y, squares[1])
-    paper = _box(x + 1, squares[0] + 2) * _box(y + 1, squares[1] + 2)
+    across, down = _size(x), _size(y)
+    white = 0.5 - 0.5 * _stripes(x, across) * _stripes(y, down)  # dark where column and row are both even
+    inside = _box(x, squares[0], across) * _box(y, squares[1], down)
+    paper = _box(x + 1, squares[0] + 2, across) * _box(y + 1, squares[1] + 2, down)
     board = BLACK + (WHITE - BLACK) * (inside * white + 1 - inside)
     return TABLE + paper * (board - TABLE)
 
@@ -129,14 +130,13 @@ def _size(x: np.ndarray) -> np.ndarray:
     return np.abs(np.gradient(x, axis=0)) + np.abs(np.gradient(x, axis=1)) + 1e-12
 
 
-def _stripes(x: np.ndarray) -> np.ndarray:
-    """+1 in even squares, -1 in odd ones, linear over the sample at an edge."""
+def _stripes(x: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """+1 in even squares, -1 in odd ones, linear over the sample, of this size, at an edge."""
     nearest = np.rint(x)
-    side = np.clip(2 * (x - nearest) / _size(x), -1, 1)
+    side = np.clip(2 * (x - nearest) / size, -1, 1)
     return side * np.where(nearest % 2 == 0, 1.0, -1.0)
 
 
-def _box(x: np.ndarray, count: float) -> np.ndarray:
-    """1 between 0 and `count`, 0 outside."""
-    size = _size(x)
+def _box(x: np.ndarray, count: float, size: np.ndarray) -> np.ndarray:
+    """1 between 0 and `count`, 0 outside, linear over the sample, of this size, at an end."""
     return np.clip(x / size + 0.5, 0, 1) * np.clip((count - x) / size + 0.5, 0, 1)

@@ -15,6 +15,7 @@ import numpy as np
 from gradsim_reproduction.calibration.board_images import CameraTruth
 
 LINES, SHARES, PIECES = 4, 6, 6  # per pixel, per exposure, per edge (which a lens bends)
+KNOTS = 33  # times in the readout of a body between which its outline moves linearly, to 1e-4 px
 SUN = np.array([0.25, 0.3, -1.0])  # direction of the light that casts shadows on the floor z = 0
 SHADOW_BLUR = 4.0  # [px] of the edge of a shadow
 OPTICS_BLUR = 0.5  # [px]
@@ -94,7 +95,13 @@ def _average(camera: FilmCamera, pose: Pose, side: float, stamp: float, choose) 
     columns = np.arange(left, right)
     for share in (np.arange(SHARES) + 0.5) / SHARES - 0.5:
         t = stamp + camera.readout * (lines / height - 0.5) + camera.exposure * share
-        points, facing, _ = _outlines(camera, pose, side, t, choose)
+        knots = np.linspace(t[0], t[-1], KNOTS)
+        points, facing, _ = _outlines(camera, pose, side, knots, choose)
+        at = (t - t[0]) / (t[-1] - t[0]) * (KNOTS - 1) if camera.readout else 0 * t
+        before = np.minimum(at.astype(int), KNOTS - 2)
+        share_after = (at - before)[:, None, None, None]
+        points = (1 - share_after) * points[before] + share_after * points[before + 1]
+        facing = facing[np.rint(at).astype(int)]
         after = np.roll(points, -1, 2)
         y = lines[:, None, None]
         crosses = (points[..., 1] <= y) != (after[..., 1] <= y)

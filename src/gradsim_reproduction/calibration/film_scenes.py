@@ -22,6 +22,8 @@ EXPOSURE_SD, READOUT_SD = 0.02 * EXPOSURE, 0.001  # of a data sheet [s]
 CRF, SIGMA = 28, (0.005, 0.012)
 COLORS = ((0.7, 0.14, 0.1), (0.1, 0.22, 0.55), (0.08, 0.38, 0.18), (0.5, 0.1, 0.42))
 G = 9.81
+# damped: on a stiff floor without, a cube that slides rocks from corner to corner, and its motion forgets its parameters
+FLOOR = {"law": "constant-restitution", "stiffness": 2e4, "damping": 100, "friction_stiffness": 500}
 SCENE, TRUTH, LENS, LOOK, STARTS = range(5)  # streams of random numbers
 
 
@@ -160,8 +162,7 @@ def _content(kind: str, draft: _Draft, guess: dict[str, float]) -> dict:
         cube["pushes"] = [{"impulse": [draft.known[axis] for axis in "xyz"]}]
     if kind == "slide":
         cube["position"][2] = side / 2
-        ground = {"stiffness": 1e5, "dissipation": 1.0, "friction_stiffness": 500, "friction": guess["ground.friction"]}
-        content["ground"] = ground
+        content["ground"] = FLOOR | {"friction": guess["ground.friction"]}
     return content
 
 

@@ -11,6 +11,7 @@ from gradsim.errors import InputError
 from gradsim.video.calibration.detect import grid_points
 from gradsim.video.calibration.estimate import View, calibrate
 from gradsim.video.calibration.lens import make_lens
+from gradsim.video.calibration.shared_errors import SharedErrors
 from gradsim.video.calibration.start import initial_poses
 
 TRUTH = np.array([610.0, 605.0, 331.0, 236.0, -0.2, 0.06, 1e-3, -2e-3, 0.02])
@@ -48,6 +49,35 @@ def test_errors_have_the_stated_covariance():
         off = mean - np.concatenate([TRUTH, turn.as_rotvec(), poses[0][1]])
         squares.append(off @ np.linalg.solve(covariance, off))
     assert np.mean(squares) == pytest.approx(15, abs=3 * np.sqrt(30 / 6))
+
+
+def shaken(seed, share=0.25):
+    """Views whose corners have an error besides, correlated over a board's size, of a share of the variance; and the poses."""
+    observed, poses = views(seed)
+    rng = np.random.default_rng([seed, 1])
+    for k, view in enumerate(observed):
+        covariance = NOISE**2 * SharedErrors((share,), (1.0,)).covariance(view.pixels)
+        off = rng.multivariate_normal(np.zeros(len(covariance)), covariance).reshape(-1, 2)
+        observed[k] = replace(view, pixels=view.pixels + off)
+    return observed, poses
+
+
+def test_errors_that_corners_share_are_in_the_covariance():
+    """Over 6 cameras, eᵀ C⁻¹ e of 15 numbers has the mean 15 and the sd √(30/6)."""
+    squares = []
+    for seed in range(6):
+        observed, poses = shaken(seed)
+        result = fit(observed)
+        mean, covariance = result.camera(0)
+        turn = Rotation.from_rotvec(poses[0][0]) * Rotation.from_matrix(result.R[0]).inv()
+        off = mean - np.concatenate([TRUTH, turn.as_rotvec(), poses[0][1]])
+        squares.append(off @ np.linalg.solve(covariance, off))
+    assert np.mean(squares) == pytest.approx(15, abs=3 * np.sqrt(30 / 6))
+
+
+def test_independent_errors_show_hardly_anything_that_corners_share():
+    """Of 6 views, 420 degrees of freedom: a tenth is between none and the quarter of other corners."""
+    assert fit(views(3)[0]).shared.variance < 0.1 < fit(shaken(3)[0]).shared.variance
 
 
 def test_the_noise_of_each_view_is_estimated():

@@ -22,6 +22,9 @@ RANGES = {  # of options, inclusive; further checks are where they are used
     "port": (0, 65_535),
     "window": (None, 100_000),
     "radius": (None, 10_000),
+    "batch": (1, 100),
+    "samples": (2, 1000),
+    "budget": (0, math.inf),
 }
 WRITES_A_FILE = ("Camera", "Import", "New")  # commands whose `--out` is a file
 

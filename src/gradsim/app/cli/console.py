@@ -186,6 +186,8 @@ def show_result(console: Console, result: Mapping) -> None:
             console.print(Text.assemble(("prior: ", "dim"), prior_words(prior, section.priors["shares"])))
         if section.known_numbers and section.known_numbers["words"]:
             console.print(Text.assemble(("known numbers: ", "dim"), section.known_numbers["words"]))
+        if section.next_video:
+            console.print(Text.assemble(("next: ", "green"), section.next_video["words"]))
         if result.get("restitution"):
             console.print(Text.assemble(("contact: ", "dim"), result["contact_law"]))
         console.print()
@@ -204,6 +206,28 @@ def show_result(console: Console, result: Mapping) -> None:
         console.print(figures_table(result["figures"]))
     if result.get("resume"):
         console.print(f"resume: {result['resume']}", highlight=False, soft_wrap=True, markup=False)
+
+
+def plan_table(plan: Mapping) -> Table:
+    """The ten best designs, and the present one."""
+    names = [w["name"] for w in plan["wanted"]]
+    table = _table("Designs", ("design", *(f"± {name}" for name in names), "gain", "judged by"))
+    for row in [plan["present"], *plan["designs"]]:
+        phrases, _, _ = row["words"].rpartition(f": {names[0]} ±")
+        cells = (f"{100 * row['sd'][name]:.2g} %" if row["sd"].get(name) is not None else "–" for name in names)
+        table.add_row(phrases, *cells, f"{row['gain']:.3g}" if row["gain"] else "–", row["judged_by"])
+    return table
+
+
+def show_plan(console: Console, plan: Mapping) -> None:
+    """Print a plan: words, the table of designs, films chosen together, assumptions."""
+    for text in plan["words"]:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+    console.print(plan_table(plan))
+    for k, row in enumerate(plan["batch"] if len(plan["batch"]) > 1 else ()):
+        console.print(f"film {k + 1}: {row['words']}", highlight=False, markup=False, soft_wrap=True)
+    for text in plan["assumptions"]:
+        console.print(Text.assemble(("assumes ", "dim"), text))
 
 
 def error_panel(title: str, message: str, hint: str = "") -> Panel:

@@ -11,7 +11,16 @@ from gradsim.app.cli.command import Command, flatten, show, working
 from gradsim.errors import InputError, Status
 
 SHARED_OPTIONS = ("noise", "robust", "starts", "seed", "estimator", "known_numbers")  # of one clip and of several
-FIT_OPTIONS = (*SHARED_OPTIONS, "ignore", "frames", "background", "category", "profile", "observe")  # of one clip
+FIT_OPTIONS = (
+    *SHARED_OPTIONS,
+    "ignore",
+    "frames",
+    "background",
+    "category",
+    "profile",
+    "plan",
+    "observe",
+)  # of one clip
 
 
 @dataclass(kw_only=True)
@@ -74,6 +83,8 @@ class Fit(Command):
     """Add profile likelihoods along the two weakest directions; takes some seconds."""
     known_numbers: bool = True
     """Examine what an error of 1 % in each known number of the scene would do to the unknowns."""
+    plan: bool = True
+    """Where an unknown is left open: name the one change of a next video that would tell most (docs/plan.md); of one clip."""
     starts: int = 16
     """Number of starts, drawn from the whole ranges."""
     estimator: Annotated[str, arg(metavar="NAME")] = "least-squares"

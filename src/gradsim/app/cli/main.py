@@ -22,6 +22,7 @@ from gradsim.app.cli.control import Control
 from gradsim.app.cli.dataset import Dataset
 from gradsim.app.cli.experiments import Demo, Doctor, Reproduce
 from gradsim.app.cli.fit import Compare, Fit
+from gradsim.app.cli.plan import Plan
 from gradsim.app.cli.scene import Export, Import, New, Render, Scenes, Simulate, View
 from gradsim.app.cli.track import Track
 from gradsim.errors import InputError
@@ -40,6 +41,7 @@ _Commands = (
     | Annotated[Render, subcommand("render")]
     | Annotated[Fit, subcommand("fit")]
     | Annotated[Explain, subcommand("explain")]
+    | Annotated[Plan, subcommand("plan")]
     | Annotated[Camera, subcommand("camera")]
     | Annotated[Capture, subcommand("capture")]
     | Annotated[Track, subcommand("track")]

@@ -107,6 +107,7 @@ def capture_content(calibration: Calibration, size: Sequence[int], targets: Sequ
         "position_sd": np.sqrt(np.diag(spread)).tolist(),
         "corner_rms": calibration.corner_rms,
         "corner_noise": calibration.noise.tolist(),
+        "corner_shared": calibration.shared.variance,
         "corners": [int(used.sum()) for used in calibration.used],
         "views": len(calibration.views),
         "frames": [view.frame for view in calibration.views],

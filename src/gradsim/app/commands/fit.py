@@ -26,6 +26,7 @@ from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.uncertainty.discretization import at_answer
 from gradsim.identification.uncertainty.profile_likelihood import with_profiles
 from gradsim.identification.unknowns import Space, Unknown
+from gradsim.planning.quick import is_open, next_video
 from gradsim.runtime.atomic import write_json
 from gradsim.runtime.progress import CheckpointStore, Progress, progress_callback
 from gradsim.runtime.provenance import versions
@@ -127,7 +128,15 @@ class ClipFit(FitJob):
         if self.arguments.profile and fit.status != Status.FAILED:
             progress.stage("profile likelihood of the two weakest directions")
             fit = with_profiles(fit, self.problem)
-        return fit
+        return self.with_next_video(fit, progress)
+
+    def with_next_video(self, fit: Fit, progress: Progress) -> Fit:
+        """The fit with the one change of a next video that would tell most of what it leaves open."""
+        if not (self.arguments.plan and is_open(fit)):
+            return fit
+        progress.stage("what to film next")
+        change = next_video(self.scene, fit, self.arguments.stated_priors)
+        return fit if change is None else replace(fit, next_video=change.result())
 
     def write_videos(self, folder: Path, fit: Fit) -> dict:
         values = parameter_values(self.scene, fit.values)

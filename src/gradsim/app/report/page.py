@@ -69,10 +69,16 @@ def template(name: str) -> jinja2.Template:
         "comparison": comparison,
         "estimate": estimate,
         "number": number,
+        "percent": percent,
         "value_and_sd": lambda pair: with_error(*pair),
     }
     environment.globals |= {"verdicts": VERDICTS, "messages": {s: s.message for s in Status}}
     return environment.get_template(name)
+
+
+def percent(share: float | None) -> str:
+    """A share in percent with two digits; a dash for None."""
+    return "–" if share is None else f"{100 * share:.2g} %"
 
 
 def number(value: object) -> str:

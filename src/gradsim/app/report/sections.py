@@ -83,6 +83,7 @@ class Section:
         profiles: Profile likelihoods along weak directions.
         priors: Priors, and the shares of variances that are theirs; None without.
         known_numbers: Effects of errors of known numbers; None where they were not examined.
+        next_video: The one change that would tell most of what is open; None where nothing is.
     """
 
     title: str
@@ -96,6 +97,7 @@ class Section:
     profiles: Sequence[Mapping] = ()
     priors: Mapping | None = None
     known_numbers: Mapping | None = None
+    next_video: Mapping | None = None
 
     @property
     def compared(self) -> bool:
@@ -119,7 +121,7 @@ def sections(result: Mapping) -> list[Section]:
         directions = result.get("null_directions" + suffix) or []
         diagnostics, steps = (result.get(name + suffix) for name in ("residual_diagnostics", "discretization"))
         profiles = result.get("profiles" + suffix) or ()
-        tables = [result.get(name + suffix) for name in ("priors", "known_numbers")]
+        tables = [result.get(name + suffix) for name in ("priors", "known_numbers", "next_video")]
         fits.append(Section(title, unknowns, status, chi2, starts, directions, diagnostics, steps, profiles, *tables))
     return fits
 

@@ -131,6 +131,17 @@ def normal_equations(
     return cost, gradient, matrix
 
 
+def _box_of(points: Tensor, size: Sequence[int]) -> tuple[slice, slice]:
+    """Rows and columns of an image (height, width) that hold all finite points (n, 2) [px]."""
+    points = points[points.isfinite().all(-1)]
+    if not len(points):
+        return slice(0, 0), slice(0, 0)
+    ends = torch.stack([points.amin(0).floor() - 1, points.amax(0).ceil() + 1]).flip(1).clamp(min=0)
+    first, last = torch.minimum(ends, torch.tensor(size).to(ends)).long().tolist()
+    rows, columns = (slice(min(a, b), b) for a, b in zip(first, last, strict=True))
+    return rows, columns
+
+
 def _image_loss(residual: Residual) -> ImageLoss | None:
     """Image loss of the residuals; None for whitened pixels."""
     loss = None if residual == "pixels" else image_loss(residual)
@@ -178,6 +189,7 @@ class Masks(Observation):
         self.mask_faults: MaskFaults | None = None  # of a video's masks, in its frames
         self.outline_noise = False  # noise is estimated from the outlines, and σ is only a scale
         self._counts = (self.weight > 0).double()
+        self._floors: dict[tuple[int, bool], NoiseFloor] = {}  # by frames and `outline_noise`
 
     @cached_property
     def _cdf(self) -> Tensor:
@@ -212,6 +224,25 @@ class Masks(Observation):
         """Screen vertices and derivatives of images (worlds, frames · instants, ...) whose mean is compared with the masks."""
         return [(screen, slope)]
 
+    def coverage_near(
+        self, views: Sequence[tuple[Tensor, Tensor]], frames: slice, faces: Tensor, convex: bool
+    ) -> tuple[tuple[slice, slice], Tensor, Tensor]:
+        """Rows and columns outside of which these frames show nothing, and `mean_coverage` of the image inside of them."""
+        if self.silhouettes.instants > 1:
+            height, width = self.masks.shape[1:]
+            return (slice(0, height), slice(0, width)), *self.mean_coverage(views, frames, faces, convex)
+        box = _box_of(torch.cat([screen[:, frames].flatten(0, -2) for screen, _ in views]), self.masks.shape[1:])
+        height, width = (side.stop - side.start for side in box)
+        corner = views[0][0].new_tensor([side.start for side in reversed(box)])
+        parts = [
+            coverage_tangent(screen[:, frames] - corner, slope[:, :, frames], faces, height, width, convex)
+            for screen, slope in views
+        ]
+        images, slopes = zip(*parts, strict=True)
+        return box, *(
+            (images[0], slopes[0]) if len(parts) == 1 else (sum(images) / len(parts), sum(slopes) / len(parts))
+        )
+
     def mean_coverage(
         self, views: Sequence[tuple[Tensor, Tensor]], frames: slice, faces: Tensor, convex: bool
     ) -> tuple[Tensor, Tensor]:
@@ -235,22 +266,18 @@ class Masks(Observation):
         self, screen: Tensor, slope: Tensor, frames: slice, faces: Tensor, convex: bool
     ) -> tuple[Tensor, Tensor]:
         """As `mean_coverage` of one world and view: instants are drawn in the part of the image that the bodies are in."""
-        size, count = torch.tensor(self.masks.shape[1:]), self.silhouettes.instants
+        size, count = self.masks.shape[1:], self.silhouettes.instants
         image = screen.new_zeros(1, frames.stop - frames.start, *size)
         change = screen.new_zeros(*image.shape, slope.shape[1])
         for k in range(image.shape[1]):
             rows = slice((frames.start + k) * count, (frames.start + k + 1) * count)
             points = screen[:, rows]
-            ends = torch.stack([points.amin((0, 1, 2)).floor() - 1, points.amax((0, 1, 2)).ceil() + 1]).flip(1)
-            first, last = torch.minimum(ends.nan_to_num(0).clamp(min=0), size.to(ends)).long().tolist()
-            (height, width), part = (
-                (b - a for a, b in zip(first, last, strict=True)),
-                points - points.new_tensor(first[::-1]),
-            )
+            box = _box_of(points.flatten(0, -2), size)
+            height, width = (side.stop - side.start for side in box)
             if height > 0 and width > 0:
-                box = (0, k, slice(first[0], last[0]), slice(first[1], last[1]))
+                part = points - points.new_tensor([side.start for side in reversed(box)])
                 one, along = coverage_tangent(part, slope[:, :, rows], faces, height, width, convex)
-                image[box], change[box] = one[0].mean(0), along[0].mean(0)
+                image[(0, k, *box)], change[(0, k, *box)] = one[0].mean(0), along[0].mean(0)
         return image, change
 
     def replaced(self, masks: Tensor | None = None, sigma: float | None = None) -> "Masks":
@@ -258,6 +285,7 @@ class Masks(Observation):
         other = copy.copy(self)
         for cached in ("_cdf", "_target"):
             other.__dict__.pop(cached, None)
+        other._floors = {}
         other.masks = self.masks if masks is None else masks
         other.sigma = self.sigma if sigma is None else sigma
         return other
@@ -281,15 +309,19 @@ class Masks(Observation):
         step, views = max(1, CHUNK // (worlds * height * width * count)), self.views(screens, slopes)
         for first in range(0, frames, step):
             last = min(first + step, frames)
-            image, slope = self.mean_coverage(views, slice(first, last), faces, convex)
             if far:
+                image, slope = self.mean_coverage(views, slice(first, last), faces, convex)
                 counts = self._counts[first:last]
                 r, slope = far.tangent(image * counts, slope * counts[..., None], self.masks[first:last] * counts)
-                r, slope = r / self.sigma, slope / self.sigma
-            else:
-                scale = self.weight[first:last].sqrt() / self.sigma
-                r, slope = (image - self.masks[first:last]) * scale, slope * scale[..., None]
-            yield r.flatten(1), slope.flatten(1, slope.ndim - 2)
+                r, J = r / self.sigma, slope / self.sigma
+            else:  # where nothing is in view, which is most of a large image, there is nothing to compute
+                box, image, slope = self.coverage_near(views, slice(first, last), faces, convex)
+                masks, scale = self.masks[first:last], self.weight[first:last].sqrt() / self.sigma
+                r = (-masks * scale).expand(worlds, -1, -1, -1).clone()
+                r[(..., *box)] = (image - masks[(..., *box)]) * scale[(..., *box)]
+                J = slope.new_zeros(*r.shape, unknowns)
+                J[(..., *box, slice(None))] = slope * scale[(..., *box, None)]
+            yield r.flatten(1), J.flatten(1, J.ndim - 2)
 
     @torch.no_grad()
     def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
@@ -313,6 +345,12 @@ class Masks(Observation):
         return normal_equations(iter([(r.flatten(1), slopes.flatten(1, 2))]))
 
     def noise_floor(self, frames: int) -> NoiseFloor:
+        key = frames, self.outline_noise
+        if key not in self._floors:
+            self._floors[key] = self._noise_floor(frames)
+        return self._floors[key]
+
+    def _noise_floor(self, frames: int) -> NoiseFloor:
         masks, counted, scale = self.masks[:frames], self.weight[:frames] > 0, self.weight[:frames].sqrt() / self.sigma
         off = torch.minimum(masks.abs(), (1 - masks).abs()) * scale
         near = counted & (off < CLEAR)

@@ -5,7 +5,7 @@ position, 1 rad to an angle, the bending stiffness times the time of a fall to i
 one is given.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -48,13 +48,9 @@ class Direction:
     def shift(self, values: Values, amount: Tensor) -> Values:
         """Parameters that it sets (worlds, ...), shifted by `amount` (worlds,) unit steps; differentiable."""
         changed: Values = {}
-        for name, index in self.places:
+        for name, mask in self._masks(values):
             value = changed.get(name, values[name])
             amount_ = amount.reshape(-1, *[1] * (value.ndim - 1)).to(value.dtype)
-            if value.ndim > 1 and index is not None:
-                mask = (torch.arange(value.shape[1], device=value.device) == index).to(value.dtype)
-            else:
-                mask = torch.ones_like(value)
             changed[name] = (
                 value * (amount_ * mask).exp() if self.scale is None else value + self.scale * amount_ * mask
             )
@@ -62,8 +58,19 @@ class Direction:
 
     def tangent(self, values: Values) -> Values:
         """Derivatives (worlds, ...) of the parameters that it sets by the amount."""
-        zero = next(iter(values.values())).new_zeros(len(next(iter(values.values()))))
-        return torch.func.jvp(lambda amount: self.shift(values, amount), (zero,), (torch.ones_like(zero),))[1]  # pyright: ignore[reportReturnType]
+        slopes: Values = {}
+        for name, mask in self._masks(values):
+            unit = values[name] if self.scale is None else self.scale
+            slopes[name] = slopes.get(name, 0) + unit * mask
+        return slopes
+
+    def _masks(self, values: Values) -> Iterator[tuple[str, Tensor]]:
+        """Each parameter that it sets, and 1 for the components that it sets, else 0 (worlds, ...)."""
+        for name, index in self.places:
+            mask = torch.ones_like(values[name])
+            if mask.ndim > 1 and index is not None:
+                mask = mask * (torch.arange(mask.shape[1], device=mask.device) == index)
+            yield name, mask
 
     def effect(self) -> str:
         """Size of a hundredth of a step, as text."""

@@ -22,6 +22,8 @@ the middle of that covariance, the score g = Σ Jᵀr has the covariance M about
 
     gᵀ M⁻¹ g + (u − m)ᵀ P (u − m),      covariance (H M⁻¹ H + P)⁻¹          generalized least squares (Aitken 1935)
 
+Where the exposure is an unknown or has a prior, so is a blur of all edges: optics and codecs make one.
+
 A wrong model leaves something else: shifts of the whole outline that go on from frame to frame. Where shifts are larger
 than the next two harmonics, and each frame's is like the next, the motion is not explained. Bodies that deform or hang on joints
 bend too where their motion is wrong: there shift and second harmonic together are compared with the last three.
@@ -50,6 +52,7 @@ ITERATIONS = 6  # Gauss–Newton steps of unknowns and offset
 OPEN = 1e-6  # variance ratio over the largest below which a direction is one that only priors determine
 COMBINED = 6  # steps, at most, that weigh priors against outlines: errors of outlines are measured anew at each
 SMALL_STEP = 0.02  # standard deviations, after which none follows
+COARSE_STEP = 0.5  # likewise, where only the size of the errors counts
 HARMONICS = 6  # of an outline's displacement about its centre; the first is a shift
 COMPARED = 3  # harmonic up to which deformations are compared with shifts
 EXCESS = 3.0  # mean square of shifts over that of the second and third harmonics, above which they are too large
@@ -62,6 +65,7 @@ SHARED_LEAST = 0.01  # of it [px]
 SHARED_LEVELS = 5  # of its prior: each has twice the width and half the weight of the one before
 SHARED_WIDEST = 0.1  # its prior where the verdict is about the other shifts: also by a shadow [px]
 FARTHEST = 1.5  # RMS displacement of outlines beyond which they are not those of the model [px √binning]
+EXPOSURE = ".exposure"  # end of the name of an unknown that blurs edges, as other things do
 OFFSET = 0.25  # standard deviation of the whole outline's offset before the masks are seen [px]
 USUAL_OFFSETS = (-0.2, 0.5)  # of the whole outline: shadows make masks wide, nothing makes them narrow [px √binning]
 
@@ -156,7 +160,7 @@ class OutlineErrors:
 
 
 def fit_outline(
-    problem: Problem, u: Tensor, iterations: int = ITERATIONS, rtol: float = 0.0
+    problem: Problem, u: Tensor, iterations: int = ITERATIONS, rtol: float = 0.0, small: float = SMALL_STEP
 ) -> tuple[Problem, Tensor, OutlineErrors]:
     """Unknowns and the offset of all outlines, fitted together, and their errors.
 
@@ -165,6 +169,7 @@ def fit_outline(
         u: A minimum (unknowns,).
         iterations: Gauss–Newton steps.
         rtol: Relative decrease of Σ r² at which no step follows.
+        small: Standard deviations of a step after which none follows.
 
     Returns:
         The problem with masks without the offset, its minimum, and the errors.
@@ -179,7 +184,7 @@ def fit_outline(
     priors, share = problem.prior_precision, 1.0
     for _ in range(iterations):
         information, gradient = frames.information.sum(0), frames.gradient.sum(0)
-        held = _outline_errors(frames, data, offset, priors)[2]
+        errors, _, held = _outline_errors(frames, data, offset, priors)
         information[n, n] += held
         gradient[n] += held * offset
         information[:n, :n] += problem.prior_precision
@@ -194,7 +199,7 @@ def fit_outline(
         )
         if now < before:
             problem, (u, offset), frames = corrected, trial, after
-            if now > (1 - rtol) * before:
+            if now > (1 - rtol) * before or _is_small(share * step, errors, small):
                 break
             share = min(1.0, 2 * share)
         else:
@@ -205,7 +210,7 @@ def fit_outline(
         trial = (u + step[:n]).clamp(low, high), offset + step[n].item()
         problem = _without_offset(problem, data, *trial)
         (u, offset), frames = trial, sums_by_frame(problem, trial[0])
-        if (step[:n].square() < SMALL_STEP**2 * errors.covariance.diagonal()).all():
+        if _is_small(step, errors, small):
             break
     errors, pull, _ = _outline_errors(frames, data, offset, priors)
     if not _deforms(problem.model.scene):
@@ -214,13 +219,21 @@ def fit_outline(
     return problem, u, replace(errors, step=step)
 
 
+def _is_small(step: Tensor, errors: OutlineErrors, small: float) -> bool:
+    """True if a step of unknowns and offset (unknowns + 1,) is below `small` standard deviations of each."""
+    std = torch.cat(
+        [errors.covariance.diagonal().clamp(min=0).sqrt(), step.new_tensor([errors.offset_std / errors.binning])]
+    )
+    return bool((step.abs() <= small * std).all())
+
+
 def _deforms(scene: Scene) -> bool:
     """True if outlines of the scene's bodies change otherwise than those of rigid bodies."""
     return bool(scene.joints) or any(isinstance(body, Soft) for body in scene.bodies.values())
 
 
 def _outline_errors(
-    frames: "_Frames", data: Masks, offset: float, priors: Tensor
+    frames: "OutlineSums", data: Masks, offset: float, priors: Tensor
 ) -> tuple[OutlineErrors, Callable[[Tensor, Tensor], Tensor], float]:
     """Errors of outlines at an answer, the step of unknowns and offset from gradients of the video and of the priors, and the
     information that the offset is small, in units of that of pixels.
@@ -252,25 +265,25 @@ def _outline_errors(
     bending_memory = (bent[1:] * bent[:-1] * next_of_body).sum() / bent.square().sum().clamp(min=1e-300)
     unit = modes / power.sqrt().clamp(min=1e-300)
     correlation = ((unit[1:] * unit[:-1])[next_of_body[:, 0]].mean() / unit.square().mean()).item()
-    correlation = min(0.95, max(0.0, correlation + (1 + 3 * max(0.0, correlation)) / len(modes)))  # of a short series
+    correlation = _correlated(correlation, len(modes))
     narrowest = math.hypot(SHARED_SHARE * frames.size, SHARED_LEAST / px)
     widths = [narrowest * 2**level for level in range(SHARED_LEVELS)]
     variance = frames.modes[frames.visible, :2].square().mean().item() * (1 + correlation) / (1 - correlation)
-    H, M = _sandwich(frames, power, correlation, _shared_shift(frames, widths, variance).moment)
+    H, M = sandwich(frames, power, correlation, _shared_shift(frames, widths, variance).moment)
     P, Q = torch.zeros(2, n + 1, n + 1).double()
     P[:n, :n] = priors
     Q[n, n] = (px / OFFSET) ** 2
-    K = H @ _inverse(M) @ H + Q
+    K = H @ balanced_inverse(M) @ H + Q
     if priors.any():
-        held, weight, pulled = 0.0, H @ _inverse(M), Q[n] * offset
-        inverse = covariance = _inverse(K + P)
+        held, weight, pulled = 0.0, H @ balanced_inverse(M), Q[n] * offset
+        inverse = covariance = balanced_inverse(K + P)
     else:
         # the estimate is that of least squares over pixels, with whose variances M/H, but for the offset, its prior is weighed
         steady = torch.cat([power[:-1], modes[:, -1:].var(0, correction=0)])
-        noise = _sandwich(frames, steady, correlation, torch.zeros(2, 2).double())[1][n, n]
+        noise = sandwich(frames, steady, correlation, torch.zeros(2, 2).double())[1][n, n]
         held, weight = (Q[n, n] * noise / H[n, n].clamp(min=1e-300)).item(), torch.eye(n + 1).double()
         pulled = held * offset * torch.eye(n + 1).double()[n]
-        inverse = _inverse(H + held * Q / Q[n, n])
+        inverse = balanced_inverse(H + held * Q / Q[n, n])
         covariance = inverse @ (M + held**2 * Q / Q[n, n] ** 2) @ inverse
     video = K[:n, :n] - torch.outer(K[:n, n], K[n, :n]) / K[n, n].clamp(min=1e-300)
     errors = OutlineErrors(
@@ -303,12 +316,12 @@ def with_outline_scale(problem: Problem, u: Tensor) -> Problem:
     """
     data = problem.observation
     assert isinstance(data, Masks)
-    errors = fit_outline(problem, u)[2]
+    errors = fit_outline(problem, u, small=COARSE_STEP)[2]
     _, information, _ = problem.linearize(u[None], problem.frames)
     eigenvalues, axes = torch.linalg.eigh(information[0] - problem.prior_precision)
     root, covariance = axes * eigenvalues.clamp(min=0).sqrt(), errors.covariance
     if problem.prior_precision.any():  # of the video alone
-        covariance = _inverse(errors.video)
+        covariance = balanced_inverse(errors.video)
     factors = torch.linalg.eigvalsh(root.T @ covariance @ root)
     if problem.prior_precision.any():  # there may be directions of which the video tells nothing
         factors = factors[factors > OPEN * factors.max()]
@@ -341,7 +354,7 @@ def outline_length(trajectory: Trajectory, data: Masks) -> Tensor:
     return torch.where(scale > 0, length / scale.clamp(min=1e-300), 0.0)
 
 
-class _Frames(NamedTuple):
+class OutlineSums(NamedTuple):
     """Sums over the pixels of each outline: one in each frame, or of each of several bodies those of all frames.
 
     Args:
@@ -356,6 +369,7 @@ class _Frames(NamedTuple):
         squares: Σ r².
         by_pixel: Jᵀb²J (n + 1, n + 1).
         body: Number of the body whose outline it is (outlines,).
+        blurs: Covariance of the score by the blurs of frames (n + 1, n + 1); 0 where no exposure is unknown.
     """
 
     information: Tensor
@@ -369,11 +383,12 @@ class _Frames(NamedTuple):
     squares: float
     by_pixel: Tensor
     body: Tensor
+    blurs: Tensor
 
 
-def sums_by_frame(problem: Problem, u: Tensor) -> _Frames:
+def sums_by_frame(problem: Problem, u: Tensor) -> OutlineSums:
     """Sums over the pixels of each frame at u (unknowns,), of residuals and derivatives smoothed over 3 × 3 pixels."""
-    data, first, parts = problem.observation_at(u), 0, []
+    data, first, frames = problem.observation_at(u), 0, []
     assert isinstance(data, Masks)
     trajectory = problem.model.rollout_unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
     size, bodies = data.masks.shape[1:], _Bodies.of(problem, trajectory)
@@ -386,9 +401,14 @@ def sums_by_frame(problem: Problem, u: Tensor) -> _Frames:
         image = torch.where(scale > 0, block[0] / scale.clamp(min=1e-300), 0.0) + data.masks[first:last]
         for k in range(last - first):
             box = _box((image[k] > 0) | (data.masks[first + k] > 0))
-            for region in bodies.regions(first + k, size):
-                parts.append(_of_outline(*(y[k][box] for y in (*block, slope, image)), region[box]))
+            frames.append(
+                _Frame(*(y[k][box] for y in (*block, slope, image, scale)), bodies.regions(first + k, size)[:, *box])
+            )
         first = last
+    blurs = torch.zeros(len(u) + 1, len(u) + 1).double()
+    if any(name.endswith(EXPOSURE) for name in problem.space.names):
+        frames, blurs = _without_blur(frames)
+    parts = [_of_outline(*frame[:4], region) for frame in frames for region in frame.regions]
     by_body = [torch.stack(part).unflatten(0, (-1, bodies.count)).transpose(0, 1) for part in zip(*parts, strict=True)]
     JJ, Jr, JX, XX, Xr, rr, ll, JLLJ = (part.flatten(0, 1) for part in by_body)
     # parts of an outline that are out of view or hidden leave harmonics that cannot be separated
@@ -400,7 +420,7 @@ def sums_by_frame(problem: Problem, u: Tensor) -> _Frames:
     modes = torch.where(visible[:, None], modes, 0.0)
     rest = rr + (modes * Xr).sum(1)
     weight = ll.sum().clamp(min=1e-300)
-    return _Frames(
+    return OutlineSums(
         JJ,
         Jr,
         JX,
@@ -412,7 +432,81 @@ def sums_by_frame(problem: Problem, u: Tensor) -> _Frames:
         rr.sum().item(),
         JLLJ.sum(0),
         torch.arange(bodies.count).repeat_interleave(len(visible) // bodies.count),
+        blurs,
     )
+
+
+class _Frame(NamedTuple):
+    """The part of a frame that its bodies are in.
+
+    Args:
+        r: Residuals (h, w).
+        J: Their derivatives (h, w, n).
+        slope: Derivatives by shifts of the image (h, w, 2).
+        image: Coverage (h, w).
+        scale: Of a residual over the difference of coverage (h, w).
+        regions: Pixels of each body (bodies, h, w).
+    """
+
+    r: Tensor
+    J: Tensor
+    slope: Tensor
+    image: Tensor
+    scale: Tensor
+    regions: Tensor
+
+
+def _without_blur(frames: list[_Frame]) -> tuple[list[_Frame], Tensor]:
+    """Frames less what a blur that all share explains of residuals and derivatives, and what blurs of single frames do to the score.
+
+    Optics and codecs spread edges as a shutter does: ∂image/∂(variance) = ∇²image/2, another one across edges of other directions.
+    The mean over frames is an unknown of no interest, eliminated; what frames have besides is noise, of a variance and a correlation
+    from frame to frame that are estimated as those of harmonics.
+
+    Returns:
+        The frames, and the covariance of the score of unknowns and offset (n + 1, n + 1).
+    """
+    spread = []
+    for frame in frames:
+        angle, blur = 2 * _angles(frame.image[None])[0], 0.5 * _laplacian(frame.image) * frame.scale
+        spread.append(torch.stack([blur, blur * torch.cos(angle), blur * torch.sin(angle)], -1))
+    smooth = lambda y: _smooth(y.reshape(1, -1, y.shape[-1]), y.shape[:2])[0]
+    BB, By = [], []
+    for frame, B in zip(frames, spread, strict=True):
+        B, length = smooth(B), frame.slope.norm(dim=-1, keepdim=True)
+        BB.append(B.T @ B)
+        By.append(B.T @ smooth(torch.cat([frame.r[..., None], frame.J, length], -1)))
+    BB, By = torch.stack(BB), torch.stack(By)
+    explained = _inverse(BB.sum(0)) @ By.sum(0)
+    left = [
+        frame._replace(r=frame.r - B @ explained[:, 0], J=frame.J - B @ explained[:, 1:-1])
+        for frame, B in zip(frames, spread, strict=True)
+    ]
+    explained[:, -1] = 0.0
+    By = By - BB @ explained
+    measurable = BB.diagonal(dim1=1, dim2=2).amin(1) > 1e-3 * BB.diagonal(dim1=1, dim2=2).amin(1).amax()
+    BB = torch.where(measurable[:, None, None], BB, torch.eye(3).double())
+    modes = torch.where(measurable[:, None], torch.linalg.solve(BB, By[..., :1])[..., 0], 0.0)
+    power = modes[measurable].square().mean(0)
+    unit = modes / power.sqrt().clamp(min=1e-300)
+    correlation = _correlated(
+        (unit[1:] * unit[:-1]).mean().item() / unit.square().mean().clamp(min=1e-300).item(), len(frames)
+    )
+    place = torch.arange(len(frames))
+    alike = correlation ** (place[:, None] - place).abs().double()
+    noisy = By[..., 1:].mT * power.sqrt()
+    return left, torch.einsum("sim,st,tjm->ij", noisy, alike, noisy)
+
+
+def _correlated(correlation: float, count: int) -> float:
+    """ρ of one frame with the next from the estimate of a short series, which is too small."""
+    return min(0.95, max(0.0, correlation + (1 + 3 * max(0.0, correlation)) / count))
+
+
+def _laplacian(image: Tensor) -> Tensor:
+    """Σ of second differences (h, w) along rows and columns."""
+    wide = torch.nn.functional.pad(image[None], (1, 1, 1, 1), mode="replicate")[0]
+    return wide[2:, 1:-1] + wide[:-2, 1:-1] + wide[1:-1, 2:] + wide[1:-1, :-2] - 4 * image
 
 
 @dataclass(frozen=True)
@@ -528,7 +622,7 @@ class _SharedShift(NamedTuple):
     visible: Tensor
 
 
-def _shared_shift(frames: _Frames, priors: list[float], variance: float) -> _SharedShift:
+def _shared_shift(frames: OutlineSums, priors: list[float], variance: float) -> _SharedShift:
     """Posterior of a shift of all frames, of which the shifts of frames show what the unknowns have not followed.
 
     Args:
@@ -549,7 +643,7 @@ def _shared_shift(frames: _Frames, priors: list[float], variance: float) -> _Sha
     return _SharedShift(torch.einsum("k,kij->ij", weight, moment), (left @ (weight @ mean)).unflatten(0, (-1, 2)))
 
 
-def _sandwich(frames: _Frames, power: Tensor, correlation: float, shared: Tensor) -> tuple[Tensor, Tensor]:
+def sandwich(frames: OutlineSums, power: Tensor, correlation: float, shared: Tensor) -> tuple[Tensor, Tensor]:
     """H and the covariance of the score, of unknowns and offset (n + 1, n + 1).
 
     Args:
@@ -566,10 +660,10 @@ def _sandwich(frames: _Frames, power: Tensor, correlation: float, shared: Tensor
     meat = torch.einsum("sim,st,tjm->ij", noisy, alike, noisy)
     by_shift = frames.by_mode[:, :, :2].sum(0)
     meat = meat + by_shift @ shared @ by_shift.T
-    return frames.information.sum(0), meat + frames.rest * frames.by_pixel
+    return frames.information.sum(0), meat + frames.rest * frames.by_pixel + frames.blurs
 
 
-def _inverse(H: Tensor) -> Tensor:
+def balanced_inverse(H: Tensor) -> Tensor:
     """Pseudoinverse of a symmetric matrix, balanced: units do not matter."""
     scale = H.diagonal().clamp(min=1e-300).rsqrt()
     return torch.linalg.pinv(H * scale[:, None] * scale, hermitian=True, rtol=1e-12) * scale[:, None] * scale

@@ -282,8 +282,10 @@ def outline_slopes(
     )
     for first in range(begin, end, step):
         frames = slice(first, min(first + step, end))
-        _, slope = data.mean_coverage(views, frames, faces, convex)
-        yield first, (slope[0] * (data.weight[frames].sqrt() / data.sigma)[..., None]).flatten(1, 2)
+        box, _, slope = data.coverage_near(views, frames, faces, convex)
+        whole = slope.new_zeros(frames.stop - first, height, width, 2)
+        whole[(slice(None), *box)] = slope[0] * (data.weight[(frames, *box)].sqrt() / data.sigma)[..., None]
+        yield first, whole.flatten(1, 2)
 
 
 def _correlation(r: Tensor, valid: Tensor, steps: list[tuple[int, ...]]) -> float:

@@ -15,6 +15,7 @@ import torch
 from scipy.spatial import ConvexHull
 from torch import Tensor
 
+from gradsim.engine.forward_mode import derivative
 from gradsim.errors import InputError
 from gradsim.geometry import mesh as meshes
 from gradsim.geometry.surface import Part
@@ -245,9 +246,10 @@ class RigidBody(System):
 
     def velocity_tangent(self, state: State, tangent: State, values: Values, direction: Values, size: float) -> Tensor:
         """Derivative of v/size and of the angular velocity ω = R I⁻¹ Rᵀ l."""
-        spin = lambda q, l, varied: self.spin(q, l, {**values, **varied})
-        primals = (state["q"], state["l"], {name: values[name] for name in direction})
-        _, turning = torch.func.jvp(spin, primals, (tangent["q"], tangent["l"], dict(direction)))  # pyright: ignore[reportAssignmentType]
+        spin = lambda varied: [self.spin(varied["q"], varied["l"], {**values, **varied})]
+        at = {"q": state["q"], "l": state["l"], **{name: values[name] for name in direction}}
+        _, (turning,) = derivative(spin, at, {"q": tangent["q"], "l": tangent["l"], **direction})
+        assert turning is not None
         return torch.cat([tangent["v"] / size, turning], -1)
 
     def transfer(self, state: State, values: Values, other: System, other_values: Values) -> dict[str, Tensor]:

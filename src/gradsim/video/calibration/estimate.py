@@ -6,6 +6,8 @@ over the lens, ω_v and t_v (Triggs et al. 2000). s_v, the noise of the corners 
 Σ r² / Σ (1 - h) with the leverages h (unbiased where the model is linear). The start is robust (Huber 1964); then a corner
 farther than 1 in 10 000 Gaussian ones is left out, and the covariance of all unknowns is (JᵀJ)⁻¹ of the whitened
 residuals at the minimum.
+
+W_v has the errors that neighboring corners share (`gradsim.video.calibration.shared_errors`), such as those of a codec.
 """
 
 from collections.abc import Sequence
@@ -18,6 +20,7 @@ from scipy.stats import chi2
 
 from gradsim.errors import InputError
 from gradsim.video.calibration.lens import Lens, project, rotation
+from gradsim.video.calibration.shared_errors import INDEPENDENT, SharedErrors, estimate_shared
 
 FAR = float(chi2.isf(1e-4, 2))  # squared distance of a corner, in units of the noise, beyond which it is left out
 ROUNDS = 8  # of noise and outliers
@@ -49,13 +52,19 @@ class View:
     expected_noise: float = 0.1
     label: str = ""
 
-    def whitener(self) -> np.ndarray:
-        """W (2n, 2n) with Wᵀ W the inverse of the covariance, scaled so that a corner's noise is about 1 px."""
+    def relative_covariance(self) -> np.ndarray:
+        """Covariance (2n, 2n) of the corners, scaled so that a corner's noise is about 1 px."""
         n = 2 * len(self.pixels)
-        if self.covariance is None:
-            return np.eye(n)
-        scale = np.trace(self.covariance) / n
-        return np.linalg.inv(np.linalg.cholesky(self.covariance / scale))
+        return np.eye(n) if self.covariance is None else self.covariance / (np.trace(self.covariance) / n)
+
+    def whitener(self, used: np.ndarray | None = None, shared: SharedErrors = INDEPENDENT) -> np.ndarray:
+        """W (2n, 2n) with Wᵀ W the inverse of the relative covariance, and of errors that are shared; 0 at corners (n,) not used."""
+        n = 2 * len(self.pixels)
+        at = np.arange(n) if used is None else np.flatnonzero(np.repeat(used, 2))
+        covariance = (self.relative_covariance() + shared.covariance(self.pixels))[np.ix_(at, at)]
+        W = np.zeros((n, n))
+        W[np.ix_(at, at)] = np.linalg.inv(np.linalg.cholesky(covariance))
+        return W
 
     @property
     def scale(self) -> float:
@@ -77,8 +86,9 @@ class Calibration:
         views: Views that were used.
         used: For each view, (n,) False at corners that were left out.
         residuals: For each view (n, 2), image - model [px].
-        noise: Standard deviation of a corner of each view [px].
+        noise: Standard deviation of a corner of each view [px], less what it shares with others.
         dropped: Frames of views that were left out as a whole.
+        shared: Errors that neighboring corners share, in units of the noise.
     """
 
     lens: Lens
@@ -91,6 +101,7 @@ class Calibration:
     residuals: list[np.ndarray]
     noise: np.ndarray
     dropped: list[int]
+    shared: SharedErrors = INDEPENDENT
 
     @property
     def numbers(self) -> np.ndarray:
@@ -124,13 +135,20 @@ class _Problem:
     R: np.ndarray
     used: list[np.ndarray]
     noise: np.ndarray
+    shared: SharedErrors = INDEPENDENT
 
     def __post_init__(self):
-        self.whiteners = [view.whitener() for view in self.views]
+        self.correlate(INDEPENDENT)
+        self.independent = self.whiteners
         self.starts = np.cumsum([0, *(2 * len(view.pixels) for view in self.views)])
         self.points = np.concatenate([view.points for view in self.views])
         self.pixels = np.concatenate([view.pixels for view in self.views])
         self.owner = np.repeat(np.arange(len(self.views)), [len(view.pixels) for view in self.views])
+
+    def correlate(self, shared: SharedErrors) -> None:
+        """Whiten with errors that neighboring corners share, at the corners that are used."""
+        self.shared = shared
+        self.whiteners = [view.whitener(used, shared) for view, used in zip(self.views, self.used, strict=True)]
 
     def predict(self, lens_unknowns: np.ndarray, omega: np.ndarray, t: np.ndarray) -> np.ndarray:
         """Pixels (n, 2) of all corners."""
@@ -180,13 +198,16 @@ class _Problem:
         return out
 
 
-def calibrate(views: Sequence[View], lens: Lens, poses: tuple[np.ndarray, np.ndarray]) -> Calibration:
+def calibrate(
+    views: Sequence[View], lens: Lens, poses: tuple[np.ndarray, np.ndarray], correlated: bool = True
+) -> Calibration:
     """Estimate the lens and the pose of each view.
 
     Args:
         views: Corners of each view.
         lens: The lens, with its initial unknowns.
         poses: Initial R (views, 3, 3) and t (views, 3) [m].
+        correlated: Whether errors that neighboring corners share are estimated.
 
     Raises:
         InputError: If the views do not determine the unknowns.
@@ -206,6 +227,8 @@ def calibrate(views: Sequence[View], lens: Lens, poses: tuple[np.ndarray, np.nda
     for _ in range(ROUNDS):
         before = [mask.copy() for mask in problem.used], problem.noise.copy()
         _update_noise(problem, unknowns, t)
+        if correlated:
+            _update_shared(problem, unknowns, t)
         unknowns, R, t = _minimize(problem, unknowns, R, t)
         is_same = all((a == b).all() for a, b in zip(before[0], problem.used, strict=True))
         if is_same and np.allclose(before[1], problem.noise, rtol=1e-3):
@@ -239,7 +262,7 @@ def _distances(problem: _Problem, x: np.ndarray) -> list[np.ndarray]:
     """Whitened distance of each corner, in units of the view's noise, for each view; corners left out included."""
     raw = (problem.predict(*problem.split(x)) - problem.pixels).ravel()
     out = []
-    for v, W in enumerate(problem.whiteners):
+    for v, W in enumerate(problem.independent):
         block = raw[problem.starts[v] : problem.starts[v + 1]]
         out.append(np.linalg.norm((W @ block).reshape(-1, 2), axis=1) / problem.noise[v])
     return out
@@ -270,7 +293,8 @@ def _update_noise(problem: _Problem, unknowns: np.ndarray, t: np.ndarray) -> Non
     x = np.concatenate([unknowns, np.concatenate([np.zeros_like(t), t], 1).ravel()])
     sizes = [2 * len(view.pixels) for view in problem.views]
     if problem.starts[-1] - len(x) >= ENOUGH:
-        problem.used = [d**2 <= FAR for d in _distances(problem, x)]
+        problem.used = [d**2 <= FAR * (1 + problem.shared.variance) for d in _distances(problem, x)]
+        problem.correlate(problem.shared)
     r, J = problem.residuals(x), problem.jacobian(x)
     leverage = (np.linalg.qr(J)[0] ** 2).sum(1)
     sums = []
@@ -285,6 +309,23 @@ def _update_noise(problem: _Problem, unknowns: np.ndarray, t: np.ndarray) -> Non
     common = (usual * free + few * stated) / (free + few)
     # each view by itself, drawn towards the usual noise as far as it has few corners
     problem.noise = np.sqrt([max((s + PULL * common) / (f + PULL), FLOOR**2) for s, f in sums])
+
+
+def _update_shared(problem: _Problem, unknowns: np.ndarray, t: np.ndarray) -> None:
+    """Errors that corners share, from residuals; none where these are too few to show it."""
+    x = np.concatenate([unknowns, np.concatenate([np.zeros_like(t), t], 1).ravel()])
+    if problem.starts[-1] - len(x) < ENOUGH:
+        return
+    before = problem.whiteners, problem.noise
+    problem.whiteners, problem.noise = [np.eye(2 * len(view.pixels)) for view in problem.views], np.ones(len(before[1]))
+    r, J = problem.residuals(x), problem.jacobian(x)
+    problem.whiteners, problem.noise = before
+    parts = []
+    for v, (view, used) in enumerate(zip(problem.views, problem.used, strict=True)):
+        rows, at = slice(problem.starts[v], problem.starts[v + 1]), np.repeat(used, 2)
+        parts.append((r[rows][at], J[rows][at], view.relative_covariance()[np.ix_(at, at)], view.pixels[used]))
+    rest = slice(problem.starts[-1], None)
+    problem.correlate(estimate_shared(parts, problem.noise, J[rest].T @ J[rest]))
 
 
 def _result(problem: _Problem, unknowns: np.ndarray, t: np.ndarray, dropped: list[int]) -> Calibration:
@@ -304,5 +345,15 @@ def _result(problem: _Problem, unknowns: np.ndarray, t: np.ndarray, dropped: lis
     residuals = problem.pixels - problem.predict(*problem.split(x))
     parts = np.split(residuals, np.cumsum([len(view.pixels) for view in problem.views])[:-1])
     return Calibration(
-        problem.lens, unknowns, problem.R, t, covariance, problem.views, problem.used, parts, problem.noise, dropped
+        problem.lens,
+        unknowns,
+        problem.R,
+        t,
+        covariance,
+        problem.views,
+        problem.used,
+        parts,
+        problem.noise,
+        dropped,
+        problem.shared,
     )

@@ -36,12 +36,12 @@ def pose_of(view: View, lens: Lens, width: int, before: tuple[np.ndarray, np.nda
     candidates = []
     try:
         _, _, (R, t) = initial_poses([view], lens, width)
-        candidates.append(calibrate([view], lens, (R, t)))
+        candidates.append(calibrate([view], lens, (R, t), correlated=False))
     except InputError:
         pass
     if before is not None:
         try:
-            candidates.append(calibrate([view], lens, (before[0][None], before[1][None])))
+            candidates.append(calibrate([view], lens, (before[0][None], before[1][None]), correlated=False))
         except InputError:
             pass
     if not candidates:

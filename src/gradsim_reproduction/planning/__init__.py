@@ -1,0 +1,1 @@
+"""Predictions of plans against refits, and what the changes that they name do."""
