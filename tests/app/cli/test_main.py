@@ -206,3 +206,18 @@ def test_a_command_has_one_thread_of_pytorch_unless_the_environment_has_another_
         [sys.executable, "-c", program], check=True, env=rest | environment, capture_output=True, text=True
     )
     assert done.stdout.split()[-1] == threads
+
+
+def test_the_help_of_reproduce_names_every_experiment(capsys):
+    with pytest.raises(SystemExit):
+        main.main(["reproduce", "--help"])
+    text = "".join(capsys.readouterr().out.split())  # names may be broken over lines
+    assert [name for name in experiments.experiments() if name not in text] == []
+
+
+def test_output_that_nobody_reads_to_its_end_is_no_error():
+    code = "import sys; from gradsim.app.cli.main import main; sys.exit(main(['scenes', 'cube']))"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b"" and process.wait() == 0

@@ -35,7 +35,7 @@ class Reproduce(Command):
     """Run an experiment, of the paper or ours, and compare its figures with their goals."""
 
     name: Annotated[Positional[str], arg(metavar="NAME")]
-    """Experiment, such as table1, fig4 or real-cube; `all` runs those of the paper."""
+    """Experiment; `all` runs those of the paper."""
     out: Annotated[Path, arg(metavar="DIR")]
     """Output folder for result.json, report.html and plots."""
     quick: bool = False
@@ -54,6 +54,13 @@ class Reproduce(Command):
     """Initial weights of the network (convnet)."""
     seed: int = 0
     """Seed of everything random."""
+
+    @classmethod
+    def name_experiments(cls) -> None:
+        """Put the names of all experiments into the help, which takes a look into all installed packages."""
+        from gradsim.app.experiments import experiments
+
+        cls.__doc__ = f"{(cls.__doc__ or '').splitlines()[0]}\n\nThere are {', '.join(experiments())}."
 
     def run(self, out, err):
         from gradsim.app import experiments

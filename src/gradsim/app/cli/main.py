@@ -6,6 +6,7 @@ Results go to stdout, everything else to stderr. PyTorch, Warp and matplotlib ar
 them, so that `--help` answers at once.
 """
 
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from tyro.conf import FlagCreatePairsOff, subcommand
 from gradsim.app.cli.analysis import Camera, Explain, Landscape
 from gradsim.app.cli.border import check_arguments
 from gradsim.app.cli.capture import Capture
-from gradsim.app.cli.command import BAD_INPUT, FAILED, STOPPED
+from gradsim.app.cli.command import BAD_INPUT, DONE, FAILED, STOPPED
 from gradsim.app.cli.control import Control
 from gradsim.app.cli.dataset import Dataset
 from gradsim.app.cli.experiments import Demo, Doctor, Reproduce
@@ -68,8 +69,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: After `--help` (0) and on wrong usage (2).
     """
+    try:
+        try:
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # who reads the output, such as `head`, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     default_to_one_thread()
-    if list(sys.argv[1:] if arguments is None else arguments) == ["--version"]:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["reproduce"]:
+        Reproduce.name_experiments()
+    if words == ["--version"]:
         from gradsim.runtime.provenance import versions
 
         print(f"gradsim {versions()['gradsim']}")
@@ -88,6 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         check_arguments(command)
         return command.run(out, err)
+    except BrokenPipeError:
+        raise
     except KeyboardInterrupt:
         err.print("stopped")
         return STOPPED
