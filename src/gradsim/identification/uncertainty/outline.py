@@ -477,7 +477,7 @@ def _without_blur(frames: list[_Frame]) -> tuple[list[_Frame], Tensor]:
         BB.append(B.T @ B)
         By.append(B.T @ smooth(torch.cat([frame.r[..., None], frame.J, length], -1)))
     BB, By = torch.stack(BB), torch.stack(By)
-    explained = _inverse(BB.sum(0)) @ By.sum(0)
+    explained = balanced_inverse(BB.sum(0)) @ By.sum(0)
     left = [
         frame._replace(r=frame.r - B @ explained[:, 0], J=frame.J - B @ explained[:, 1:-1])
         for frame, B in zip(frames, spread, strict=True)
