@@ -49,6 +49,7 @@ def test_shares_in_any_order_make_the_whole(made, tmp_path):
     assert hashed(tmp_path) == hashed(made)
 
 
+@pytest.mark.slow
 def test_more_videos_keep_the_first(made, tmp_path):
     """Three videos fill one unit and begin the second, which is made anew with all of its videos."""
     generate("rigid", 3, tmp_path, sizes=SIZES, unit=UNIT)

@@ -36,6 +36,7 @@ def test_densities_of_a_soft_sample_span_masses_of_2_to_12_kg(kind):
             assert system.mass(values).sum().item() == pytest.approx(mass, rel=1e-5)  # six digits are written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_steps_of_soft_samples_are_stable_in_every_corner_of_the_ranges(kind):
     for number in range(60):

@@ -89,6 +89,7 @@ def test_every_estimator_counts_its_effort_and_depends_on_the_seed_alone(name, u
     assert [entry["stage"] for entry in one.history] and all("values" in entry for entry in one.history)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_every_estimator_fits_two_clips_that_share_an_unknown(name, video, brief):
     fit = identify_many([swing(), swing()], SWING, observations=[video, video], starts=2, estimator=name)

@@ -85,6 +85,7 @@ def true_answer(problem: Problem, motion) -> WindowsAnswer:
     return WindowsAnswer(cut, cut.at(u, nodes, KAPPA, FRAMES), KAPPA)
 
 
+@pytest.mark.slow
 def test_windows_that_are_ok_have_errors_of_the_size_of_their_error_bars():
     """By Euler's steps and without the check they are `ok`, and friction is 3.6 standard deviations off."""
     blind, fit = fitted("semi-implicit", examined=False), fitted("semi-implicit")
@@ -171,6 +172,7 @@ def test_the_estimate_of_the_shift_is_that_of_the_minimum_on_half_the_step():
     assert (steps.displacement - moved).norm() < 0.3 * moved.norm()
 
 
+@pytest.mark.slow
 def test_steps_whose_half_cannot_be_simulated_are_no_ok(monkeypatch):
     given = Windows.tangent
 

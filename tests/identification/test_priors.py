@@ -219,6 +219,7 @@ def test_a_beam_of_a_density_known_to_five_per_cent_has_a_stiffness_known_to_fiv
     assert fit.priors["shares"]["beam.young"]["beam.density"] > 0.999
 
 
+@pytest.mark.slow
 def test_a_comparison_weighs_a_prior_in_every_model_that_does_not_set_the_number():
     data = recorded(throw(), THROW, THROW_TRUTH).observation
     models = {"heavy": {"cube.mass": 5.0}}

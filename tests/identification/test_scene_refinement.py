@@ -98,6 +98,7 @@ def test_a_coded_mask_is_matched_to_a_tenth_of_a_pixel(masks):
     assert result.error < 0.4
 
 
+@pytest.mark.slow
 def test_a_wide_swing_tells_the_tilt_of_the_camera_from_the_place_of_the_pivot():
     """A tilt makes one side of the image larger than the other: by 1 px of 60 here, and without it the string is 3 % off."""
     bob = {**PENDULUM["bodies"]["bob"], "angle": -1.4, "pivot": [0.1, 0, 1.2]}

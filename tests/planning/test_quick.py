@@ -62,6 +62,7 @@ def test_a_fit_that_knows_all_needs_no_next_video():
     assert not is_open(fit)
 
 
+@pytest.mark.slow
 def test_a_fit_from_the_command_line_says_what_to_film_next(tmp_path, capsys):
     scene = at_rest()
     scene.save(tmp_path / "bob.yaml")

@@ -68,7 +68,7 @@ def test_choices_get_a_suggestion_or_the_list(mistake):
     assert mistake({"timing.integrator": "rk5"}) == "timing.integrator: got 'rk5'; did you mean `rk4`?"
     assert (
         mistake({"timing.integrator": 4})
-        == "timing.integrator: got 4; expected 'auto', 'semi-implicit', 'rk4', 'verlet', 'nystrom' or 'implicit'."
+        == "timing.integrator: got 4; expected 'auto', 'semi-implicit', 'rk4', 'verlet', 'nystrom', 'implicit' or 'midpoint'."
     )
     assert mistake({"bodies.cube.collision": "box"}) == (
         "bodies.cube.collision: got 'box'; expected 'vertices', 'hull', 'sphere' or 'none'."

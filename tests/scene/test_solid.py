@@ -188,7 +188,8 @@ def test_names_that_mean_nothing_are_answered_with_what_there_is(beam, name, wor
 def test_soft_bodies_have_no_runge_kutta_steps(scene, mistake):
     line = mistake({BEAM: SOLID, "timing.integrator": "rk4"})
     assert (
-        line == "timing.integrator: got 'rk4'; the soft body `beam` needs semi-implicit, verlet, nystrom or implicit."
+        line
+        == "timing.integrator: got 'rk4'; the soft body `beam` needs semi-implicit, verlet, nystrom, implicit or midpoint."
     )
 
 

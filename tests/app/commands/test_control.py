@@ -331,6 +331,7 @@ BRIEF = ("cloth", "jellyfish")  # a launch; muscles seen by two cameras. The oth
 TASKS = [pytest.param(p.stem, marks=[pytest.mark.slow] * (p.stem not in BRIEF)) for p in library()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_the_quick_form_of_every_task_runs(name, tmp_path):
     result = control(ControlArguments(task=name, quick=True), tmp_path)

@@ -150,6 +150,7 @@ def test_bad_input_is_refused_and_leaves_no_folder(inputs, tmp_path):
         assert not out.exists(), name
 
 
+@pytest.mark.slow
 def test_gradient_descent_gives_what_least_squares_does_within_the_bars(inputs, done, tmp_path):
     least_squares = json.loads((done / "result.json").read_text())
     result = fit(inputs, tmp_path / "out", starts=2, estimator="gradient-descent")
@@ -175,6 +176,7 @@ def test_a_fit_to_the_mask_of_a_rendered_run_gives_its_own_values(inputs, tmp_pa
     assert e["interval95"][0] < 4.0 < e["interval95"][1] and e["std"] < 0.1
 
 
+@pytest.mark.slow
 def test_masks_that_cannot_be_right_are_named_and_shown(inputs, tmp_path):
     frames = videos.read(inputs / "video.webm").frames
     mask = (frames.min(-1, keepdims=True) < 128).repeat(3, -1) * np.uint8(255)

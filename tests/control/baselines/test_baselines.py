@@ -20,6 +20,7 @@ def setup(policy=None) -> Any:
     return SimpleNamespace(plant=point(), goal=PointGoal(), policy=policy or Spline(2, 4, 1.2, seed=3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("baseline", [random, cma, reinforce, ppo])
 def test_a_seed_gives_the_same_numbers(baseline):
     one, other, different = (baseline(setup(), Budget(24, 6), seed)[1] for seed in (4, 4, 5))

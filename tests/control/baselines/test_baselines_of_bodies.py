@@ -29,6 +29,7 @@ def throw() -> Setup:
     return Setup(task, plant, PiecewiseConstant(3), goal, TrainingConfig())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [crawl, throw])
 @pytest.mark.parametrize("name", BASELINES)
 def test_the_policy_that_comes_back_is_the_best_of_the_history(name, case):

@@ -163,6 +163,7 @@ def test_the_tasks_of_the_library_load():
         assert Task.load(name).draws
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIBRARY)
 def test_every_task_of_the_library_trains(name):
     """Its quick form: an iteration has a finite gradient, and the goal and the start are in view for other seeds too."""

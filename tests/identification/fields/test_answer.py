@@ -85,6 +85,7 @@ def test_a_field_that_is_ok_has_errors_of_the_size_of_its_error_bars():
     assert fit.history[-1]["substeps"] == steps.substeps[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["cg", "lbfgs"])
 def test_all_methods_are_held_to_it(method):
     fit = gs.identify_fields(beam(), [FIELD], tracked(), method=method)
@@ -92,6 +93,7 @@ def test_all_methods_are_held_to_it(method):
     assert fit.discretization.substeps[0] >= 4 * fit.discretization.searched[0]
 
 
+@pytest.mark.slow
 def test_without_its_matrix_a_field_of_many_unknowns_is_judged_alike(monkeypatch):
     dense = gs.identify_fields(beam(substeps=2), [FIELD], tracked())
     monkeypatch.setattr(answer, "DENSE", 0)

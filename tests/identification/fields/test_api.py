@@ -22,6 +22,7 @@ def arrays(problem, u):
     return {name: v[0].numpy() for name, v in problem.space.values(u[None]).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["dense", "cg", "lbfgs"])
 def test_all_methods_find_the_masses(method):
     problem, truth = field_cases.tracked(field_cases.MASS, sigma=1e-5)
@@ -54,6 +55,7 @@ def test_errors_are_as_large_as_their_bounds():
     assert 0 < fit.rank < fit.unknowns and fit.status == "partial"
 
 
+@pytest.mark.slow
 def test_directions_by_products_are_those_of_the_whole_matrix():
     problem, truth = field_cases.tracked(field_cases.MASS, field_cases.VELOCITY, sigma=1e-4)
     here = problem.at(truth, 6)

@@ -31,6 +31,7 @@ def test_products_are_those_of_the_whole_matrix(name):
     torch.testing.assert_close(here.vjp(w), J.T @ w, **near)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", field_cases.NAMES)
 def test_a_field_is_found_from_positions_with_and_without_its_matrix(name):
     problem, truth = field_cases.tracked(field_cases.NAMES[name])
@@ -87,6 +88,7 @@ def test_fields_of_a_sheet_lie_on_its_vertices_triangles_and_folds(name, element
     assert len(piece.edges) >= len(piece.places) - 1  # in one piece
 
 
+@pytest.mark.slow
 def test_the_velocity_of_every_vertex_of_a_sheet_is_found():
     model = Model(soft_cases.cloth(scale=1.0))
     (sheet,) = model.scene.bodies

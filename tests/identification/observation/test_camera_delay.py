@@ -107,6 +107,7 @@ def two_cameras(delay, seed, unknown):
     return gs.identify(world, names, observation=MultiView(parts), starts=2, known_numbers=False)
 
 
+@pytest.mark.slow
 def test_an_unknown_delay_is_estimated_and_an_ignored_one_is_a_mismatch():
     """17 ms, one frame of 60: within four standard deviations, which are below 0.2 ms."""
     fit = two_cameras(0.017, 0, unknown=True)

@@ -41,6 +41,7 @@ def test_modes_of_a_drift_are_those_of_a_random_walk():
     assert np.abs(C[:, 0, :, :, 1]).max() == 0 and np.abs(C[:, :, 0, :, :, 1]).max() == 0
 
 
+@pytest.mark.slow
 def test_intervals_of_tracks_that_drift_hold_the_truth(tmp_path):
     """Random walks of 0.15 px a frame: of 8 errors the mean square in standard deviations is 1 ± 0.5; without `drift` it is a mismatch."""
     scores = []

@@ -55,6 +55,7 @@ def test_copies_and_gaps_do_not_count(tmp_path, clean):
     assert seen.notes["frames_used"] == 7
 
 
+@pytest.mark.slow
 def test_a_video_with_copies_and_gaps_fits_as_well_as_a_clean_one(tmp_path, clean):
     frames, times = spoilt(clean)
     videos.write(tmp_path / "clean.webm", clean, FPS)

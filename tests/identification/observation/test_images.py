@@ -95,6 +95,7 @@ def test_the_flow_has_the_cost_and_gradient_of_central_differences_and_nearly_th
         assert 0.5 < ratio.min() and ratio.max() < 2 and abs(ratio.median() - 1) < 0.02
 
 
+@pytest.mark.slow
 def test_the_velocity_of_every_vertex_is_found_from_pixels(scene, model):
     space = FieldSpace(model, [VELOCITY])
     noise = torch.randn(len(space), generator=torch.manual_seed(2), dtype=torch.float64)

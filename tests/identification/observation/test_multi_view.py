@@ -104,6 +104,7 @@ def videos(tmp_path_factory):
     return scene, paths
 
 
+@pytest.mark.slow
 def test_a_fit_to_two_videos_finds_the_truth(videos):
     scene, paths = videos
     fit = identify(scene, THROW, paths, starts=4)

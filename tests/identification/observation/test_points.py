@@ -70,6 +70,7 @@ def test_derivatives_are_those_of_differences(name, in_image):
         assert expected.abs().max() > 0
 
 
+@pytest.mark.slow
 def test_intervals_of_tracks_with_gaps_hold_the_truth(tmp_path):
     """Four unknowns of six draws of noise: of 24 errors the mean square in standard deviations is 1 ± 0.29."""
     scores = []
@@ -101,6 +102,7 @@ def test_tracks_in_the_world_need_no_camera(tmp_path):
     assert all(abs(fit.unknowns[name].value - truth) < 4 * fit.unknowns[name].std for name, truth in TRUTH.items())
 
 
+@pytest.mark.slow
 def test_a_track_that_jumps_is_an_outlier_of_a_robust_loss(tmp_path):
     pixels = seen_from(thrown()) + 0.4 * np.random.default_rng(3).standard_normal((FRAMES, 4, 2))
     pixels[12:15, 2] += 60.0

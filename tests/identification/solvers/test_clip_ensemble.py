@@ -60,6 +60,7 @@ def test_elimination_gives_the_step_of_the_whole_system():
     assert error(torch.cat([shared[0], own[0].flatten()]), step) < 1e-9
 
 
+@pytest.mark.slow
 def test_tosses_without_noise_give_the_truth_back_from_starts_all_over_the_ranges():
     names = ("ground.dissipation", "ground.friction", "gravity.z")
     problem = cases.problem(cases.cut(*cases.tosses(2)), *names)

@@ -129,6 +129,7 @@ def test_measured_states_begin_windows_near_the_motion():
     assert off[0] < 5 * SIGMA_X and off[1] < 5 * SIGMA_ANGLE and off[2] < 1 and off[3] < 5
 
 
+@pytest.mark.slow
 def test_windows_find_what_one_shot_from_the_same_starts_does_not():
     problem, _ = recorded()
     rng = np.random.default_rng(0)
@@ -141,6 +142,7 @@ def test_windows_find_what_one_shot_from_the_same_starts_does_not():
     assert error(segments.u, truth(problem)) < 0.05 and segments.gaps.abs().max() < 0.1  # before one shot polishes it
 
 
+@pytest.mark.slow
 def test_windows_grow_where_only_silhouettes_are_seen():
     problem, motion = recorded(41)
     seen = synthetic.float_masks(problem.model.scene, motion)

@@ -92,6 +92,7 @@ def test_a_planted_fault_is_the_first_cause_with_its_size(edit, observed, name, 
     assert fit.residual_diagnostics.words == fit.outline["words"] and "there would be left" in fit.outline["words"]
 
 
+@pytest.mark.slow
 def test_masks_of_which_many_cannot_be_right_are_the_only_cause():
     observed = masks(centres(FRAMES, TRUTH), displacement())
     observed.masks[:, -16:, -16:] = 1.0

@@ -36,6 +36,7 @@ def problem(ground: dict, observed_places: np.ndarray) -> Problem:
     return Problem(model_for(bouncing, space), observed, space)
 
 
+@pytest.mark.slow
 def test_the_contact_is_named_with_the_frames_before_it_the_direction_and_the_law_that_explains_it():
     bouncing = problem({}, places())
     far = bouncing.space.inner(torch.tensor([0.8, 0.3, -9.0]).double())

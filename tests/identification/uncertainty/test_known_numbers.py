@@ -58,6 +58,7 @@ SLOWLY = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gravity.z", "camera.focal", *SLOWLY])
 def test_the_effect_of_one_per_cent_is_that_of_a_fit_with_the_number_off(thrown, name):
     data, fit = thrown

@@ -64,6 +64,7 @@ def test_the_length_of_an_outline_is_that_of_its_circle():
     assert length.sum((1, 2)).numpy() == pytest.approx(2 * math.pi * radius, rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wide", [0.0, 0.3])
 def test_a_fat_mask_and_a_large_ball_cannot_be_told_apart(wide):
     """The outline's profile says nothing: priors share the width, 2 % of the size or 0.25 px, of a radius of 14 px."""
@@ -92,6 +93,7 @@ def test_a_wavy_outline_gives_error_bars_that_hold_and_its_width():
     assert outline["causes"] == []
 
 
+@pytest.mark.slow
 def test_a_shift_that_all_frames_share_is_within_the_error_bars():
     """Of a tenth of a pixel, as by the place of a codec's colors. The start is known, so that the speed absorbs it."""
     waves_of = 0.02 * waves(24, 5.0, 0.5, np.random.default_rng([17, 0]))
@@ -103,6 +105,7 @@ def test_a_shift_that_all_frames_share_is_within_the_error_bars():
         assert abs(e.value - true) < 2 * e.std and e.std < 0.02 * abs(true)
 
 
+@pytest.mark.slow
 def test_a_shared_shift_that_shifts_of_frames_rule_out_is_in_no_error_bar():
     """Of outlines off by 0.02 px: one of 0.03 px in all frames would move the speed by 0.002 m/s."""
     errors = 0.02 * waves(24, 5.0, 0.5, np.random.default_rng([17, 1]))
@@ -235,6 +238,7 @@ def bent_masks(share: float) -> Masks:
     return masks(centres(16, TRUTH), wavy + share * np.outer(np.sin(np.arange(16) / 4), np.cos(2 * angle)))
 
 
+@pytest.mark.slow
 def test_only_bodies_that_deform_are_judged_by_how_they_bend():
     """An ellipse that breathes is a wrong motion of a soft ball, and blur or shading of a rigid one."""
     rigid = gs.identify(scene(16), NAMES, observation=bent_masks(0.8), starts=2)
@@ -242,6 +246,7 @@ def test_only_bodies_that_deform_are_judged_by_how_they_bend():
     assert rigid.status == Status.OK
 
 
+@pytest.mark.slow
 def test_masks_that_are_narrow_everywhere_are_those_of_a_smaller_ball():
     """Of 5 %, which leaves the motion alone: the answer is approximate, and the size is named."""
     fit = gs.identify(scene(16), NAMES, observation=masks(centres(16, TRUTH), np.full((16, ANGLES), -0.5)), starts=2)
@@ -252,6 +257,7 @@ def test_masks_that_are_narrow_everywhere_are_those_of_a_smaller_ball():
         assert e.interval95[0] < true < e.interval95[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("agreed", "status"), [(True, Status.OK), (False, Status.UNCONVERGED)])
 def test_intervals_hold_the_valleys_that_contact_makes(monkeypatch, agreed, status):
     """Two valleys 0.1 m/s apart to each side of the minimum, dozens of error bars of the outlines: those of samples, and wider."""
@@ -274,6 +280,7 @@ def test_intervals_hold_the_valleys_that_contact_makes(monkeypatch, agreed, stat
     assert 0.001 < up.std < 0.05 and up.interval95[0] < 4.0 < up.interval95[1]
 
 
+@pytest.mark.slow
 def test_where_all_starts_come_to_one_minimum_contact_makes_no_valleys(monkeypatch):
     monkeypatch.setattr(api, "posterior", lambda *arguments: pytest.fail("sampled"))
     grounded = gs.Scene.parse(scene(12).model_dump(exclude_unset=True) | {"ground": {"height": -5.0}})

@@ -50,6 +50,7 @@ def test_a_step_of_numbers_that_are_not_finite_is_none():
     assert not unconstrained_step(torch.full((2, 2), torch.nan), torch.ones(2)).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gravity", "status"), [("gravity.z:-12:-8", Status.OK), ("gravity.z:-9.4:-8", Status.MISMATCH)]
 )
@@ -71,6 +72,7 @@ def test_a_range_that_leaves_the_truth_out_is_contradicted_by_pixels():
     assert fit.status == Status.MISMATCH and fit.chi2_per_n < 1.3 and "widen the range" in fit.notes[0]
 
 
+@pytest.mark.slow
 def test_explained_outlines_are_a_mismatch_where_a_range_is_contradicted(monkeypatch):
     seen = masks(centres(14, (1.0, 4.0, -9.81)), 0.3 * waves(14, 5.0, 0.5, np.random.default_rng(3)))
     for contradicted, status in ((False, Status.OK), (True, Status.MISMATCH)):

@@ -104,6 +104,7 @@ def teeth(u, frames):
     return sum((2 * a * (torch.sin(a * u) - torch.sin(a * truth))).square().sum(1) for a in scale)
 
 
+@pytest.mark.slow
 def test_frames_that_come_in_one_by_one_lead_to_the_valley_of_all_of_them(monkeypatch):
     """Where all six come in at once, clouds end in teeth that the last frames have: χ² of 5 to 300."""
     monkeypatch.setattr(smc, "RENEWED_VARIANCE", 0.0)  # to the end
@@ -115,6 +116,7 @@ def test_frames_that_come_in_one_by_one_lead_to_the_valley_of_all_of_them(monkey
         assert anneal(clip, begun, torch.eye(2).double(), 0, rng).best_cost < 1
 
 
+@pytest.mark.slow
 def test_a_cloud_that_moves_cannot_renew_keeps_to_the_frames_before():
     """Teeth of the last frames are 1/3⁹ apart, and their steepness picks one: clouds led on end in teeth without the truth."""
     clip: Any = Costs(*(lambda u, k=k: teeth(u, k) for k in range(1, 11)))

@@ -48,6 +48,7 @@ def one_by_one(program, given: list[torch.Tensor]) -> list[torch.Tensor]:
     return [torch.stack(y, 1) for y in zip(*frames, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [False, True], ids=["own values", "one for all elements"])
 @pytest.mark.parametrize("mapping", MAPPINGS, ids=name)
 def test_values_in_time_act_each_in_its_interval(mapping, shared):

@@ -83,6 +83,7 @@ def test_adjoint_of_each_parameter_of_own_forces_matches_central_differences(nam
     assert abs((gradient * along[0]).sum() - terms.sum()) <= 1e-7 * terms.abs().sum()
 
 
+@pytest.mark.slow
 def test_a_number_of_own_forces_may_be_given_for_each_element_and_world(load):
     model = Model(_free(), forces={"net.band": CustomForce(load(RUBBER), EDGES, stiffness=40.0)})
     each = torch.tensor([[40.0, 40, 40], [10, 20, 30]]).double()

@@ -42,6 +42,7 @@ def energy(model: Model, trajectory) -> torch.Tensor:
     return total.detach()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [tree, four_bar])
 def test_a_step_is_that_of_the_definition(content):
     """Multipliers of a dense system in PyTorch: one step of fourth order differs by O(h⁵) of what closes the joints."""

@@ -50,6 +50,7 @@ def names(errors):
     return {name: e for name, e in zip(INPUTS, errors, strict=True) if e}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "law", "integrator"), MODES)
 def test_rollout_and_its_gradient_are_those_of_the_definition(case, law, integrator):
     case = with_clock(case(11, 1, law), 30, DT, seed=1)

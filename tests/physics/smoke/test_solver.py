@@ -161,6 +161,7 @@ def differences(smoke: Smoke, given: list[torch.Tensor], frames: int, **options)
     return dot_product_errors(tangent, gradients(run, given, adjoints), given, adjoints, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("advection", ["bilinear", "maccormack"])
 def test_adjoint_of_a_hundred_steps_matches_central_differences(advection):
     given = inputs((6, 5), 21, worlds=1)
@@ -168,6 +169,7 @@ def test_adjoint_of_a_hundred_steps_matches_central_differences(advection):
     assert max(differences(smoke, given, 21, substeps=5)) < 1e-7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("advection", ["bilinear", "maccormack"])
 def test_adjoint_between_walls_and_around_a_rock_matches_central_differences(advection):
     assert max(differences(walled(advection=advection), inputs((7, 9), 4), 4, substeps=2)) < 1e-7

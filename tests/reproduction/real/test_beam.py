@@ -111,6 +111,7 @@ def test_motion_of_the_clamp_is_taken_out(tmp_path, monkeypatch):
     assert np.degrees(seen.turn) == pytest.approx(1.0, rel=1e-3)
 
 
+@pytest.mark.slow
 @swinging
 def test_made_up_stiffness_and_damping_are_recovered(beam):
     """From a start that is 60 % off in E and four times off in damping, on a swing of 0.7 s with noise."""
@@ -137,6 +138,7 @@ def test_beam_theory_adds_a_load_by_the_textbook():
     assert frequency == pytest.approx(np.sqrt(3 / (share + 33 / 140)) / 1.8751**2, rel=0.01)  # Rayleigh
 
 
+@pytest.mark.slow
 def test_real_beam_predicts_its_load(tmp_path):
     try:
         recordings()

@@ -21,6 +21,7 @@ def test_a_scene_starts_just_above_the_ground_and_never_knows_its_truth(shape, t
     assert one.scene != case("paper", shape, 4, 0, tmp_path).scene
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "shape"), [("continuous", "mesh"), ("paper", "capsule")])
 def test_five_parameters_are_found_to_a_millionth_from_starts_over_the_whole_ranges(law, shape, tmp_path):
     record = experiment.solve(case(law, shape, 4, 0, tmp_path), 4, "float", NullProgress())

@@ -45,6 +45,7 @@ def test_the_plan_asks_every_instance_for_everything():
         assert any(sight == "8bit" for _, sight in own) == (number == 2)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_thrown_cloth_tells_its_velocity():
     one = instance(2, seed=0)

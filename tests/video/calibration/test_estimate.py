@@ -38,6 +38,7 @@ def fit(observed, fixed=()):
     return calibrate(*initial_poses(observed, make_lens("pinhole", numbers, fixed), 640))
 
 
+@pytest.mark.slow
 def test_errors_have_the_stated_covariance():
     """Over 6 cameras, eᵀ C⁻¹ e of 15 numbers has the mean 15 and the sd √(30/6)."""
     squares = []
@@ -106,6 +107,7 @@ def test_a_view_that_is_wrong_as_a_whole_is_dropped():
     assert fit([*observed[:4], bad, observed[5]]).dropped == [4]
 
 
+@pytest.mark.slow
 def test_a_prior_with_a_covariance_gives_the_estimate_of_all_views_at_once():
     """Two batches one after the other are as good as both together (Gaussian, linear to 1 %)."""
     observed, _ = views(7, 10)

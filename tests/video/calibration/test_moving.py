@@ -20,6 +20,7 @@ def corners(R, t, rng):
     return View(0, BOARD, pixels + NOISE * rng.standard_normal(pixels.shape), NOISE**2 * np.eye(2 * len(BOARD)), NOISE)
 
 
+@pytest.mark.slow
 def test_poses_have_their_stated_covariance():
     """eᵀ C⁻¹ e/6 of 40 poses is 1 ± 0.09."""
     rng, distances = np.random.default_rng(0), []
