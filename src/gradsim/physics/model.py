@@ -169,7 +169,7 @@ class Model(nn.Module):
                 None begins as the scene does. The clock has no offset then.
 
         Raises:
-            InputError: If a rigid body that continues from a state has pushes, which count from the scene's start, or
+            InputError: If a body that continues from a state has pushes or a `motion`, which count from the scene's start, or
                 `start` is not of all bodies, or of another number of worlds, or something given requires a gradient and
                 nothing reads it.
             Divergence: If a state becomes non-finite, or a joint has come apart at the last frame (not checked inside
@@ -444,6 +444,11 @@ class Model(nn.Module):
                 raise InputError(
                     f"`{system.name}` has pushes, which count from the scene's start, so it cannot start from a state; "
                     f"give it a `velocity` in their place."
+                )
+            if getattr(system, "motion", None) is not None:
+                raise InputError(
+                    f"`{system.name}` has a `motion`, whose times count from the scene's start, so it cannot start from "
+                    "a state; give a motion that begins there in the scene, or roll out from the scene's start."
                 )
         named = {f"{s.name}.{k}": start[s.name][k] for s in self.systems for k in s.states}
         worlds = max(len(values["gravity"]), *(len(y) for y in named.values()))

@@ -82,7 +82,7 @@ class CableRun:
         numbers = torch.cat([u[:POSITIVE].exp(), u[POSITIVE:]])
         slopes = torch.cat([u[:POSITIVE].exp(), torch.ones_like(u[POSITIVE:])])
         system = self.model.systems[0]
-        mass = system.matter.mass(self.model.values())
+        mass = system.matter.mass(self.model.values()).detach()
         markers = torch.zeros_like(mass)
         markers[0, self.markers[1:-1]] = 1.0
         values = {f"cable.{key}": numbers[k : k + 1] for k, key in enumerate(NUMBERS) if key != "marker"}
@@ -137,7 +137,7 @@ def fit(runs: Sequence[CableRun], u: Tensor, iterations: int, report=lambda *_: 
     for step in range(iterations):
         normal, gradient, cost = torch.zeros(len(u), len(u)).double(), torch.zeros(len(u)).double(), 0.0
         for run in runs:
-            predicted, slopes = run.sensitivity(u)
+            predicted, slopes = (y.detach() for y in run.sensitivity(u))
             residual = predicted - run.target
             cost += loss(residual)
             good = residual.isfinite() & slopes.isfinite().all(0)

@@ -161,6 +161,34 @@ def test_vertices_follow_the_recording():
         assert error(x[frame, list(motion.vertices)], wanted) < 1e-12
 
 
+def test_a_start_with_prescribed_motion_is_refused():
+    model = gs.Model(_driven_scene(2))
+    states = {key: y[:, -1] for key, y in model.rollout()["cable"].items() if key in ("x", "v")}
+    with pytest.raises(InputError, match="`cable` has a `motion`, whose times count from the scene's start"):
+        model.rollout(start={"cable": states})
+
+
+@pytest.mark.slow  # kernels with contact compile in 40 s
+def test_a_rod_at_rest_on_the_ground_carries_its_weight_evenly_and_slides_as_friction_says():
+    """Each vertex sinks by m g/k; a rod that slides along itself stops after v²/(2 μ g)."""
+    stiffness, friction, speed = 500.0, 0.3, 0.5
+    rod = {**STILL, "bending": 2e-3, "position": [0, 0, 0]}
+    content = _scene(frames=60, fps=100, substeps=4, **rod).model_dump(exclude_unset=True, by_alias=True)
+    contact = {"stiffness": stiffness, "friction_stiffness": 200.0, "friction": friction, "dissipation": 2.0}
+    content["ground"] = {"height": 0.0, **contact}
+    model = gs.Model(gs.Scene.parse(content))
+    mass = model.systems[0].mass(model.values())[0, :11]
+    sunk = mass * 9.81 / stiffness
+    start = torch.zeros(1, 21, 3, dtype=torch.float64)
+    start[..., 0] = speed
+    x = model.rollout({"cable.vertex_velocity": start})["cable"]["x"][0, :, :11].detach()
+    depth, slid = -x[-1, :, 2], (x[-1, :, 0] - x[0, :, 0]).mean()
+    weight = mass.sum() * 9.81
+    assert abs(stiffness * depth.sum() / weight - 1) < 2e-3  # frame points add 1/1000
+    assert (depth / sunk - 1).abs().max() < 0.03  # bending shares a little of it among neighbors
+    assert abs(slid / (speed**2 / (2 * friction * 9.81)) - 1) < 0.01  # friction grows from 0 over 1/1000 of the speed
+
+
 def test_a_parabola_is_followed_exactly():
     times = torch.tensor([0.0, 0.1, 0.25, 0.3]).double()
     curve = lambda t: torch.stack([1 + t, t - 3 * t**2, 2 * t**2], -1)
