@@ -60,7 +60,9 @@ def enlarged(content: dict) -> None:
     ("edit", "observed", "name", "change"),
     [
         # frames are taken to be closer than they are
-        (lambda c: c["timing"].update(fps=30 * 1.03), lambda: None, "timing.rate", 0.03),
+        pytest.param(
+            *(lambda c: c["timing"].update(fps=30 * 1.03), lambda: None, "timing.rate", 0.03), marks=pytest.mark.slow
+        ),
         pytest.param(  # and masks 0.3 px wide
             *(enlarged, lambda: None, "ball.scale", (1 + 0.3 * DISTANCE / FOCAL / RADIUS) / 1.12 - 1),
             marks=pytest.mark.slow,

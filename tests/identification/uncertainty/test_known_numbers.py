@@ -100,7 +100,8 @@ def test_numbers_beyond_the_limit_are_counted(thrown, monkeypatch):
     assert {row["name"].partition(".")[0] for row in table["numbers"]} <= {"timing", "gravity", "camera"}
 
 
-@pytest.mark.parametrize("name", ["ball.scale", pytest.param("camera.focal", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ball.scale", "camera.focal"])
 def test_of_masks_whose_outlines_are_off_the_effect_is_that_of_a_fit_with_the_number_off(name):
     """The offset of all outlines takes what a wrong size does to them."""
     data = masks(centres(20, (1.0, 4.0, -9.81)), 0.1 * waves(20, 5.0, 0.5, np.random.default_rng(3)))

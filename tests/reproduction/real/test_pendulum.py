@@ -106,6 +106,7 @@ def test_error_bar_adds_up_from_its_causes(measurement):
     assert measurement.checks["std_by_bootstrap_m"] == pytest.approx(measurement.budget["scatter of the frames"], rel=1)
 
 
+@pytest.mark.slow
 def test_real_string_is_half_a_metre(tmp_path):
     try:
         recordings()
