@@ -38,17 +38,19 @@ def fit(observed, fixed=()):
     return calibrate(*initial_poses(observed, make_lens("pinhole", numbers, fixed), 640))
 
 
+def squared_error(observed, poses) -> float:
+    """eᵀ C⁻¹ e of the camera and its first pose."""
+    result = fit(observed)
+    mean, covariance = result.camera(0)
+    turn = Rotation.from_rotvec(poses[0][0]) * Rotation.from_matrix(result.R[0]).inv()
+    off = mean - np.concatenate([TRUTH, turn.as_rotvec(), poses[0][1]])
+    return off @ np.linalg.solve(covariance, off)
+
+
 @pytest.mark.slow
 def test_errors_have_the_stated_covariance():
     """Over 6 cameras, eᵀ C⁻¹ e of 15 numbers has the mean 15 and the sd √(30/6)."""
-    squares = []
-    for seed in range(6):
-        observed, poses = views(seed)
-        result = fit(observed)
-        mean, covariance = result.camera(0)
-        turn = Rotation.from_rotvec(poses[0][0]) * Rotation.from_matrix(result.R[0]).inv()
-        off = mean - np.concatenate([TRUTH, turn.as_rotvec(), poses[0][1]])
-        squares.append(off @ np.linalg.solve(covariance, off))
+    squares = [squared_error(*views(seed)) for seed in range(6)]
     assert np.mean(squares) == pytest.approx(15, abs=3 * np.sqrt(30 / 6))
 
 
@@ -65,14 +67,7 @@ def shaken(seed, share=0.25):
 
 def test_errors_that_corners_share_are_in_the_covariance():
     """Over 6 cameras, eᵀ C⁻¹ e of 15 numbers has the mean 15 and the sd √(30/6)."""
-    squares = []
-    for seed in range(6):
-        observed, poses = shaken(seed)
-        result = fit(observed)
-        mean, covariance = result.camera(0)
-        turn = Rotation.from_rotvec(poses[0][0]) * Rotation.from_matrix(result.R[0]).inv()
-        off = mean - np.concatenate([TRUTH, turn.as_rotvec(), poses[0][1]])
-        squares.append(off @ np.linalg.solve(covariance, off))
+    squares = [squared_error(*shaken(seed)) for seed in range(6)]
     assert np.mean(squares) == pytest.approx(15, abs=3 * np.sqrt(30 / 6))
 
 

@@ -131,6 +131,14 @@ def normal_equations(
     return cost, gradient, matrix
 
 
+def _mean_of(parts: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Means over pairs of images and derivatives."""
+    if len(parts) == 1:
+        return parts[0]
+    images, slopes = zip(*parts, strict=True)
+    return torch.stack(images).mean(0), torch.stack(slopes).mean(0)
+
+
 def _box_of(points: Tensor, size: Sequence[int]) -> tuple[slice, slice]:
     """Rows and columns of an image (height, width) that hold all finite points (n, 2) [px]."""
     points = points[points.isfinite().all(-1)]
@@ -238,10 +246,7 @@ class Masks(Observation):
             coverage_tangent(screen[:, frames] - corner, slope[:, :, frames], faces, height, width, convex)
             for screen, slope in views
         ]
-        images, slopes = zip(*parts, strict=True)
-        return box, *(
-            (images[0], slopes[0]) if len(parts) == 1 else (sum(images) / len(parts), sum(slopes) / len(parts))
-        )
+        return box, *_mean_of(parts)
 
     def mean_coverage(
         self, views: Sequence[tuple[Tensor, Tensor]], frames: slice, faces: Tensor, convex: bool
@@ -256,11 +261,7 @@ class Masks(Observation):
             return self._mean_of_instants_near(*views[0], frames, faces, convex)
         rows = slice(frames.start * count, frames.stop * count)
         parts = [coverage_tangent(s[:, rows], d[:, :, rows], faces, height, width, convex) for s, d in views]
-        parts = [(mean(image), mean(slope)) for image, slope in parts]
-        if len(parts) == 1:
-            return parts[0]
-        images, slopes = zip(*parts, strict=True)
-        return torch.stack(images).mean(0), torch.stack(slopes).mean(0)
+        return _mean_of([(mean(image), mean(slope)) for image, slope in parts])
 
     def _mean_of_instants_near(
         self, screen: Tensor, slope: Tensor, frames: slice, faces: Tensor, convex: bool
