@@ -53,6 +53,7 @@ from gradsim.numerics.formatting import with_error
 from gradsim.physics.energy import energy_increases
 from gradsim.physics.model import Model, delay_range
 from gradsim.physics.system import Values
+from gradsim.runtime.allocator import freed_memory_reused
 from gradsim.runtime.parallel import one_thread
 from gradsim.runtime.progress import CheckpointStore
 from gradsim.scene.parameters import parameters, resolve
@@ -133,6 +134,7 @@ def _profiled(fit: Fit, problem: Problem, profile: bool | Sequence[str]) -> Fit:
     return with_profiles(fit, problem, [] if profile is True else profile)
 
 
+@freed_memory_reused()
 @one_thread()
 def solve(
     problem: Problem,
@@ -195,6 +197,7 @@ def _with_table(fit: Fit, problem: Problem, known_numbers: bool) -> Fit:
     return with_known_numbers(fit, problem) if known_numbers and fit.status != Status.FAILED else fit
 
 
+@freed_memory_reused()
 def identify(
     scene,
     unknowns: Sequence[str | Unknown],

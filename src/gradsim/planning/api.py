@@ -28,6 +28,7 @@ from gradsim.planning.search import (
     single_changes,
     spread_designs,
 )
+from gradsim.runtime.allocator import freed_memory_reused
 from gradsim.runtime.parallel import one_thread
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
@@ -128,6 +129,7 @@ class Plan:
         return "\n".join([*self.words, *(f"assumes {text}" for text in self.assumptions)])
 
 
+@freed_memory_reused()
 @one_thread()
 def plan(
     scene: Scene,

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gradsim.errors import InputError
+from gradsim.runtime.allocator import reuse_freed_memory
 
 ENGINES = ("serial", "processes", "ray")
 THREADS = tuple(f"{library}_NUM_THREADS" for library in ("OMP", "MKL", "OPENBLAS"))  # read when a library is loaded
@@ -109,8 +110,9 @@ def _processes(function, items, workers, retries):
 
 
 def _begin_worker() -> None:
-    """One thread; and no life after the parent's, which may be killed while this worker waits."""
+    """One thread, freed memory reused; and no life after the parent's, which may be killed while this worker waits."""
     _one_thread()
+    reuse_freed_memory()
     parent = multiprocessing.parent_process()
 
     def follow(parent):
@@ -155,6 +157,7 @@ def _ray(function, items, workers, retries):
 
 def _on_ray(function, item):
     _one_thread()
+    reuse_freed_memory()
     return function(item)
 
 

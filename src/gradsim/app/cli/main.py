@@ -27,6 +27,7 @@ from gradsim.app.cli.plan import Plan
 from gradsim.app.cli.scene import Export, Import, New, Render, Scenes, Simulate, View
 from gradsim.app.cli.track import Track
 from gradsim.errors import InputError
+from gradsim.runtime.allocator import freed_memory_reused
 from gradsim.runtime.parallel import default_to_one_thread
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return DONE
 
 
+@freed_memory_reused()
 def _run(arguments: Sequence[str] | None) -> int:
     default_to_one_thread()
     words = list(sys.argv[1:] if arguments is None else arguments)

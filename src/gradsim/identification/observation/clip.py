@@ -8,6 +8,7 @@ from gradsim.errors import InputError
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.observation.from_video import AUTO, from_video
 from gradsim.identification.observation.multi_view import MultiView
+from gradsim.runtime.allocator import freed_memory_reused
 
 Files = str | Path | Mapping[str, str | Path]
 
@@ -50,6 +51,7 @@ class Clip:
         """Video files by camera."""
         return self._by_camera(self.video)
 
+    @freed_memory_reused()
     def observe(self, scene, outlines_by_default: bool = False, textured: bool = False) -> Observation:
         """Silhouettes of the scene's bodies in the videos; arguments as for `from_video`.
 

@@ -1,0 +1,58 @@
+"""Freed memory that is used again.
+
+The C library of Linux maps new memory for each tensor of more than 32 MB, and unmaps it when the tensor is freed. The system clears
+every new page, which is a third of the CPU time of a fit to 640×480 pixels, whose tensors are large and short-lived. With the
+settings of this module freed memory stays with the process until the call ends.
+"""
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+# parameters of mallopt(3), and what they are within and after a call
+TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD, MMAP_MAX = -1, -2, -3, -4
+REUSED = {MMAP_MAX: 0, TRIM_THRESHOLD: -1, TOP_PAD: 2**26}
+# what the C library adapts to by itself
+RETURNED = {MMAP_MAX: 2**16, MMAP_THRESHOLD: 2**25, TRIM_THRESHOLD: 2**26, TOP_PAD: 2**17}
+SETTINGS = ("MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
+
+_lock = Lock()
+_calls = 0  # that need freed memory now
+
+
+def reuse_freed_memory() -> None:
+    """Keep freed memory for the rest of the process; without effect where a user has set the allocator, or it is another one."""
+    global _calls
+    with _lock:
+        _calls += 1
+        if _calls == 1:
+            _set(REUSED)
+
+
+@contextmanager
+def freed_memory_reused() -> Iterator[None]:
+    """Freed memory is used again within, and returned to the system afterwards; a context or a decorator."""
+    global _calls
+    reuse_freed_memory()
+    try:
+        yield
+    finally:
+        with _lock:
+            _calls -= 1
+            if _calls == 0 and (library := _set(RETURNED)):
+                library.malloc_trim(0)
+
+
+def _set(options: dict[int, int]) -> ctypes.CDLL | None:
+    """The C library with these options; None where it is not that of GNU, or has settings of the user."""
+    if not sys.platform.startswith("linux") or any(name in os.environ for name in SETTINGS):
+        return None
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "gnu_get_libc_version"):
+        return None
+    for name, value in options.items():
+        library.mallopt(name, value)
+    return library
