@@ -6,10 +6,13 @@ from html import escape
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from gradsim.errors import UNTRUSTED, Status
 from gradsim.identification.problem import Effort
 from gradsim.identification.solvers.multistart import Outcome
 from gradsim.identification.uncertainty.discretization import Discretization
+from gradsim.identification.uncertainty.draws import draws
 from gradsim.identification.uncertainty.fisher import Uncertainty
 from gradsim.identification.uncertainty.profile_likelihood import Profile
 from gradsim.identification.uncertainty.residual_diagnostics import ResidualDiagnostics
@@ -93,6 +96,8 @@ class Fit:
         priors: What each prior contributes to the error bars, and how far the answer is from it; empty without priors.
         known_numbers: What an error of each known number would do to the unknowns; empty where that was not examined.
         next_video: The one change of a next video that would tell most of what is open; empty where nothing is.
+        posterior: Covariance (unknowns, unknowns) of the unknowns, and which of them are `logarithmic`: of these it is that of
+            logarithms. Where error bars are from samples, it is theirs.
     """
 
     status: Status
@@ -123,6 +128,7 @@ class Fit:
     priors: dict = field(default_factory=dict)
     known_numbers: dict = field(default_factory=dict)
     next_video: dict = field(default_factory=dict)
+    posterior: dict = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -156,6 +162,10 @@ class Fit:
             "informative": int(informative),
             "rank": uncertainty.rank,
             "null_directions": uncertainty.null,
+            "posterior": {
+                "covariance": uncertainty.posterior.tolist(),
+                "logarithmic": list(map(bool, problem.space.logarithmic)),
+            },
             "seed": seed,
         }
         return cls(**(fields | problem.effort.state() | search | others))
@@ -168,6 +178,14 @@ class Fit:
     def values(self) -> dict[str, float]:
         """Estimated value by name."""
         return {name: e.value for name, e in self.unknowns.items()}
+
+    def draws(self, count: int, seed: int = 0) -> dict[str, np.ndarray]:
+        """Draws (count,) of each unknown from the posterior, in SI units, for domain randomization.
+
+        Raises:
+            InputError: If the count is not between 1 and a million, or the fit failed.
+        """
+        return draws(self.result(), count, seed)
 
     def against(self, truth: Mapping[str, float]) -> "Fit":
         """The same fit with the true values in its estimates."""
@@ -205,6 +223,7 @@ class Fit:
                 "notes": self.notes,
                 **self.evidence,
                 "null_directions": directions,
+                "posterior": self.posterior,
                 "residual_diagnostics": self.residual_diagnostics.result() if self.residual_diagnostics else None,
                 "discretization": self.discretization.result() if self.discretization else None,
                 "profiles": [p.result() for p in self.profiles],

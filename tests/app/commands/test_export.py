@@ -1,7 +1,9 @@
 """`gradsim export` of a scene and of runs."""
 
+import csv
 import json
 
+import numpy as np
 import pytest
 
 from gradsim.app.cli import main
@@ -29,6 +31,7 @@ def run(tmp_path):
         (tmp_path / "clip.webm").write_bytes(b"video")
         directions = [{"combination": {}, "explanation": words, "bound": 1.0} for words in directions]
         content = {"status": status, "unknowns": {"cube.mass": UNKNOWN}, "video": str(tmp_path / "clip.webm")}
+        content["posterior"] = {"covariance": [[(0.02 / 5.31) ** 2]], "logarithmic": [True]}
         (folder / "result.json").write_text(json.dumps(content | {"null_directions": directions}))
         return folder
 
@@ -65,3 +68,27 @@ def test_bad_input_has_exit_code_2(run, tmp_path, capsys):
     assert main.main(["export", "cube", "--to", "mjcf", "--out", str(tmp_path / "file")]) == 2
     with pytest.raises(SystemExit, match="2"):
         main.main(["export", "cube", "--to", "sdf", "--out", str(tmp_path / "out")])
+
+
+def test_samples_are_models_of_draws_from_the_posterior(run, tmp_path):
+    out = tmp_path / "out"
+    assert main.main(["export", str(run()), "--to", "mjcf", "--out", str(out), "--samples", "40", "--seed", "1"]) == 0
+    with (out / "samples.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    masses = np.array([float(row["cube.mass"]) for row in rows])
+    assert len(rows) == 40 and masses.std() == pytest.approx(0.02, rel=0.5) and abs(masses.mean() - 5.31) < 0.02
+    texts = [(out / "samples" / f"{k:03}" / "model.xml").read_text() for k in (0, 39)]
+    assert f'mass="{float(masses[0])!r}"' in texts[0] and f'mass="{float(masses[39])!r}"' in texts[1]
+    assert "sample" in texts[0] and 'mass="5.31"' in (out / "model.xml").read_text()
+    assert json.loads((out / "export.json").read_text())["samples"] == {"count": 40, "seed": 1, "file": "samples.csv"}
+
+
+def test_samples_that_cannot_be_are_refused_before_anything_is_written(run, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main.main(["export", "cube", "--to", "mjcf", "--out", str(out), "--samples", "4"]) == 2
+    assert "posterior of a fit" in capsys.readouterr().err and not out.exists()
+    assert main.main(["export", str(run()), "--to", "mjcf", "--out", str(out), "--samples", "1"]) == 2
+    assert not out.exists()
+    (out / "samples").mkdir(parents=True)
+    assert main.main(["export", str(run()), "--to", "mjcf", "--out", str(out), "--samples", "4"]) == 2
+    assert "another folder" in capsys.readouterr().err and not (out / "model.xml").exists()

@@ -131,12 +131,18 @@ class Export(Command):
     """Also a fit that is a mismatch, unidentifiable, unconverged, failed or unfinished; the model carries that word."""
     clip: Annotated[int, arg(metavar="N")] = 1
     """Number of the clip in a fit of several clips."""
+    samples: Annotated[int | None, arg(metavar="N")] = None
+    """Also N models with numbers drawn from the posterior of a fit (samples/000, ...), and the numbers as samples.csv."""
+    seed: int = 0
+    """Random seed of the samples."""
 
     def run(self, out, err):
         from gradsim.app.commands.export import export
 
         with working(err) as progress:
-            models = export(self.target, self.to, self.out, self.anyway, self.clip, progress=progress)
+            models = export(
+                self.target, self.to, self.out, self.anyway, self.clip, self.samples or 0, self.seed, progress=progress
+            )
         for note in models.notes:
             err.print(f"not in the model: {note}", highlight=False, soft_wrap=True, markup=False)
         for path in models.files:

@@ -1,16 +1,21 @@
-"""`gradsim export`: a scene, or a fit at its estimates, as a model of another engine."""
+"""`gradsim export`: a scene, or a fit at its estimates, as a model of another engine; and draws from its posterior."""
 
+import csv
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from gradsim.app.job import open_scene, read_record
 from gradsim.app.viewer.content import estimates, load_scene, read_result, run_model
 from gradsim.errors import UNTRUSTED, InputError, Status
+from gradsim.identification.multi_clip import clip_values
+from gradsim.identification.uncertainty.draws import draws
 from gradsim.numerics.formatting import rounded, with_error
 from gradsim.physics.model import Model
-from gradsim.runtime.atomic import write_json
+from gradsim.runtime.atomic import atomic_write, write_json
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.runtime.provenance import versions
 from gradsim.scene import Scene, exporters
@@ -55,7 +60,14 @@ class Models:
 
 
 def export(
-    target: Path, to: str, out: Path, anyway: bool = False, clip: int = 1, progress: Progress | None = None
+    target: Path,
+    to: str,
+    out: Path,
+    anyway: bool = False,
+    clip: int = 1,
+    samples: int = 0,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> Models:
     """Write a scene or a run as a model of another engine, and export.json.
 
@@ -65,14 +77,20 @@ def export(
         out: Output folder.
         anyway: Also export a fit whose status does not vouch for its values; the model then carries the status.
         clip: Number of the clip in a fit of several.
+        samples: Models of draws from the posterior besides, each in a folder of its own in `samples`.
+        seed: Random seed of the draws.
         progress: Receives stages.
 
     Raises:
-        InputError: If the format or the target is unknown, the output folder is a file, or the fit needs `anyway`.
+        InputError: If the format or the target is unknown, the output folder is a file, the fit needs `anyway`, or there is nothing
+            to draw samples from.
     """
     check(to, out)
+    if samples and (Path(out) / "samples").exists():
+        raise InputError(f"{out} has samples of an earlier export; give another folder.")
     progress = progress or NullProgress()
     source = open_source(Path(target), anyway, clip)
+    values = draws(_with_posterior(source.result), samples, seed) if samples else {}
     progress.stage(f"writing {to}")
     exported = exporters.export(source.scene, to, out, source.timestep, source.provenance)
     record = {
@@ -85,8 +103,42 @@ def export(
         "notes": list(exported.notes),
         "versions": versions(),
     }
+    if samples:
+        progress.stage(f"writing {samples} samples")
+        record["samples"] = {"count": samples, "seed": seed, "file": "samples.csv"}
+        _write_samples(Path(target), source, values, to, Path(out), clip)
     write_json(Path(out) / "export.json", record)
     return Models(list(exported.files), exported.notes, record)
+
+
+def _with_posterior(result: Mapping) -> Mapping:
+    """The result of a fit, whose posterior is drawn from."""
+    if not result.get("unknowns"):
+        raise InputError(
+            "samples are drawn from the posterior of a fit, and the target is none; give a folder of `gradsim fit`."
+        )
+    return result
+
+
+def _write_samples(
+    target: Path, source: Source, values: Mapping[str, np.ndarray], to: str, out: Path, clip: int
+) -> None:
+    """Write samples.csv, a row for each draw, and a model of each draw as `samples/000`, `samples/001`, ..."""
+    scene, rows = load_scene(target, clip), list(zip(*values.values(), strict=True))
+    several = len(source.result.get("clips") or ()) > 1
+    digits = max(3, len(str(len(rows) - 1)))
+    for k, row in enumerate(rows):
+        numbers = {name: float(x) for name, x in zip(values, row, strict=True)}
+        drawn_scene = with_values(scene, clip_values(scene, numbers, clip) if several else numbers)
+        words = {
+            "sample": f"{k} of {len(rows)}, drawn from the posterior; the estimates below are not those of this model"
+        }
+        folder = out / "samples" / f"{k:0{digits}}"
+        exporters.export(drawn_scene, to, folder, source.timestep, words | source.provenance)
+    with atomic_write(out / "samples.csv", "w") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["sample", *values])
+        writer.writerows([k, *map(float, row)] for k, row in enumerate(rows))
 
 
 def open_source(target: Path, anyway: bool = False, clip: int = 1) -> Source:

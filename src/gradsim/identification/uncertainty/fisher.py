@@ -42,6 +42,7 @@ class Uncertainty:
         std_inner: Standard deviations in solver coordinates (unknowns,); inf where nothing is known.
         relative: The same in relative units.
         covariance: In relative units (unknowns, unknowns), of the identified directions.
+        posterior: The same of all directions, in solver coordinates; open ones are as wide as rounding lets them be.
         rank: Number of identified directions.
         null: Null directions, weakest first.
     """
@@ -49,6 +50,7 @@ class Uncertainty:
     std_inner: Tensor
     relative: Tensor
     covariance: Tensor
+    posterior: Tensor
     rank: int
     null: list[NullDirection]
 
@@ -85,7 +87,8 @@ def analyze(space: Space, fisher: Tensor, has_push: bool) -> Uncertainty:
         NullDirection(combination := _combination(space, axes[:, k]), _explain(space, combination, has_push), b)
         for k, b in ((int(k), bounds[k].item()) for k in null.nonzero()[:, 0])
     ]
-    return Uncertainty(relative * unit, relative, covariance, int((~null).sum()), directions)
+    posterior = inverse * unit[:, None] * unit
+    return Uncertainty(relative * unit, relative, covariance, posterior, int((~null).sum()), directions)
 
 
 def secant_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4, variance: float = 1.0) -> tuple[Tensor, bool]:
