@@ -166,6 +166,7 @@ class FitArguments(RunArguments):
         known_numbers: Examine what errors of known numbers would do.
         plan: Name the one change of a next video that would tell most of what is open.
         observe: "outlines", or "pictures": outlines and the colors inside of them.
+        engine: What moves the bodies, as for `identify`.
     """
 
     command: ClassVar = "fit"
@@ -209,6 +210,7 @@ class FitArguments(RunArguments):
     known_numbers: bool = True
     plan: bool = True
     observe: str = "outlines"
+    engine: str = "gradsim"
 
     def __post_init__(self):
         if self.background is not None and self.background not in BACKGROUNDS:

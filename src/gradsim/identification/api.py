@@ -12,6 +12,8 @@ from torch import Tensor
 
 from gradsim.errors import InputError, Status
 from gradsim.identification import pose_noise
+from gradsim.identification.engines.model import Engine, EngineModel
+from gradsim.identification.engines.registry import OURS, chosen_engine
 from gradsim.identification.estimators import LEAST_SQUARES, Estimator, estimator_named, name_of
 from gradsim.identification.fit import Fit
 from gradsim.identification.long_clip import (
@@ -183,6 +185,10 @@ def solve(
         problem, outcome = pose_noise.at_answer(*_searched(problem, plan, rng, report_values, checkpoint, search))
     refined = refine(problem, outcome, rng, report_values)
     fit = make_fit(*refined, seed, noise_known, checkpoint)
+    if type(problem) is Problem and isinstance(problem.model, EngineModel):
+        fit = replace(
+            fit, notes=[*fit.notes, problem.model.note], evidence={**fit.evidence, "engine": problem.model.title}
+        )
     return _with_table(replace(fit, estimator=name_of(estimator)), refined[0], known_numbers)
 
 
@@ -212,6 +218,7 @@ def identify(
     priors: Stated | Sequence[Stated] | None = None,
     known_numbers: bool = True,
     observe: str = "outlines",
+    engine: str | Engine = OURS,
 ) -> Fit:
     """Identify physical parameters from a video.
 
@@ -231,6 +238,8 @@ def identify(
             or several of these, besides those of the scene. What is not among the unknowns becomes one that starts at its mean.
         known_numbers: Whether to examine what errors of known numbers would do to the unknowns.
         observe: "outlines", or "pictures": outlines and the colors inside of them (`identification.colors`), of one clip and camera.
+        engine: What moves the bodies: "gradsim", "mujoco" (extra `engines`), a name added by `register_engine`, or an `Engine`, such
+            as a function of a scene and times (`identification.engines`).
 
     Raises:
         InputError: If an argument is wrong, before any work starts.
@@ -248,8 +257,14 @@ def identify(
     elif observe == "pictures":
         raise InputError("observe='pictures' reads a video; give a clip in place of an observation.")
     estimator_named(estimator)  # an unknown name is refused before the model is built
+    mover = chosen_engine(engine, estimator, observe)
+    if mover is not None and shooting:
+        raise InputError(
+            "another engine begins at the start of a clip; leave `shooting` out, or choose the engine gradsim."
+        )
     stated, words = priors_of([scene], priors)
-    problem = _problem(scene, observation, unknowns, priors=stated)
+    model = None if mover is None else EngineModel(scene, mover)
+    problem = _problem(scene, observation, unknowns, model, stated)
     plan, table = MultistartConfig(starts=starts), known_numbers
     if observe == "pictures":
         if shooting or profile:
@@ -415,7 +430,7 @@ def _outline_fit(
     left = residual_diagnostics(problem, best, outcome.history)
     misfit = misfit_of(outline)
     causes, sentences, contact = [], outline.words, None
-    if not outline.explained:
+    if not outline.explained and problem.model.judges_steps:  # causes are tried in our engine
         masks = observed.observation.mask_faults  # pyright: ignore[reportAttributeAccessIssue] -- Masks
         if not (masks and masks.of_method):
             contact = contact_cause(observed, best, outcome.history, misfit, model_for)
@@ -499,8 +514,8 @@ def _contact_law(problem: Problem, u: Tensor, covariance: Tensor) -> dict[str, A
 
 
 def _notes(problem: Problem, u: Tensor) -> list[str]:
-    """Warnings of the growth rate of errors, and of energy that steps make; none for several clips."""
-    if problem.problems != [problem]:
+    """Warnings of the growth rate of errors, and of energy that steps make; none for several clips and other engines."""
+    if problem.problems != [problem] or not problem.model.judges_steps:
         return []
     model = problem.model
     values = problem.space.values(u[None])

@@ -73,6 +73,8 @@ class Model(nn.Module):
             (also of `to`, which leaves the model unchanged then).
     """
 
+    judges_steps = True  # whether a fit halves the time step to see how far an answer depends on it
+
     def __init__(
         self,
         scene,

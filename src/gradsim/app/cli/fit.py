@@ -20,6 +20,7 @@ FIT_OPTIONS = (
     "profile",
     "plan",
     "observe",
+    "engine",
 )  # of one clip
 
 
@@ -79,6 +80,8 @@ class Fit(Command):
     """Frames to use, comma-separated: A:B only these; !K not K; -K: K is an extra frame; +K: one is missing before K."""
     observe: Literal["outlines", "pictures"] = "outlines"
     """What of the video is compared: the outlines of the bodies; or pictures, outlines and the colors inside of them, of a texture that may be unknown: they show a spin."""
+    engine: Annotated[str, arg(metavar="NAME")] = "gradsim"
+    """What moves the bodies: gradsim, or mujoco (extra engines): the model that `gradsim export --to mjcf` writes, by whose contact the answer then holds."""
     profile: bool = False
     """Add profile likelihoods along the two weakest directions; takes some seconds."""
     known_numbers: bool = True
@@ -129,8 +132,9 @@ class Fit(Command):
             arguments = FitArguments(scene=self.scene, video=video, mask=mask, unknowns=tuple(unknowns), **options)
             return fit.fit(arguments, folder, self.resume, progress=progress)
         names = ("ignore", "frames", "background", "category", "profile", "resume")
-        pictures = ["observe pictures"] if self.observe == "pictures" else []
-        if excluded := [f"--{name}" for name in [*(name for name in names if getattr(self, name)), *pictures]]:
+        chosen = ["observe pictures"] if self.observe == "pictures" else []
+        chosen += [f"engine {self.engine}"] if self.engine != "gradsim" else []
+        if excluded := [f"--{name}" for name in [*(name for name in names if getattr(self, name)), *chosen]]:
             raise InputError(
                 f"{' and '.join(excluded)} are for one clip of one camera without --window; leave them out, or fit that "
                 "clip alone."

@@ -15,6 +15,8 @@ from gradsim.app.report.report import write_report
 from gradsim.app.run_directory import RunDirectory
 from gradsim.errors import Status
 from gradsim.identification.api import model_for, parameter_values, solve
+from gradsim.identification.engines.model import EngineModel
+from gradsim.identification.engines.registry import chosen_engine
 from gradsim.identification.estimators import estimator_named
 from gradsim.identification.fit import SCHEMA, Fit
 from gradsim.identification.observation.base import Observation
@@ -65,6 +67,7 @@ class ClipFit(FitJob):
         self.title = self.scene.name
         require_starts(arguments.starts)
         estimator_named(arguments.estimator)  # raises on an unknown name
+        self.engine = chosen_engine(arguments.engine, arguments.estimator, arguments.observe)
         priors, self.unused = priors_of([self.scene], arguments.stated_priors)
         self.space = Space(self.scene, [Unknown.parse(text) for text in arguments.unknowns], priors=priors)
         self.observation = self.observe()
@@ -89,7 +92,8 @@ class ClipFit(FitJob):
         return directory.result()
 
     def build(self):
-        self.problem = Problem(model_for(self.scene, self.space), self.observation, self.space)
+        model = EngineModel(self.scene, self.engine) if self.engine else model_for(self.scene, self.space)
+        self.problem = Problem(model, self.observation, self.space)
 
     @contextlib.contextmanager
     def open(self, directory: RunDirectory, resume: bool) -> Iterator[CheckpointStore]:
@@ -132,7 +136,7 @@ class ClipFit(FitJob):
 
     def with_next_video(self, fit: Fit, progress: Progress) -> Fit:
         """The fit with the one change of a next video that would tell most of what it leaves open."""
-        if not (self.arguments.plan and is_open(fit)):
+        if self.engine or not (self.arguments.plan and is_open(fit)):
             return fit
         progress.stage("what to film next")
         change = next_video(self.scene, fit, self.arguments.stated_priors)

@@ -47,7 +47,12 @@ def document(root: xml.Element, comments: Sequence[str]) -> str:
 
 def write_obj(path: Path, mesh: Mesh) -> None:
     """Write a mesh as an OBJ file, atomically, with all digits."""
+    with atomic_write(path, "w") as file:
+        file.write(obj(mesh))
+
+
+def obj(mesh: Mesh) -> str:
+    """Text of a mesh as an OBJ file, with all digits."""
     lines = [f"v {numbers(vertex)}" for vertex in mesh.vertices]
     lines += [f"f {a} {b} {c}" for a, b, c in (np.asarray(mesh.faces) + 1).tolist()]
-    with atomic_write(path, "w") as file:
-        file.write("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,231 @@
+"""A scene's rigid bodies moved by another engine, with derivatives by central differences of its rollouts.
+
+An `Engine` is a function from a scene, whose numbers are those of one world, and times to the motion of its bodies. Everything else of a
+fit stays: observation, likelihood, search, error bars, verdict. So its answer holds in that engine, whose contact is another one than
+gradsim's. Worlds run in parallel threads.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim.errors import InputError
+from gradsim.physics.model import Model, States
+from gradsim.physics.system import Values
+from gradsim.physics.trajectory import Trajectory
+from gradsim.scene.body import Rigid
+from gradsim.scene.exporters.substitution import with_values
+from gradsim.scene.parameters import component_letters
+
+STEP = 1e-5  # of differences, relative to a number
+SMALLEST = 1e-2  # magnitude of a number [SI] below which the step is relative to it
+
+
+@dataclass(frozen=True)
+class Motion:
+    """Motion of one rigid body.
+
+    Args:
+        position: Of the center of mass at each time (times, 3) [m].
+        quat_xyzw: Orientation (times, 4), without jumps of sign.
+    """
+
+    position: np.ndarray
+    quat_xyzw: np.ndarray
+
+
+class Engine(Protocol):
+    """Another engine, or a function of the user; it may run in several threads at once."""
+
+    def __call__(self, scene, times: np.ndarray) -> Mapping[str, Motion]:
+        """Motion of all bodies of a scene by name.
+
+        Args:
+            scene: A `Scene` with the numbers of one world.
+            times: Increasing times from the start of the scene, at least 0 (n,) [s].
+        """
+        ...
+
+
+class EngineModel(Model):
+    """A scene whose rigid bodies an engine moves.
+
+    States have positions and orientations; velocities are differences of positions, and angular momenta 0, for engines give poses.
+    Rollouts are not differentiable by adjoints. The time step is the engine's: a fit does not judge it.
+
+    Args:
+        scene: A scene of rigid bodies, with joints.
+        engine: What moves them.
+
+    Raises:
+        InputError: If the scene has other bodies, pushes after the start, prescribed motion, or cameras with a shutter.
+    """
+
+    judges_steps = False
+
+    def __init__(self, scene, engine: Engine):
+        _require_rigid(scene)
+        super().__init__(scene, substeps=1)
+        self.engine = engine
+
+    @property
+    def title(self) -> str:
+        """The engine in words: its `title`, or its name in Python."""
+        return getattr(self.engine, "title", None) or getattr(self.engine, "__name__", type(self.engine).__name__)
+
+    @property
+    def note(self) -> str:
+        """Note of a result on what moved the bodies."""
+        return (
+            f"The bodies were moved by {self.title}: the numbers hold there, contact numbers in particular. Its time step is not judged, nor "
+            "are causes of a mismatch."
+        )
+
+    def with_substeps(self, substeps: int) -> "EngineModel":
+        """The model itself: steps are the engine's."""
+        del substeps
+        return self
+
+    def recommended_substeps(self, values: Values) -> int:
+        del values
+        return 1
+
+    def check(self, values: Values) -> None:
+        del values
+
+    def rollout(
+        self,
+        overrides: Mapping[str, Tensor | float | Sequence] | None = None,
+        frames: int | None = None,
+        segment: int = 1,
+        start: States | None = None,
+    ) -> Trajectory:
+        """Move all worlds through time; without gradients.
+
+        Raises:
+            InputError: If a start is given: engines begin as the scene does.
+        """
+        del segment
+        if start is not None:
+            raise InputError("an engine moves bodies from the start of the scene; leave `start` out.")
+        return self.rollout_unchecked(self.values(self._tensors(overrides or {})), frames or self.scene.timing.frames)
+
+    def rollout_unchecked(self, values: Values, frames: int) -> Trajectory:
+        states = self._move([self._numbers(values, world) for world in range(_worlds(values))], values, frames)
+        return self._trajectory(states, values, frames)
+
+    def tangent(self, values: Values, direction: Values, frames: int) -> tuple[Trajectory, Trajectory]:
+        """Rollout of every world, and its derivative by central differences of 1e-5 of the numbers that a direction changes."""
+        worlds, jobs, steps = _worlds(values), [], torch.ones(_worlds(values), dtype=torch.float64)
+        for name, along in direction.items():
+            size = values[name].abs().clamp(min=SMALLEST) / along.abs().clamp(min=1e-300)
+            steps = torch.minimum(steps, STEP * torch.where(along == 0, torch.inf, size).reshape(worlds, -1).amin(1))
+        for sign in (0, 1, -1):
+            shifted = dict(values)
+            for name, along in direction.items():
+                h = (sign * steps).reshape(-1, *[1] * (along.ndim - 1))
+                shifted[name] = values[name] + h * along
+            jobs += [self._numbers(shifted, world) for world in range(worlds)]
+        states = self._move(jobs, values, frames)
+        middle, later, before = (
+            {
+                body: {key: y[k * worlds : (k + 1) * worlds] for key, y in state.items()}
+                for body, state in states.items()
+            }
+            for k in range(3)
+        )
+        slopes = {}
+        for body, state in middle.items():
+            slopes[body] = {}
+            for key in state:
+                width = 2 * steps.reshape(-1, *[1] * (state[key].ndim - 1))
+                slopes[body][key] = (later[body][key] - before[body][key]) / width
+        return self._trajectory(middle, values, frames), self._trajectory(slopes, values, frames)
+
+    def _numbers(self, values: Values, world: int) -> dict[str, float]:
+        """Numbers of one world that differ from those of the scene, by name with the letter of a component."""
+        numbers = {}
+        for name, value in values.items():
+            of_scene, of_world = self.kinds[name].value, value[world].detach().double().numpy()
+            if np.array_equal(of_scene, of_world):
+                continue
+            if of_world.ndim == 0:
+                numbers[name] = float(of_world)
+            else:
+                changed = zip(component_letters(name), of_world, np.ravel(of_scene), strict=False)
+                numbers |= {f"{name}.{letter}": float(x) for letter, x, y in changed if x != y}
+        return numbers
+
+    def _move(self, jobs: Sequence[dict[str, float]], values: Values, frames: int) -> dict[str, dict[str, Tensor]]:
+        """States (jobs, frames, ...) of worlds with these numbers; equal ones are moved once."""
+        fps, keys = self.scene.timing.fps, [tuple(sorted(job.items())) for job in jobs]
+        stamps = (
+            np.array([self.scene.timing.time(k) for k in range(frames)])
+            if self.scene.timing.stamps
+            else np.arange(frames) / fps
+        )
+        unique = list(dict.fromkeys(keys))
+
+        def run(key: tuple) -> dict[str, Motion] | None:
+            numbers = dict(key)
+            clock = {
+                name: numbers.get(f"timing.{name}", getattr(self.scene.timing, name)) for name in ("rate", "offset")
+            }
+            try:
+                scene = with_values(self.scene, {n: x for n, x in numbers.items() if not n.startswith("timing.")})
+                return dict(self.engine(scene, clock["offset"] + clock["rate"] * stamps))
+            except (FloatingPointError, InputError):
+                return None
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            motions = dict(zip(unique, pool.map(run, unique), strict=True))
+        states = {}
+        for system in self.systems:
+            x, q = (
+                self._gather(system.name, key, [motions[k] for k in keys], frames) for key in ("position", "quat_xyzw")
+            )
+            v = torch.tensor(np.gradient(x.numpy(), stamps, axis=1)) if frames > 1 else torch.zeros_like(x)
+            states[system.name] = {"x": x, "q": q, "v": v, "l": torch.zeros_like(x)}
+        return states
+
+    def _gather(self, body: str, key: str, motions: Sequence[Mapping[str, Motion] | None], frames: int) -> Tensor:
+        """One quantity of a body (worlds, frames, n); not a number where the engine failed.
+
+        Raises:
+            InputError: If the engine has no such body, or gives another shape.
+        """
+        shape = (frames, 3 if key == "position" else 4)
+        arrays = []
+        for motion in motions:
+            if motion is not None and body not in motion:
+                raise InputError(f"the engine moves {', '.join(motion) or 'nothing'}, and not `{body}` of the scene.")
+            array = np.full(shape, np.nan) if motion is None else np.asarray(getattr(motion[body], key), np.float64)
+            if array.shape != shape:
+                raise InputError(f"the engine gives {key} of `{body}` with shape {array.shape}; expected {shape}.")
+            arrays.append(array)
+        return torch.tensor(np.stack(arrays))
+
+
+def _worlds(values: Values) -> int:
+    return len(next(iter(values.values())))
+
+
+def _require_rigid(scene) -> None:
+    """Refuse what engines do not move."""
+    for name, body in scene.bodies.items():
+        if not isinstance(body, Rigid):
+            raise InputError(
+                f"`{name}` is of kind {body.kind}; another engine moves rigid bodies: choose `engine` gradsim."
+            )
+        if any(push.after_start for push in body.pushes):
+            raise InputError(f"`{name}` has a push after the start, which another engine is not told; give it at 0.")
+    if any(camera.has_shutter for camera in scene.views.values()):
+        raise InputError(
+            "a camera has a shutter (`readout`, `exposure` or `delay`), which needs instants between frames: choose `engine` gradsim."
+        )
