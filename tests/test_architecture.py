@@ -2,10 +2,12 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 from floor_plan import FLOORS
+from source_trees import nodes
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -22,11 +24,12 @@ def rows(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
+@cache
 def definitions(name: str) -> set[str]:
     """Functions, methods, classes and constants of a source file."""
     path = next(home / name for home in HOMES if (home / name).exists())
     names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
                 names.add(name)

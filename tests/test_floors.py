@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from floor_plan import FLOORS
+from source_trees import nodes
 
 TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "src" / "gradsim"
@@ -24,26 +25,21 @@ def package_of(path: Path) -> str:
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-@cache
-def imported(tree: ast.Module) -> frozenset[str]:
+def imported(path: Path) -> frozenset[str]:
     """Dotted names of everything that a file imports."""
-    modules = {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
-    members = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    modules = {a.name for node in nodes(path) if isinstance(node, ast.Import) for a in node.names}
+    members = [node for node in nodes(path) if isinstance(node, ast.ImportFrom)]
     return frozenset(modules | {f"{'.' * node.level}{node.module}.{a.name}" for node in members for a in node.names})
 
 
 def offenders(rule) -> list[str]:
     """`file: what is wrong` of every source file for which the rule returns a complaint."""
-    complaints = ((path, rule(path, parsed(path))) for path in FILES)
+    complaints = ((path, rule(path)) for path in FILES)
     return [f"{path.relative_to(SOURCE)}: {complaint}" for path, complaint in complaints if complaint]
 
 
-def upward(path: Path, tree: ast.Module) -> str:
-    here, names = package_of(path), imported(tree)
+def upward(path: Path) -> str:
+    here, names = package_of(path), imported(path)
     packages = {name.split(".")[1] for name in names if name.startswith("gradsim.")}
     allowed = {here, *FLOORS[0], *(package for package, floor in FLOOR.items() if floor < FLOOR[here])}
     return ", ".join(sorted(packages - allowed))
@@ -58,12 +54,12 @@ def test_imports_only_go_down():
 
 
 def test_imports_are_absolute_and_of_packages():
-    relative = lambda path, tree: ", ".join(n for n in imported(tree) if n.startswith(".") or n == "gradsim")
+    relative = lambda path: ", ".join(n for n in imported(path) if n.startswith(".") or n == "gradsim")
     assert offenders(relative) == []
 
 
 def test_the_library_does_not_import_the_reproduction():
-    paper = lambda path, tree: ", ".join(n for n in imported(tree) if n.startswith("gradsim_reproduction"))
+    paper = lambda path: ", ".join(n for n in imported(path) if n.startswith("gradsim_reproduction"))
     assert offenders(paper) == []
 
 
@@ -71,15 +67,15 @@ def test_tests_of_the_library_run_without_the_reproduction():
     """Those of the reproduction, of the benchmarks and of kept results are in tests/reproduction."""
     files = [path.relative_to(TESTS) for path in TESTS.rglob("*.py")]
     core = [path for path in files if path.parts[0] != "reproduction"]
-    users = {str(p) for p in core if any(n.startswith("gradsim_reproduction") for n in imported(parsed(TESTS / p)))}
+    users = {str(p) for p in core if any(n.startswith("gradsim_reproduction") for n in imported(TESTS / p))}
     assert users == PEERS.keys()
 
 
 def test_only_the_engine_defines_operations_of_pytorch():
-    def operations(path: Path, tree: ast.Module) -> str:
+    def operations(path: Path) -> str:
         if package_of(path) == "engine":
             return ""
-        used = {ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr in OPERATIONS}
-        return ", ".join(sorted(name for name in used | imported(tree) if name.endswith(MAKERS)))
+        used = {ast.unparse(n) for n in nodes(path) if isinstance(n, ast.Attribute) and n.attr in OPERATIONS}
+        return ", ".join(sorted(name for name in used | imported(path) if name.endswith(MAKERS)))
 
     assert offenders(operations) == []

@@ -5,8 +5,9 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
+
+from source_trees import nodes
 
 SOURCE = Path(__file__).parents[1] / "src"
 TURNS = {  # what, and what we write in its place
@@ -45,9 +46,6 @@ NAMES = {
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
-tree = cache(ast.parse)
-
-
 def prose(text: str) -> Iterator[tuple[int, str]]:
     """Line numbers and lines of comments and strings."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -57,31 +55,29 @@ def prose(text: str) -> Iterator[tuple[int, str]]:
 
 def offenders(rule) -> list[str]:
     """Places, as file:line, that break a rule."""
-    return [
-        f"{path.relative_to(SOURCE)}:{line}"
-        for path in FILES
-        for line in sorted(rule(path.read_text(encoding="utf-8")))
-    ]
+    return [f"{path.relative_to(SOURCE)}:{line}" for path in FILES for line in sorted(rule(path))]
 
 
-def turns(text: str) -> Iterator[int]:
-    yield from (line for line, words in prose(text) if PATTERN.search(words))
+def turns(path: Path) -> Iterator[int]:
+    text = path.read_text(encoding="utf-8")
+    if PATTERN.search(text):  # most files need no look at what is code and what is prose
+        yield from (line for line, words in prose(text) if PATTERN.search(words))
 
 
-def openings(text: str) -> Iterator[int]:
-    for node in ast.walk(tree(text)):
+def openings(path: Path) -> Iterator[int]:
+    for node in nodes(path):
         documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
         if documented and re.match(OPENINGS, ast.get_docstring(node) or ""):
             yield getattr(node, "lineno", 1)
 
 
-def participles(text: str) -> Iterator[int]:
-    functions = (node for node in ast.walk(tree(text)) if isinstance(node, ast.FunctionDef))
+def participles(path: Path) -> Iterator[int]:
+    functions = (node for node in nodes(path) if isinstance(node, ast.FunctionDef))
     yield from (node.lineno for node in functions if node.name.strip("_") in NAMES)
 
 
-def vague(text: str) -> Iterator[int]:
-    names = (node for node in ast.walk(tree(text)) if isinstance(node, ast.Name))
+def vague(path: Path) -> Iterator[int]:
+    names = (node for node in nodes(path) if isinstance(node, ast.Name))
     yield from (node.lineno for node in names if isinstance(node.ctx, ast.Store) and node.id in NAMES)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from source_trees import nodes
+
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -39,14 +41,9 @@ OBJECTS = {"cloth", "cube", "fields", "gear", "ground", "image", "model", "setti
 PACKAGES = {"gradsim", "mitsuba"}  # of other software, or the group of entry points
 
 
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
 def identifiers(path: Path) -> Iterator[str]:
     """Every name of a file's code: variables, attributes, arguments, keys and file names in strings."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         match node:
             case ast.Name(id=name) | ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
@@ -66,7 +63,7 @@ def module(path: Path) -> tuple[str, ...]:
 def defined(path: Path) -> set[str]:
     """Names that a module or its classes define or import."""
     names = set()
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                 names.add(name)
@@ -75,13 +72,19 @@ def defined(path: Path) -> set[str]:
     return names
 
 
-NAMES = {name for path in FILES for name in identifiers(path)} | {part for path in FILES for part in module(path)}
-MODULES = {module(path): defined(path) for path in FILES}
+@cache  # not at import: each worker collects this file, and one runs it
+def names_of_code() -> set[str]:
+    return {name for path in FILES for name in (*identifiers(path), *module(path))}
+
+
+@cache
+def names_by_module() -> dict[tuple[str, ...], set[str]]:
+    return {module(path): defined(path) for path in FILES}
 
 
 def references(path: Path) -> Iterator[tuple[int, str]]:
     """Line of the definition, and what is in backticks in its docstring."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             for text in re.findall(r"`([^`\n]+)`", ast.get_docstring(node) or ""):
                 yield getattr(node, "lineno", 1), text
@@ -108,7 +111,7 @@ def named(_: Path, text: str) -> bool:
     name = IDENTIFIER.match(text)
     if not name or not re.fullmatch(r"(\(.*\))?", text[name.end() :]) or name[0] in OTHERS:
         return True
-    return all(word in NAMES for word in name[0].removesuffix(".pyi").removesuffix(".py").split("."))
+    return all(word in names_of_code() for word in name[0].removesuffix(".pyi").removesuffix(".py").split("."))
 
 
 def resolved(_: Path, text: str) -> bool:
@@ -117,8 +120,9 @@ def resolved(_: Path, text: str) -> bool:
     *homes, last = name[0].split(".") if name else [""]
     if not homes or last in ("py", "pyi") or homes[0] in OBJECTS | PACKAGES or re.match(r"\.\w+$", text):
         return True
-    named_so = [path for path in MODULES if path[-len(homes) :] == tuple(homes)]
-    return not named_so or any(last in MODULES[path] or (*path, last) in MODULES for path in named_so)
+    modules = names_by_module()
+    named_so = [path for path in modules if path[-len(homes) :] == tuple(homes)]
+    return not named_so or any(last in modules[path] or (*path, last) in modules for path in named_so)
 
 
 def test_files_in_docstrings_exist():
@@ -161,7 +165,7 @@ def test_arguments_in_docstrings_are_those_of_the_signature():
     wrong = [
         f"{path.relative_to(SOURCE)}:{node.lineno}: {', '.join(sorted(documented(node) - arguments(node)))}"
         for path in FILES
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not documented(node) <= arguments(node)
     ]
     assert wrong == []

@@ -2,11 +2,13 @@
 
 import importlib.util
 
+import particle_cases
 import pytest
 import warp as wp
 
 from gradsim.engine.compiler import FUSED, WIDE, compiled_for_packs
-from gradsim.engine.lanes import Lane
+from gradsim.engine.lanes import FORWARD, Lane
+from gradsim.physics.soft.rollout import particles_code
 
 
 @pytest.fixture
@@ -32,3 +34,12 @@ def test_flags_of_the_user_stay(source, monkeypatch):
     monkeypatch.setattr(wp.config, "cpu_compiler_flags", "-march=native -O1")
     compiled_for_packs(source, Lane("float32", 8))
     assert wp.get_module_options(module=source)["cpu_compiler_flags"] == f"-march=native -O1 {FUSED}"
+
+
+def test_a_rollout_without_gradients_compiles_no_reverse_sweep():
+    code = particles_code(tuple(group.force for group in particle_cases.groups()), Lane("float64"), "worlds")
+    sweep, rest = (wp.get_module(name) for name in (code.__name__ + FORWARD, code.__name__))
+    assert code.forward.module is sweep and code.backward.module is rest
+    assert list(sweep.kernels.values()) == [code.forward]
+    for option in ("cpu_compiler_flags", "fast_math"):
+        assert sweep.options[option] == rest.options[option]

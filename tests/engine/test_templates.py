@@ -1,43 +1,39 @@
 """Templates of kernels in sight: what `specialize` runs is a module that an editor and a type checker find."""
 
 import ast
-from functools import cache
 from pathlib import Path
+
+from source_trees import nodes, tree
 
 SOURCE = Path(__file__).parents[2] / "src"
 FILES = sorted((SOURCE / "gradsim").rglob("*.py"))
 
 
-@cache
-def parse(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def typing_blocks(tree: ast.Module) -> list[ast.If]:
-    blocks = [node for node in tree.body if isinstance(node, ast.If)]
+def typing_blocks(path: Path) -> list[ast.If]:
+    blocks = [node for node in tree(path).body if isinstance(node, ast.If)]
     return [node for node in blocks if ast.unparse(node.test) == "TYPE_CHECKING"]
 
 
-def shown(tree: ast.Module) -> dict[str, str]:
+def shown(path: Path) -> dict[str, str]:
     """Dotted name of each module that a file imports for type checkers only, by its name there."""
-    imports = [node for block in typing_blocks(tree) for node in block.body if isinstance(node, ast.ImportFrom)]
+    imports = [node for block in typing_blocks(path) for node in block.body if isinstance(node, ast.ImportFrom)]
     return {a.asname or a.name: f"{node.module}.{a.name}" for node in imports for a in node.names}
 
 
-def named(tree: ast.Module) -> dict[str, str]:
+def named(path: Path) -> dict[str, str]:
     """Constants that stand for these modules at run time, by name."""
-    constants = [node for block in typing_blocks(tree) for node in block.orelse if isinstance(node, ast.Assign)]
+    constants = [node for block in typing_blocks(path) for node in block.orelse if isinstance(node, ast.Assign)]
     return {ast.unparse(node.targets[0]): ast.literal_eval(node.value) for node in constants}
 
 
-def specialized(tree: ast.Module) -> list[ast.expr]:
+def specialized(path: Path) -> list[ast.expr]:
     """First argument of every call of `specialize`."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
+    calls = [node for node in nodes(path) if isinstance(node, ast.Call) and node.args]
     return [node.args[0] for node in calls if isinstance(node.func, ast.Name) and node.func.id == "specialize"]
 
 
 def test_a_template_has_one_name_for_type_checkers_and_at_run_time():
-    names = {path: (named(parse(path)), shown(parse(path))) for path in FILES}
+    names = {path: (named(path), shown(path)) for path in FILES}
     differ = {
         str(path.relative_to(SOURCE)): (name, modules.get(name), module)
         for path, (constants, modules) in names.items()
@@ -48,7 +44,7 @@ def test_a_template_has_one_name_for_type_checkers_and_at_run_time():
 
 
 def test_a_named_template_exists():
-    modules = {module for path in FILES for module in named(parse(path)).values()}
+    modules = {module for path in FILES for module in named(path).values()}
     assert modules and [m for m in sorted(modules) if not (SOURCE / f"{m.replace('.', '/')}.py").is_file()] == []
 
 
@@ -56,7 +52,7 @@ def test_no_template_is_named_by_a_string_where_it_is_specialized():
     strings = [
         f"{path.relative_to(SOURCE)}:{argument.lineno}"
         for path in FILES
-        for argument in specialized(parse(path))
+        for argument in specialized(path)
         if not isinstance(argument, ast.Name | ast.Attribute)
     ]
     assert strings == []
@@ -94,14 +90,14 @@ def uses_before_their_cast(function: ast.FunctionDef) -> list[str]:
     return wrong
 
 
-def kernels(tree: ast.Module) -> list[ast.FunctionDef]:
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+def kernels(path: Path) -> list[ast.FunctionDef]:
+    functions = [node for node in nodes(path) if isinstance(node, ast.FunctionDef)]
     return [f for f in functions if any(ast.unparse(d).startswith(("wp.func", "wp.kernel")) for d in f.decorator_list)]
 
 
 def test_no_constant_of_a_kernel_is_read_before_its_cast_gave_it_a_value():
     support = sorted((SOURCE.parent / "tests" / "support").glob("*_kernels.py"))
-    functions = {path: kernels(parse(path)) for path in FILES + support}
+    functions = {path: kernels(path) for path in FILES + support}
     wrong = {path.name: [w for f in found for w in uses_before_their_cast(f)] for path, found in functions.items()}
     assert sum(map(len, functions.values())) > 100 and {name: w for name, w in wrong.items() if w} == {}
 

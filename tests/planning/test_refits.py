@@ -11,6 +11,7 @@ from gradsim.planning.search import Design
 from tests.support.plan_cases import LENGTH, judge, pendulum
 
 
+@pytest.mark.slow  # `test_prediction_is_the_error_bar_of_a_fit` holds the same model to one fit
 def test_refits_scatter_as_the_linear_model_says():
     """On a smooth scene: 16 errors have an RMS within 3 standard deviations of it, 3/√32."""
     film = judge(pendulum(), [], [LENGTH, "bob.angle:0.5:1.2"], "bob.string_length")

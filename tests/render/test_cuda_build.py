@@ -23,8 +23,13 @@ BUILDS["softras_pixels"] = lambda dtype: color.pixels_code(lane_of(dtype))
 BUILDS["softras_color"] = lambda dtype: color.color_code(lane_of(dtype))
 
 
+BRIEF = ("coverage", "edges", "softras", "gradsim.render.raster.zbuffer")  # one of each renderer
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.float64, marks=pytest.mark.slow)], ids=str)
-@pytest.mark.parametrize("name", BUILDS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in BRIEF)) for name in BUILDS]
+)
 def test_kernels_compile_for_cuda(name, dtype, tmp_path):
     if not wp.get_cuda_toolkit_version():
         pytest.skip("this build of Warp has no CUDA compiler")

@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import warp as wp
 
-from gradsim.engine.lanes import Lane
+from gradsim.engine.lanes import Lane, set_options
 
 FUSED = "-ffp-contract=fast -fno-signed-zeros"
 WIDE = "-mprefer-vector-width=512 -mstackrealign"
@@ -23,5 +23,5 @@ def compiled_for_packs(module: ModuleType, lane: Lane) -> ModuleType:
     flags = ["-march=native" if configured is None else configured, FUSED]
     if lane.width * np.dtype(lane.dtype).itemsize == 64:
         flags.append(WIDE)
-    wp.set_module_options({"cpu_compiler_flags": " ".join(flags)}, module=module)
+    set_options(module, cpu_compiler_flags=" ".join(flags))
     return module

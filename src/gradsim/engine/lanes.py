@@ -45,6 +45,8 @@ from gradsim.errors import InputError
 
 wp.config.log_level = wp.LOG_ERROR  # its line for every module would drown ours
 
+FORWARD = "_forward"  # ends the name of the Warp module that has the forward sweep of a template, see `rollout_kernels`
+
 __all__ = [  # noqa: PLE0604 -- the names that a template sees, made for each lane type by `names`; see lanes.pyi
     *("Scalar", "Point", "Real", "Mask", "Vec3", "Mat3", "Quat", "DUAL"),
     *("add", "sub", "mul", "div", "neg", "where", "less", "any_lane", "min", "max", "abs", "sqrt", "sin", "cos"),
@@ -148,8 +150,14 @@ def _specialize(template: str, lane: Lane, bound: tuple) -> ModuleType:
         copy.loader.exec_module(module)
     finally:
         _active.pop()
-    wp.set_module_options({"fast_math": lane.dtype == "float32"}, module=module)
+    set_options(module, fast_math=lane.dtype == "float32")
     return module
+
+
+def set_options(code: ModuleType, **options) -> None:
+    """Set options of Warp's compiler for all kernels of a specialized template, its forward sweep included."""
+    for name in (code.__name__, code.__name__ + FORWARD):
+        wp.set_module_options(options, module=name)
 
 
 class _Polynomial(dict):

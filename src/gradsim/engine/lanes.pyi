@@ -32,6 +32,8 @@ __all__ += [
     "zero3",
 ]
 
+FORWARD: str
+
 @dataclass(frozen=True)
 class Lane:
     dtype: str = ...
@@ -49,6 +51,7 @@ def specialize(template: str, lane: Lane, **bound: object) -> ModuleType: ...
 @overload
 def specialize(template: _Template, lane: Lane, **bound: object) -> _Template: ...
 def members(code: ModuleType, *names: str) -> dict[str, Any]: ...
+def set_options(code: ModuleType, **options: object) -> None: ...
 
 class _Table:  # for the modules of this package that add operators
     lane: Lane

@@ -27,9 +27,13 @@ from typing import Any
 
 import warp as wp
 
+from gradsim.engine.lanes import FORWARD
+
 
 def forward_sweep(module: str, System, Trajectory, step, prepare: Any = None, frame_steps: Any = None):
     """Kernel that fills the frames `begin` + 1 to `end` of a trajectory from frame `begin`.
+
+    It is a Warp module of its own, since a rollout without gradients compiles in a third of the time of the reverse sweep.
 
     Args:
         module: `__name__` of the kernel file.
@@ -37,7 +41,7 @@ def forward_sweep(module: str, System, Trajectory, step, prepare: Any = None, fr
     """
     prepared, in_registers = prepare is not None, frame_steps is not None
 
-    @wp.kernel(enable_backward=False, module=module)
+    @wp.kernel(enable_backward=False, module=module + FORWARD)
     def forward(
         system: System,
         substeps: int,

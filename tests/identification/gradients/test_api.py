@@ -296,6 +296,7 @@ def test_an_explosion_by_bodies_that_collide_names_them(monkeypatch):
     assert "substeps" in found.advice
 
 
+@pytest.mark.slow  # to compile: two kinds of bodies with joints
 def test_what_a_joint_holds_does_not_fall_freely():
     """A link that swings: its period does not depend on its mass."""
     link = {"shape": {"box": {"size": [0.1, 0.1, 0.6]}}, "mass": 0.8}

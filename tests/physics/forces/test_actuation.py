@@ -79,8 +79,9 @@ def test_values_in_time_of_implicit_steps_act_each_in_its_interval():
     generator = torch.Generator().manual_seed(8)
     intervals = given[-1].shape[1]
     given[ACTIVATION] = 0.05 * torch.randn(3, intervals, 1, generator=generator, dtype=torch.float64)
-    chain = lambda *ys: one_by_one(implicit_cases.program(frames=2), list(ys))
-    run = implicit_cases.program().run
+    mapping = InElements(Lane("float64", native_width("float64")))  # whose kernels other tests need, too
+    chain = lambda *ys: one_by_one(implicit_cases.program(mapping, frames=2), list(ys))
+    run = implicit_cases.program(mapping).run
     expected = chain(*given)
     adjoints = weights(expected, seed=9)
     assert max(error(a, b) for a, b in zip(run(*given), expected, strict=True)) < 1e-9  # of the solves

@@ -118,11 +118,11 @@ def test_two_equal_balls_exchange_their_velocities():
     hit = {"between": ["a", "b"], "stiffness": 1e5, "dissipation": 0}
     clock = {"fps": 5, "frames": 2, "substeps": 200_000}
     model = Model(Scene.parse({"gravity": 0, "bodies": bodies, "contacts": {"hit": hit}, "timing": clock}))
-    v = torch.tensor([[1.0, 0, 0], [1.3, 0, 0]], dtype=torch.float64, requires_grad=True)
-    final = model.rollout({"a.velocity": v})["b"]["v"][:, -1, 0]
-    (found,) = torch.autograd.grad(final.sum(), v)
+    v = torch.tensor([[1.0, 0, 0], [1.3, 0, 0]], dtype=torch.float64)
+    along = {"a.velocity": torch.tensor([[1.0, 0, 0]]).double().expand(2, 3)}
+    final, slope = (y.states["b"]["v"][:, -1, 0] for y in model.tangent(model.values({"a.velocity": v}), along, 2))
     assert (final - v[:, 0]).abs().max() < 1e-6
-    assert (found[:, 0] - 1).abs().max() < 1e-2
+    assert (slope - 1).abs().max() < 1e-2
 
 
 @pytest.mark.parametrize(("between", "ok"), [(0.199, False), (0.2, True)])

@@ -14,11 +14,14 @@ from gradsim.physics.soft.implicit import ImplicitParticles
 from gradsim.physics.soft.rollout import Particles
 from gradsim.scene import Scene
 
-MAPPINGS = [Worlds(Lane("float64", native_width("float64"))), InElements(Lane("float64", native_width("float64")))]
-name = lambda mapping: mapping.name
+WORLDS = Worlds(Lane("float64", native_width("float64")))
+MAPPINGS = [
+    pytest.param(WORLDS, marks=pytest.mark.slow, id="worlds"),  # its adjoint takes as long again to compile
+    pytest.param(InElements(Lane("float64", native_width("float64"))), id="elements"),
+]
 
 
-@pytest.mark.parametrize("mapping", MAPPINGS, ids=name)
+@pytest.mark.parametrize("mapping", MAPPINGS)
 def test_steps_and_gradients_are_those_of_dense_matrices(mapping):
     given, program = cases.inputs(2, seed=2), cases.program(mapping)
     found = program.forward(given)
@@ -55,7 +58,7 @@ def test_other_devices_are_refused():
         cases.program().forward([y.to("meta") for y in cases.inputs(1, seed=2)])
 
 
-@pytest.mark.parametrize("mapping", MAPPINGS, ids=name)
+@pytest.mark.parametrize("mapping", MAPPINGS)
 def test_adjoint_is_the_transpose_of_the_tangent(mapping):
     given, program = cases.inputs(2, seed=4), cases.program(mapping)
     outputs = program.forward(given)
@@ -65,7 +68,7 @@ def test_adjoint_is_the_transpose_of_the_tangent(mapping):
     assert max(dot_product_errors(tangent, gradient, given, adjoints, seed=6)) < 1e-10  # linear solves end at 1e-11
 
 
-@pytest.mark.parametrize("mapping", MAPPINGS, ids=name)
+@pytest.mark.parametrize("mapping", MAPPINGS)
 def test_a_step_of_no_length_has_the_slope_by_its_length_of_the_forces(mapping):
     given, program = cases.inputs(2, seed=4), cases.program(mapping)
     given[-1][:, 0] = 0.0
@@ -86,7 +89,7 @@ def test_tangent_by_every_input_is_that_of_central_differences():
         assert max(error(a, b) for a, b in zip(found, wanted, strict=True)) < 1e-7, program.names[k]
 
 
-@pytest.mark.parametrize("mapping", MAPPINGS, ids=name)
+@pytest.mark.parametrize("mapping", MAPPINGS)
 def test_gradient_is_the_same_bit_for_bit_whatever_is_kept(mapping):
     given, results = cases.inputs(2, seed=9), []
     for segment in (1, 2):
@@ -97,7 +100,7 @@ def test_gradient_is_the_same_bit_for_bit_whatever_is_kept(mapping):
 
 
 def test_a_world_of_a_batch_moves_as_it_does_alone():
-    given, program = cases.inputs(11, seed=11), cases.program(MAPPINGS[0])
+    given, program = cases.inputs(11, seed=11), cases.program(WORLDS)
     together, alone = program.forward(given), program.forward([y[4:5] for y in given])
     # the register goes on until its last world is done, so this one may be solved further than alone
     assert max(error(a[4:5], b) for a, b in zip(together, alone, strict=True)) < 1e-10
@@ -168,7 +171,7 @@ def test_big_steps_reach_the_equilibrium_whatever_their_size():
 
 
 def test_a_world_whose_step_is_not_solved_is_nan_from_there_on(monkeypatch):
-    given, program = cases.inputs(2, seed=16), cases.program(MAPPINGS[0])
+    given, program = cases.inputs(2, seed=16), cases.program(WORLDS)
     given[0][0], given[1][0], given[3][0] = cases.rest_positions() + 1.0, 0.0, 0.0  # at rest, which is no work
     given[4:8] = [y[:, :1] for y in given[4:8]]
     given[7][0] = 0.0

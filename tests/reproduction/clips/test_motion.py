@@ -53,7 +53,10 @@ def test_a_box_slides_with_coulombs_acceleration():
     assert way == pytest.approx(9.81 * (np.sin(tilt) - mu * np.cos(tilt)) * one.times**2 / 2)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+SOFT = ("beam", "cloth")  # whose motion alone takes four seconds
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in SOFT)) for kind in KINDS])
 def test_bodies_are_closed_and_within_the_image(kind):
     from gradsim_reproduction.clips.videos import coverage_of
 

@@ -26,6 +26,7 @@ def test_there_are_25_open_cases():
     assert len(experiment.OPEN) == 25
 
 
+@pytest.mark.slow  # `planning/test_quick.py` asserts it of such a pendulum
 @pytest.mark.parametrize("number", [20, 22])  # damping and drag of a pendulum at rest
 def test_an_open_case_is_ok_after_the_change_that_its_fit_names(number):
     record = experiment.resolve((number, 1))

@@ -20,11 +20,12 @@ def tosses():
 
 @pytest.fixture(scope="module")
 def result(tosses, tmp_path_factory):
-    """The quick form: 4 tosses fitted, few starts."""
+    """The quick form: 4 tosses fitted, few starts; 11 CPU-s. That a mass without a known force is open, `test_clip_jackknife.py` asserts."""
     out = tmp_path_factory.mktemp("real-cube")
     return experiment.real_cube(out, quick=True), out
 
 
+@pytest.mark.slow
 def test_quick_form_finds_gravity_and_friction_and_says_that_mass_is_open(result):
     content, _ = result
     figures = content["figures"]
@@ -35,6 +36,7 @@ def test_quick_form_finds_gravity_and_friction_and_says_that_mass_is_open(result
     assert content["status"] == "unidentifiable"
 
 
+@pytest.mark.slow
 def test_tosses_that_were_not_fitted_are_predicted_better_than_without_contact(result):
     figures = result[0]["figures"]
     error, steady = (figures[name]["value"] for name in ("heldout_position_error_m", "constant_velocity_error_m"))
@@ -42,12 +44,14 @@ def test_tosses_that_were_not_fitted_are_predicted_better_than_without_contact(r
     assert steady < figures["ballistic_error_m"]["value"]
 
 
+@pytest.mark.slow
 def test_fitted_and_predicted_tosses_are_others(result, tosses):
     used = result[0]["tosses"]
     assert len(used["predicted"]) == 4 and not set(used["fitted"]) & set(used["predicted"])
     assert set(used["fitted"]) | set(used["predicted"]) <= {t.name for t in tosses}
 
 
+@pytest.mark.slow
 def test_folder_holds_what_the_result_lists(result):
     content, out = result
     assert json.loads((out / "result.json").read_text())["figures"] == content["figures"]
