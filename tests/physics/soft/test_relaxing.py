@@ -70,7 +70,7 @@ def test_small_vibration_is_that_of_a_maxwell_solid():
 
 def test_energy_never_grows():
     """Kinetic and elastic energy, Ψ, and that of Ȧ, in a large motion; semi-implicit steps of 16 µs."""
-    dt, frames = 1 / 64000, 400
+    dt, frames = 1 / 64000, 1200
     model = _model(frames, 1, 1 / dt, "semi-implicit", pinned=[])
     generator = torch.Generator().manual_seed(3)
     system, values = model.systems[0], model.values()
@@ -92,7 +92,7 @@ def test_energy_never_grows():
     total = total + psi + TIME * RESPONSE * TIME * moving
     assert psi.max() > 0.02 * total[0]
     assert total.diff().max() < 1e-5 * total[0]  # the error of first-order steps, which comes and goes
-    assert total[-1] < 0.995 * total[0]
+    assert total[-1] < 0.99 * total[0]
 
 
 @pytest.mark.parametrize("name", ["bar.relaxation.0.time", "bar.relaxation.0.ratio", "bar.young", "bar.density"])
