@@ -51,7 +51,7 @@ def reproduce(name: str, out: Path, quick: bool = False, seed: int = 0, progress
         seed: Seed of everything random.
         progress: A `gradsim.runtime.progress.Progress`.
         options: Options of single experiments: `scenes` (their number), `engine` and `workers` (see
-            `gradsim.runtime.parallel`), `foreign`, `epochs` and `weights` (convnet). None and False count as not given.
+            `gradsim.runtime.parallel`), `foreign`, `epochs` and `weights` (convnet), `rows` (reality). None and False count as not given.
 
     Raises:
         InputError: If the experiment or an option is unknown, or a number out of range.

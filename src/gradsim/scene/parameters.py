@@ -22,7 +22,7 @@ from gradsim.scene.quantity import Quantity, Tuple
 from gradsim.scene.rods.rod import ROD, Rod
 from gradsim.scene.scene import Scene, Timing
 from gradsim.scene.soft_body import Anchor, ContactOverrides, Soft, VertexImpulse
-from gradsim.scene.solid import MATERIAL, Solid, SolidRegion
+from gradsim.scene.solid import MATERIAL, Hysteresis, Relaxation, Solid, SolidRegion
 from gradsim.scene.springs import SPRINGS, Springs
 
 AXES, CHANNELS = ("x", "y", "z"), ("r", "g", "b")
@@ -41,7 +41,9 @@ SOFT = (*START, "scale", "rest_length_factor", "contact", "anchors", "pushes")
 KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or several, is expanded to their keys
     Rigid: ("mass", "density", "inertia", "scale", *START, *CONTACT, "pushes"),
     Push: ("impulse", "force"),
-    Solid: (*MATERIAL, "activation", *SOFT, "regions"),
+    Solid: (*MATERIAL, "activation", "relaxation", "hysteresis", *SOFT, "regions"),
+    Relaxation: ("ratio", "time"),
+    Hysteresis: ("loss_factor",),
     Cloth: (*IN_PLANE, *BENDING, "air", *SOFT),
     Springs: ("mass", "density", *SPRINGS, "radius", *(key for key in SOFT if key not in SPRINGS)),
     Rod: ("mass", "density", *ROD, "radius", *SOFT),

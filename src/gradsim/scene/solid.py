@@ -1,5 +1,6 @@
 """Soft solids of a scene."""
 
+import math
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Annotated, ClassVar, Literal
@@ -22,6 +23,7 @@ VISCOSITY = Quantity("Pa s", lower=0.0, positive=True)
 ACTIVATION = Quantity("", lower=-1.0, upper=1.0)
 PAIRS = (("young", "poisson"), ("mu", "lam"))
 MATERIAL = ("density", "young", "poisson", "mu", "lam", "damping")
+DECADE = 10.0  # most between two times of a hysteresis: the loss factor then varies by 5 % over frequency
 
 
 class SolidRegion(Node):
@@ -50,6 +52,62 @@ class SolidRegion(Node):
         yield from box_conflicts(self.box)
 
 
+class Relaxation(Node):
+    """Elasticity that relaxes: a Maxwell branch, or term of a Prony series.
+
+        E(t) = E (1 + Σ ratio e^(−t/time)), and so for all moduli
+
+    A body begins relaxed. One branch makes a standard linear solid; its loss factor is largest near the frequency 1/(2π time).
+
+    Attributes:
+        ratio: Modulus that relaxes, over the one that lasts.
+        time: Relaxation time [s]. Explicit steps cannot be longer than some hundredths of it.
+    """
+
+    ratio: Annotated[float, Quantity("", lower=0.0, positive=True)] = Field(
+        description="the modulus that relaxes over the one that lasts"
+    )
+    time: Annotated[float, positive("s")] = Field(description="the relaxation time in s")
+
+
+class Hysteresis(Node):
+    """Loss that hardly depends on frequency, as in rubber: equal Maxwell branches at times a decade apart or less.
+
+    For frequencies f with 1/(2π f) well between the two times the loss factor tan δ is that of the key, over the elasticity that lasts,
+    within some 5 %. What is lost so also creeps: the modulus grows by 1.5 times the loss factor with each decade of frequency.
+
+    Attributes:
+        loss_factor: Imaginary part of the modulus over the real one that lasts.
+        shortest, longest: Range of the relaxation times [s].
+    """
+
+    loss_factor: Annotated[float, Quantity("", lower=0.0, positive=True)] = Field(
+        description="the loss factor, such as 0.1"
+    )
+    shortest: Annotated[float, positive("s")] = Field(description="the shortest relaxation time in s")
+    longest: Annotated[float, positive("s")] = Field(description="the longest relaxation time in s")
+
+    def conflicts(self) -> Iterator[tuple[Place, str]]:
+        if self.longest <= self.shortest:
+            yield ("longest",), f"got {self.longest:g} s; expected more than `shortest`, {self.shortest:g} s."
+
+    @property
+    def times(self) -> list[float]:
+        """Relaxation times of the branches [s], in equal ratios."""
+        count = math.ceil(round(math.log(self.longest / self.shortest, DECADE), 9)) + 1
+        step = math.log(self.longest / self.shortest) / (count - 1)
+        return [self.shortest * math.exp(k * step) for k in range(count)]
+
+    @property
+    def ratio_per_loss(self) -> float:
+        """Ratio of each branch over the loss factor: 2/π times the logarithm of the ratio of two times.
+
+        The sum of ratio ωτ/(1 + ω²τ²) over such times has the mean ratio π/(2 ln(τ₁/τ₀)).
+        """
+        times = self.times
+        return 2 / math.pi * math.log(times[1] / times[0])
+
+
 class Solid(Soft):
     """A soft solid of tetrahedra, with the law of `gradsim.physics.forces.neo_hookean`.
 
@@ -63,6 +121,8 @@ class Solid(Soft):
         activation: Contraction (above 0) or expansion of the rest volume, uniform.
         elements: `linear`: tetrahedra of four vertices, too stiff in bending; `quadratic`: with further vertices in the
             middle of the edges, accurate in bending, at several times the cost.
+        relaxation: Elasticity that relaxes, added to that of the moduli, which are those that last.
+        hysteresis: Loss that hardly depends on frequency.
         regions: Parts with another material, by name; where they overlap, the later one applies.
     """
 
@@ -78,6 +138,8 @@ class Solid(Soft):
     damping: Annotated[float, VISCOSITY] = 0.0
     activation: Annotated[float, ACTIVATION] = 0.0
     elements: Literal["linear", "quadratic"] = "linear"
+    relaxation: tuple[Relaxation, ...] = ()
+    hysteresis: Hysteresis | None = None
     regions: dict[str, SolidRegion] = Field(default_factory=dict)
 
     @classmethod

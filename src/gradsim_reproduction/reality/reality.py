@@ -1,6 +1,6 @@
 """The reality league: real recordings predicted by few numbers, compared with trained networks and trivial predictors.
 
-Row `cables`: six numbers of each cable are fitted to its training runs, then its `eval_*` runs are predicted over their whole
+Rows `beam` and `cube` are in `beam.py` and `cube.py`. Row `cables`: six numbers of each cable are fitted to its training runs, then its `eval_*` runs are predicted over their whole
 length, open loop, from the first two frames and the given ends. Nothing was chosen by the `eval_*` runs.
 """
 
@@ -10,9 +10,12 @@ import numpy as np
 import torch
 
 from gradsim.app.figures import figure
+from gradsim.errors import InputError
 from gradsim_reproduction.reality import cable_model as cables
+from gradsim_reproduction.reality.beam import beam_row
 from gradsim_reproduction.reality.cable_plots import draw
 from gradsim_reproduction.reality.cable_recordings import ENDS, GIVEN, Recording, load
+from gradsim_reproduction.reality.cube import cube_row
 from gradsim_reproduction.runner import Outcome, Run, experiment
 
 CABLES = (1, 2, 3)
@@ -25,10 +28,43 @@ MM = 1e3
 
 
 @experiment("reality", "Real recordings predicted by few numbers", parallel=True)
-def reality(run: Run) -> Outcome:
-    """Fit each cable to at most 8 training runs and predict its 4 others; writes cables.jsonl, predictions and plots.
+def reality(run: Run, rows: str = "") -> Outcome:
+    """Fit each row to its training recordings and predict the others; writes predictions and plots.
 
-    Quick: two runs and two steps of the fit on the first second.
+    Quick: cables by two runs and two steps of the fit on their first second; the beam on a coarse mesh; the cube by a short search.
+
+    Args:
+        run: The run.
+        rows: Names of rows, such as "beam,cables"; by default all whose recordings are there, and why the others are not.
+
+    Raises:
+        InputError: If a row does not exist, or if it is named or the only one and its recordings are not there.
+    """
+    names = [name for name in rows.replace(" ", "").split(",") if name]
+    if unknown := sorted(set(names) - set(ROWS)):
+        raise InputError(f"rows: got {', '.join(unknown)}; expected some of {', '.join(ROWS)}.")
+    parts, skipped = {}, {}
+    for name in names or ROWS:
+        try:
+            parts[name] = ROWS[name](run)
+        except InputError as error:
+            if names:
+                raise
+            skipped[name] = str(error)
+    if not parts:
+        raise InputError(next(iter(skipped.values())))
+    result = {
+        "rows": [row for part in parts.values() for row in part["rows"]],
+        "images": [image for part in parts.values() for image in part["images"]],
+        "skipped": skipped,
+        "averaged": AVERAGED,
+        "published_mm": PUBLISHED,
+    }
+    return result, {key: value for part in parts.values() for key, value in part["figures"].items()}
+
+
+def cable_rows(run: Run) -> dict:
+    """Rows, images and figures of three cables; writes cables.jsonl.
 
     Raises:
         InputError: If the recordings are not there.
@@ -45,9 +81,10 @@ def reality(run: Run) -> Outcome:
         figures[f"{name}_error_mm"] = figure(record["error_mm"], goal=GOAL)
         figures[f"{name}_band_coverage"] = figure(record["coverage"])
     figures["cable_error_mm"] = figure(max(record["error_mm"] for record in records), goal=GOAL)
-    return {"rows": rows, "images": images, "averaged": AVERAGED, "published_mm": PUBLISHED}, figures
+    return {"rows": rows, "images": images, "figures": figures}
 
 
+ROWS = {"cables": cable_rows, "beam": beam_row, "cube": cube_row}
 AVERAGED = (
     "mean absolute error over the 3 coordinates, all vertices but the first two and the last two, all frames but the first "
     "two, and all eval_* runs of a cable"

@@ -52,6 +52,8 @@ class Reproduce(Command):
     """Training epochs of the whole network (convnet)."""
     weights: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
     """Initial weights of the network (convnet)."""
+    rows: Annotated[str | None, arg(metavar="NAMES", help_behavior_hint="(default: all)")] = None
+    """Rows of a table, such as beam,cables (reality)."""
     seed: int = 0
     """Seed of everything random."""
 
@@ -66,7 +68,7 @@ class Reproduce(Command):
         from gradsim.app import experiments
         from gradsim.app.report.report import write_report
 
-        names = ("foreign", "scenes", "engine", "workers", "epochs", "weights")
+        names = ("foreign", "scenes", "engine", "workers", "epochs", "weights", "rows")
         options = {name: getattr(self, name) for name in names}
         try:
             with working(err) as progress:

@@ -98,6 +98,8 @@ class SoftBody(System):
         self.scene = scene
         to = {"dtype": self.rest.dtype, "device": self.rest.device}
         self.quat = torch.tensor(body.quat_xyzw, **to)
+        # vertices behind these are columns of strains (see `forces/relaxation.py`), not points of space
+        self.count = len(self.rest) - getattr(matter, "strain_points", 0)
         places = self.rest.cpu().double().numpy()[: len(body.rest_vertices)]
         held = [region.of(places) for region in body.pinned]
         self.motion = body.motion
@@ -111,6 +113,8 @@ class SoftBody(System):
         self.free = torch.ones(len(self.rest), **to)
         self.free[self.pinned] = 0.0
         self.struck = [self.free.clone() for _ in body.pushes]
+        for struck in self.struck:
+            struck[self.count :] = 0.0
         for k, blow in enumerate(body.pushes):
             if blow.region is not None:
                 self.struck[k] = torch.zeros_like(self.free)
@@ -194,7 +198,9 @@ class SoftBody(System):
 
     def mass(self, values: Values) -> Tensor:
         """Masses of the vertices (worlds, n) [kg]."""
-        return self.matter.mass(values) * values[f"{self.name}.vertex_mass_factor"]
+        mass, factor = self.matter.mass(values), values[f"{self.name}.vertex_mass_factor"]
+        strains = mass.shape[1] - factor.shape[1]
+        return mass * (torch.nn.functional.pad(factor, (0, strains), value=1.0) if strains else factor)
 
     def inputs(self, values: Values) -> list[Tensor]:
         mass = self.mass(values)
@@ -232,24 +238,25 @@ class SoftBody(System):
 
     def pose_tangent(self, state: State, tangent: State, size: float) -> Tensor:
         """Over √n, so that its norm is the root mean square over the n vertices."""
-        return tangent["x"].flatten(2) / (size * len(self.rest) ** 0.5)
+        return tangent["x"][:, :, : self.count].flatten(2) / (size * self.count**0.5)
 
     def velocity_tangent(self, state: State, tangent: State, values: Values, direction: Values, size: float) -> Tensor:
-        return tangent["v"].flatten(2) / (size * len(self.rest) ** 0.5)
+        return tangent["v"][:, :, : self.count].flatten(2) / (size * self.count**0.5)
 
     def _mean(self, y: Tensor, values: Values) -> Tensor:
         """Mean over the vertices by mass (worlds, ..., 3) of (worlds, ..., n, 3)."""
-        mass = self.mass(values)
+        mass = self.mass(values)[:, : self.count]
         share = mass / mass.sum(1, keepdim=True)
-        return (share.reshape(len(share), *[1] * (y.ndim - 3), -1, 1) * y).sum(-2)
+        return (share.reshape(len(share), *[1] * (y.ndim - 3), -1, 1) * y[..., : self.count, :]).sum(-2)
 
     def energy(self, state: State, values: Values) -> tuple[Tensor, Tensor] | None:
         """None with anchors, air, an actuation, or a bent sheet that resists bending."""
         if self.anchored or self.acting or getattr(self.body, "air", None) is not None or self._strained(values):
             return None
-        mass = self.mass(values)[:, None]
-        weight = -(state["x"] * values["gravity"][:, None, None]).sum(-1)
-        return 0.5 * (mass * state["v"].square().sum(-1)).sum(-1), (mass * weight).sum(-1)
+        x, v = (state[key][:, :, : self.count] for key in ("x", "v"))
+        mass = self.mass(values)[:, None, : self.count]
+        weight = -(x * values["gravity"][:, None, None]).sum(-1)
+        return 0.5 * (mass * v.square().sum(-1)).sum(-1), (mass * weight).sum(-1)
 
     def _strained(self, values: Values) -> bool:
         """True if its rest shape may not be that of the start, or changes."""
@@ -355,8 +362,11 @@ class SoftBody(System):
 
     def _places(self, values: Values) -> Tensor:
         """Vertices at the start (worlds, n, 3) [m]."""
-        rest = self.rest * scale_of(self.name, values)[:, None, None]
-        return rotation.rotate(self._turn(values)[:, None], rest) + values[f"{self.name}.position"][:, None]
+        rest = self.rest[: self.count] * scale_of(self.name, values)[:, None, None]
+        x = rotation.rotate(self._turn(values)[:, None], rest) + values[f"{self.name}.position"][:, None]
+        if self.count == len(self.rest):
+            return x
+        return torch.cat([x, self.matter.relaxed_strains(x, values)], 1)  # pyright: ignore[reportAttributeAccessIssue] -- see `count`
 
     def _turn(self, values: Values) -> Tensor:
         """Orientation at the start (worlds, 4)."""
@@ -365,15 +375,18 @@ class SoftBody(System):
     def _velocities(self, values: Values, x: Tensor, mass: Tensor) -> Tensor:
         """Velocities at the start (worlds, n, 3) [m/s]; 0 where a vertex is pinned."""
         of = lambda key: values[f"{self.name}.{key}"]
+        x, mass = x[:, : self.count], mass[:, : self.count]
         arm = x - of("position")[:, None]
         v = of("velocity")[:, None] + torch.linalg.cross(of("angular_velocity")[:, None].expand_as(arm), arm)
         v = v + of("vertex_velocity")
-        for k, struck in enumerate(self.struck):
+        for k, vertices in enumerate(self.struck):
+            struck = vertices[: self.count]
             gain = of(f"pushes.{k}.impulse") / (mass * struck).sum(1, keepdim=True)
             v = v + gain[:, None] * struck[:, None]
             if any(self.body.pushes[k].point):
                 v = v + self._spin(k, mass * struck, x, values) * struck[:, None]
-        return v * self.free[:, None]
+        v = v * self.free[: self.count, None]
+        return torch.nn.functional.pad(v, (0, 0, 0, len(self.rest) - self.count))
 
     def _spin(self, k: int, mass: Tensor, x: Tensor, values: Values) -> Tensor:
         """ω_J × r of vertices (worlds, n, 3) [m/s] by the k-th blow, which strikes those with a mass above 0."""

@@ -11,6 +11,7 @@ from gradsim.physics.forces import neo_hookean, neo_hookean_quadratic
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.body import SoftBody, rest_scale_of, scale_of
 from gradsim.physics.soft.mass_lumping import lump_masses
+from gradsim.physics.soft.relaxing import Branches
 from gradsim.physics.system import Values
 
 
@@ -45,6 +46,10 @@ class Tetrahedra:
         self.shape = {key: x.to(**to) for key, x in shape.items()}
         force, constants = (law.FORCE.with_rest, {}) if self.scaled else (law.FORCE, self.shape)
         self.groups = [Elements(force, self.elements, constants)]
+        self.branches = Branches(name, body, self.elements, self.shape, self.scaled, len(self.rest))
+        self.groups += self.branches.groups
+        self.strain_points = self.branches.points
+        self.rest = torch.cat([self.rest, self.rest.new_zeros(self.strain_points, 3)])
         self.region = torch.tensor(body.region_of(), device=device)
         slopes = torch.cat([-shape["rest"].sum(1, keepdim=True), shape["rest"]], 1)
         unit = torch.eye(tets.shape[1], dtype=torch.float64)
@@ -68,11 +73,20 @@ class Tetrahedra:
     def mass(self, values: Values) -> Tensor:
         volume = self.volume * scale_of(self.name, values)[:, None] ** 3
         share = (self._of("density", values) * volume)[..., None] * self.parts
-        return lump_masses(share, self.elements, len(self.rest))
+        vertices = lump_masses(share, self.elements, len(self.rest) - self.strain_points)
+        return torch.cat([vertices, self.branches.inertia(share.sum(-1))], 1) if self.strain_points else vertices
 
     def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
         mu, lam = self.moduli(values)
-        return [*self._rest(values), mu, lam, self._of("damping", values), self._of("activation", values)]
+        elastic = [*self._rest(values), mu, lam, self._of("damping", values), self._of("activation", values)]
+        if not self.strain_points:
+            return elastic
+        inertia = self.mass(values)[:, len(self.rest) - self.strain_points :]
+        return elastic + self.branches.parameters(values, mu, lam, inertia, self._rest(values))
+
+    def relaxed_strains(self, x: Tensor, values: Values) -> Tensor:
+        """Columns of the strains A (worlds, points, 3) of branches that do not pull at vertices x (worlds, n, 3)."""
+        return self.branches.relaxed(x, self._rest(values))
 
     def moduli(self, values: Values) -> tuple[Tensor, Tensor]:
         """μ and λ of the law (worlds, tets) [Pa]."""
@@ -98,7 +112,9 @@ class Tetrahedra:
             ((2 * shear * self.shear + bulk * self.swell) / density).amax(1) * scale / current_scale**3
         )
         viscosity = self._of("damping", values).detach()
-        return of(0.75 * mu, lam - 0.625 * mu), of(viscosity, viscosity)
+        more, fastest = self.branches.rates(values)
+        stiff, damped = of(0.75 * mu, lam - 0.625 * mu), of(viscosity, viscosity)
+        return stiff * (1 + more), damped + fastest
 
     def surface_vertices(self, x: Tensor, values: Values) -> Tensor:
         return x[:, :, self.outer]

@@ -80,6 +80,8 @@ PARTS = (
     Part("Soft body", soft_body.Soft, 2, where="The keys of all solids, cloths, ropes and nets."),
     Part("Solid", solid.Solid, base=soft_body.Soft, where=KIND.format("solid")),
     Part("Shape of a solid", solid_shape.SolidShape),
+    Part("Relaxation", solid.Relaxation, where="An entry of `relaxation` of a solid."),
+    Part("Hysteresis", solid.Hysteresis, where="The key `hysteresis` of a solid."),
     Part("Material region", solid.SolidRegion, where="An entry of `regions` of a solid."),
     Part("Cloth", cloth.Cloth, base=soft_body.Soft, where=KIND.format("cloth")),
     Part("Shape of a cloth", cloth.ClothShape),

@@ -1,0 +1,54 @@
+"""The beam of the league: numbers are recovered from tracks of their law, and a rollout of the scene is that law."""
+
+import numpy as np
+import pytest
+
+from gradsim.errors import InputError
+from gradsim_reproduction.real import beam_recordings as recorded
+from gradsim_reproduction.real.beam_model import FPS, Beam
+from gradsim_reproduction.reality import beam_vibration as vibration
+from gradsim_reproduction.reality.reality import reality
+
+BEAM = Beam((1, 3), 0.45)
+TIMES = np.arange(7, 200) / recorded.FPS
+TRUTH = np.r_[np.log([0.9, 150.0, 0.09, 0.7]), -0.006, -7e-4]
+
+
+@pytest.fixture(scope="module")
+def own():
+    return vibration.Vibration(BEAM, 0.0)
+
+
+def test_numbers_are_recovered_from_a_track_of_their_law(own):
+    u = vibration.fit(own, "viscous and relaxing", TIMES, own.heights(TRUTH, TIMES))
+    assert np.abs(u - TRUTH).max() < 1e-6
+    assert np.abs(vibration.align(own, np.r_[TRUTH[:-2], 0, 0], TIMES, own.heights(TRUTH, TIMES)) - TRUTH).max() < 1e-6
+
+
+def test_the_law_of_a_track_predicts_its_left_out_parts_best(own):
+    heights = own.heights(TRUTH, TIMES)
+    errors = {law: vibration.error_of_blocks(own, law, TIMES, heights) for law in vibration.LAWS}
+    assert errors["viscous and relaxing"] < 1e-9
+    assert errors["viscous"] > 1e-5
+
+
+@pytest.mark.slow  # compiles quadratic elements
+def test_rollout_of_the_scene_is_the_law_of_the_modes(own):
+    """They differ by large displacements: 6 mm of 100."""
+    u = np.r_[TRUTH[:-2], 0.0, -7e-4]
+    simulated = vibration.swing(BEAM, u, 0.0, 1.0).mean(1)
+    modes = own.heights(u, np.arange(len(simulated)) / FPS)
+    assert np.abs(simulated - modes).max() < 0.01 * np.abs(modes).max()
+    both = [recorded.swing(y, FPS) for y in (simulated, modes)]
+    assert both[0].decay == pytest.approx(both[1].decay, rel=0.02)
+
+
+def test_rows_without_recordings_are_skipped_with_a_reason_or_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADSIM_REAL_DATA", str(tmp_path))
+    with pytest.raises(InputError, match="rows: got bean; expected some of cables, beam, cube"):
+        reality(tmp_path / "out", rows="bean")
+    with pytest.raises(InputError, match=r"gravity_a.csv does not exist; set GRADSIM_REAL_DATA"):
+        reality(tmp_path / "out", rows="beam")
+    with pytest.raises(InputError, match=r"cable1.npz"):
+        reality(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
