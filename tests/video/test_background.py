@@ -259,3 +259,16 @@ def test_the_light_on_a_body_of_two_faces_is_that_of_the_face_at_the_edge(blurre
     )
     low = np.array([row > y + 11 for _, y in middles])[:, :, None] & np.ones(96, bool)
     assert np.abs((result.masks - alpha).sum((1, 2), where=low)).max() / 30 < 0.15  # some 30 px of the outline
+
+
+@pytest.mark.parametrize("color", [None, [0.05, 0.04, 0.1]])
+def test_edges_of_a_camera_with_a_response_are_shares_of_light(exact, color):
+    """A dark body in front of a bright background: shares of values are 0.1 off in pixels half of which it covers."""
+    dark, bright, gamma = np.array([0.05, 0.04, 0.1]), texture() + 0.2, 2.2
+    blurred = ndimage.uniform_filter1d(exact, 5, axis=2)  # as motion blurs it
+    mixed = blurred[..., None] * dark**gamma + (1 - blurred[..., None]) * bright**gamma
+    frames = np.rint(255 * (mixed ** (1 / gamma) + 0.004 * np.random.default_rng(2).standard_normal(mixed.shape)))
+    frames = frames.clip(0, 255).astype(np.uint8)
+    edge = (blurred > 0.3) & (blurred < 0.7)
+    mean = lambda g: (subtract_background(frames, bright, color, blur=0.5, gamma=g).masks - blurred)[edge].mean()
+    assert mean(1.0) < -0.08 and abs(mean(gamma)) < 0.025

@@ -42,6 +42,7 @@ from gradsim.identification.uncertainty.discretization import Discretization, re
 from gradsim.identification.uncertainty.fisher import analyze, is_quadratic, secant_fisher
 from gradsim.identification.uncertainty.intervals import Z95, estimates_with_intervals
 from gradsim.identification.uncertainty.known_numbers import with_known_numbers
+from gradsim.identification.uncertainty.missing_effects import missing_effects
 from gradsim.identification.uncertainty.outline import fit_outline
 from gradsim.identification.uncertainty.prior_shares import report_priors
 from gradsim.identification.uncertainty.profile_likelihood import with_profiles
@@ -402,6 +403,7 @@ def _outline_fit(
 ) -> Fit:
     """Fit of masks whose outlines are off: error bars and verdict from the outlines (`uncertainty.outline`).
 
+    Where errors of outlines explain what is left, effects of the camera that the scene lacks are tested (`uncertainty.missing_effects`).
     Where contact cuts the likelihood into valleys, not all starts come to the same one, or χ² does not rise as at one. Then samples tell
     how far these lie apart, with the σ of pixels that outlines come to; each is moved at random by what the errors of outlines are wider
     along some directions.
@@ -430,7 +432,11 @@ def _outline_fit(
     left = residual_diagnostics(problem, best, outcome.history)
     misfit = misfit_of(outline)
     causes, sentences, contact = [], outline.words, None
-    if not outline.explained and problem.model.judges_steps:  # causes are tried in our engine
+    ours = problem.model.judges_steps  # causes are tried in our engine
+    missing = missing_effects(problem, best, outline) if ours and outline.explained else None
+    if missing:
+        causes, sentences = missing.causes, sentences + missing.words
+    elif ours and not outline.explained:
         masks = observed.observation.mask_faults  # pyright: ignore[reportAttributeAccessIssue] -- Masks
         if not (masks and masks.of_method):
             contact = contact_cause(observed, best, outcome.history, misfit, model_for)
@@ -439,7 +445,8 @@ def _outline_fit(
     known = all(e.identifiable for e in estimates.values())
     priors = report_priors(space, value, uncertainty.std_inner, outline.video)
     notes += priors.words if priors else []
-    half = None if outline.explained else tolerances(space, best, causes)
+    explained = outline.explained and not missing
+    half = None if explained else tolerances(space, best, [missing.together] if missing else causes)
     if half is not None:
         missed = replace(uncertainty, std_inner=half / Z95, relative=half / Z95 / space.unit)
         estimates = estimates_with_intervals(space, best, missed)
@@ -447,14 +454,14 @@ def _outline_fit(
         sentences += f" With the cause and without it, the numbers are the same within {share}, to which they are good."
     pressed = pressed_ends(space, best, outline.step, outline.covariance)
     notes += pressed.words
-    status = Status.OK if outline.explained else Status.MISMATCH if half is None else Status.APPROXIMATE
+    status = Status.OK if explained else Status.MISMATCH if half is None else Status.APPROXIMATE
     if status == Status.OK and (pressed.contradicted or (priors and priors.conflict)):
         status = Status.MISMATCH
     if status == Status.OK and not (known and (samples is None or samples.agreed)):
         status = Status.UNCONVERGED if known else Status.UNIDENTIFIABLE
     if left is not None:
         by_frame = [x / scale for x in left.chi2_per_n]
-        left = replace(left, chi2_per_n=by_frame, white=outline.explained, words=sentences)
+        left = replace(left, chi2_per_n=by_frame, white=explained, words=sentences)
     for entry in outcome.history:
         entry.pop("u", None)
     return Fit.of(
@@ -471,6 +478,7 @@ def _outline_fit(
         discretization=discretization,
         outline=outline.result()
         | {"words": sentences, "causes": [cause.result() for cause in causes[:MOST]]}
+        | ({"explained": explained, "missing": missing.result()} if missing else {})
         | ({"contact": contact.result()} if contact else {}),
         notes=notes,
         evidence=dict(problem.observation.notes)

@@ -87,6 +87,7 @@ class Camera(Node):
         motion: Poses of a camera that moves, in place of `look_at`, or `R` and `t`: a file of `gradsim capture --poses`.
         delay: Time of this camera's frames after those of the scene's clock [s], of cameras that are not synchronised.
         instants: Number of instants of an exposure.
+        gamma: Response of the camera: values of pixels are light to the power of 1/gamma; 2.2 of most videos. Without it, values are light.
     """
 
     size: Annotated[tuple[int, int], Tuple(Count(1, 16384), 2, "whole numbers: width and height in px")] = Field(
@@ -107,6 +108,7 @@ class Camera(Node):
     motion: Annotated[Path | None, FilePath("a file of poses of a camera", (".json",))] = None
     delay: Annotated[float | None, Quantity("s", lower=-1.0, upper=60.0)] = None
     instants: Annotated[int, Count(2, 64)] = 5
+    gamma: Annotated[float | None, Quantity("", lower=0.2, upper=5.0)] = None
 
     @classmethod
     def prepare(cls, raw: dict[str, Any]) -> dict[str, Any]:

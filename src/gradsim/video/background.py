@@ -2,7 +2,7 @@
 
     I = α F + (1 − α) B   ⇒   α = (I − B)·(F − B) / |F − B|²,      standard deviation σ / |F − B|
 
-per pixel, so a pixel holds less information the closer its background is to the body's color, and none where they are
+per pixel, of light I = value^γ (a pixel on an edge is a mean of light, not of values), so a pixel holds less information the closer its background is to the body's color, and none where they are
 equal. B is an image of the empty scene, the median over time, or that of a mixture of Gaussians (`gradsim.video.mog2`). F is the
 body's color where it is known. Otherwise the body is the connected region that differs from B (hysteresis threshold), and F of
 a pixel at its edge is the color a few pixels further inside, with the shading of the body continued to the edge. σ is estimated from I − B outside of the body.
@@ -20,7 +20,7 @@ from gradsim.video.circle_outline import centroids
 from gradsim.video.masks import median_background
 from gradsim.video.mog2 import mixture_background
 from gradsim.video.persistence import SQUARE
-from gradsim.video.soft_edges import CORE, continued_color, nearest_color
+from gradsim.video.soft_edges import CORE, continued_color, light, nearest_color
 
 STRONG, WEAK = 8.0, 4.0  # [σ] upper and lower threshold of the hysteresis
 MOG2 = "mog2"  # background that is a mixture of Gaussians
@@ -66,6 +66,7 @@ def subtract_background(
     subsampled: bool = False,
     bodies: np.ndarray | None = None,
     blur: float = 0.0,
+    gamma: float = 1.0,
 ) -> Subtraction:
     """Masks of moving bodies in front of a static background.
 
@@ -80,6 +81,7 @@ def subtract_background(
             background. What else differs, such as a shadow, is not a body then.
         blur: Share of the time between frames in which the shutter is open: what a body passes in it is covered in part, and its color
             is that further inside.
+        gamma: γ of the camera's response: light is a value to this power. What differs, and the noise, are of values.
 
     Raises:
         InputError: If the camera moves, nothing differs from the background, the body has the background's color, or
@@ -94,12 +96,14 @@ def subtract_background(
                 "bodies cover a part of the background in all frames; give an image or a video of the empty scene (--background FILE)."
             )
         noise = _noise_without(frames, B, near)
-        return _subtraction(frames, B, bodies, noise, color, subsampled, confined=True, blur=blur, near=near)
+        return _subtraction(
+            frames, B, bodies, noise, color, subsampled, confined=True, blur=blur, near=near, gamma=gamma
+        )
     if isinstance(background, str):
         B, bodies = mixture_background(frames)
         _check_background(frames, B, bodies, "mixture of Gaussians")
         noise = _noise_without(frames, B, bodies)
-        return _subtraction(frames, B, bodies, noise, color, subsampled, confined=True, blur=blur)
+        return _subtraction(frames, B, bodies, noise, color, subsampled, confined=True, blur=blur, gamma=gamma)
     median = background is None
     B = median_background(frames) if background is None else background
     _check_size(frames, B)
@@ -117,7 +121,9 @@ def subtract_background(
         noise, bodies = _noise_and_bodies(frames, B)
     # the median of T frames has a variance of π/(2 T) of theirs
     scale = (1 + np.pi / (2 * len(frames))) ** 0.5 if median else 1.0
-    return _subtraction(frames, B, bodies, noise, color, subsampled, scale, blur=2 * blur)  # all of which differs
+    return _subtraction(
+        frames, B, bodies, noise, color, subsampled, scale, blur=2 * blur, gamma=gamma
+    )  # all of which differs
 
 
 def _check_size(frames: np.ndarray, B: np.ndarray) -> None:
@@ -175,6 +181,7 @@ def _subtraction(
     confined: bool = False,
     blur: float = 0.0,
     near: np.ndarray | None = None,
+    gamma: float = 1.0,
 ) -> Subtraction:
     """Coverage, of the stated color or of that inside the bodies.
 
@@ -189,6 +196,7 @@ def _subtraction(
         confined: Whether coverage by a stated color is 0 away from the bodies: there may be shadows.
         blur: As there.
         near: Pixels that a body may cover (T, height, width); None: the bodies and the pixels next to them.
+        gamma: As there.
 
     Raises:
         InputError: If the background has the body's color, or the body another than stated.
@@ -197,9 +205,9 @@ def _subtraction(
     near = _near(bodies) if near is None else near
     cores = _cores(bodies, _passed(bodies, blur))
     masks, contrast = (
-        _alpha_in_front(frames, B, cores, near, SHARP if subsampled else np.eye(3), shaded)
+        _alpha_in_front(frames, B, cores, near, SHARP if subsampled else np.eye(3), shaded, gamma)
         if color is None
-        else _alpha_of_color(frames, B, np.asarray(color))
+        else _alpha_of_color(frames, B, np.asarray(color), gamma)
     )
     if confined:
         masks[~near] = 0.0
@@ -234,17 +242,26 @@ def _median_without(frames: np.ndarray, B: np.ndarray, near: np.ndarray) -> np.n
     return B
 
 
-def _alpha_of_color(frames: np.ndarray, B: np.ndarray, color: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Coverage by a body of one color, and its squared contrast (T, height, width)."""
-    across = color.astype(np.float64) - B
-    contrast = (across**2).sum(-1)
-    weight = across / np.where(contrast > 0, contrast, 1)[..., None]
-    alpha = np.stack([np.einsum("ijc,ijc->ij", frame / 255 - B, weight) for frame in frames])
+def _alpha_of_color(
+    frames: np.ndarray, B: np.ndarray, color: np.ndarray, gamma: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coverage by a body of one color, and its squared contrast of values (T, height, width)."""
+    across, behind = light(color.astype(np.float64), gamma) - light(B, gamma), light(B, gamma)
+    square = (across**2).sum(-1)
+    weight = across / np.where(square > 0, square, 1)[..., None]
+    alpha = np.stack([np.einsum("ijc,ijc->ij", light(frame / 255, gamma) - behind, weight) for frame in frames])
+    contrast = ((color - B) ** 2).sum(-1)
     return alpha, np.broadcast_to(contrast, alpha.shape)
 
 
 def _alpha_in_front(
-    frames: np.ndarray, B: np.ndarray, cores: np.ndarray, near: np.ndarray, metric: np.ndarray, shaded: bool
+    frames: np.ndarray,
+    B: np.ndarray,
+    cores: np.ndarray,
+    near: np.ndarray,
+    metric: np.ndarray,
+    shaded: bool,
+    gamma: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coverage near the bodies, of the color that is inside of them, and its squared contrast (T, height, width); else 0.
 
@@ -259,10 +276,12 @@ def _alpha_in_front(
         image, behind = frame[box] / 255, B[box]
         if shaded and not where[box].all():
             behind = behind * _light(image, behind, ~where[box])[..., None]
-        across = _inner_color(image, core[box], median_color) - behind
-        weighted = across @ metric
-        square = (across * weighted).sum(-1)
-        c[box] = np.where(where[box], square, 0.0)
+        inside = _inner_color(image, core[box], median_color)
+        across = inside - behind
+        c[box] = np.where(where[box], (across * (across @ metric)).sum(-1), 0.0)
+        image, behind, inside = (light(y, gamma) for y in (image, behind, inside))
+        weighted = (inside - behind) @ metric
+        square = ((inside - behind) * weighted).sum(-1)
         a[box] = np.where(where[box] & (square > 0), ((image - behind) * weighted).sum(-1), 0.0) / np.where(
             square > 0, square, 1
         )

@@ -28,7 +28,7 @@ def is_method(mask: str | Path) -> bool:
 
 
 def read_masks(
-    mask: str | Path, film: Video, path: str | Path, fps: float | None = None, category: str = ""
+    mask: str | Path, film: Video, path: str | Path, fps: float | None = None, category: str = "", gamma: float = 1.0
 ) -> np.ndarray:
     """Masks (T, height, width) in [0, 1] of the bodies in a video.
 
@@ -38,6 +38,7 @@ def read_masks(
         path: Its file, for errors.
         fps: Frames per second of the scene, which a mask video has too; None: its clock does not matter.
         category: Of COCO annotations, as in `read_coco`.
+        gamma: Of the camera's response, for soft edges.
 
     Raises:
         InputError: If the mask cannot be read or made, differs in size, clock or length from the video, or shows no body; or
@@ -47,7 +48,7 @@ def read_masks(
         raise InputError(f"a category (--category) is one of COCO annotations, and {mask} has none; leave it out.")
     if is_method(mask):
         method, _, rectangle = str(mask).partition(":")
-        return soft_edges(film.frames, METHODS[method](film.frames, Rectangle.parse(rectangle)))
+        return soft_edges(film.frames, METHODS[method](film.frames, Rectangle.parse(rectangle)), gamma)
     if Path(mask).suffix.lower() == ".json":
         return read_coco(mask, len(film.frames), film.height, film.width, category)
     return from_mask_video(matching_frames(mask, film, path, fps), grey=True)

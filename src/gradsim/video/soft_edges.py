@@ -17,8 +17,13 @@ MARGIN = 2 * CORE + 3  # [px] about a body: colors of the background, smoothed
 CONTRAST = 0.15  # |F − B| above which coverage follows from the color: some five times the texture of a background
 
 
-def soft_edges(frames: np.ndarray, bodies: np.ndarray) -> np.ndarray:
-    """Coverage (T, height, width) in [0, 1] by bodies (T, height, width) bool in frames (T, height, width, 3) uint8."""
+def light(values: np.ndarray, gamma: float) -> np.ndarray:
+    """Light of values in [0, 1] of a camera whose response is light^(1/γ); values themselves where γ is 1."""
+    return values if gamma == 1 else np.maximum(values, 0.0) ** gamma
+
+
+def soft_edges(frames: np.ndarray, bodies: np.ndarray, gamma: float = 1.0) -> np.ndarray:
+    """Coverage (T, height, width) in [0, 1] by bodies (T, height, width) bool in frames (T, height, width, 3) uint8, of light value^γ."""
     from scipy import ndimage
 
     masks = bodies.astype(np.float64)
@@ -35,10 +40,12 @@ def soft_edges(frames: np.ndarray, bodies: np.ndarray) -> np.ndarray:
         if not core.any() or not outside.any():
             continue
         image = frame / 255
-        behind = nearest_color(image, outside)
-        across = continued_color(image, core) - behind
+        behind, inside = nearest_color(image, outside), continued_color(image, core)
+        clear = ((inside - behind) ** 2).sum(-1) > CONTRAST**2
+        image, behind, inside = (light(y, gamma) for y in (image, behind, inside))
+        across = inside - behind
         contrast = (across**2).sum(-1)
-        edge = ndimage.binary_dilation(body, SQUARE) & ~ndimage.binary_erosion(body, SQUARE) & (contrast > CONTRAST**2)
+        edge = ndimage.binary_dilation(body, SQUARE) & ~ndimage.binary_erosion(body, SQUARE) & clear & (contrast > 0)
         mask[edge] = np.clip(((image - behind) * across).sum(-1)[edge] / contrast[edge], 0, 1)
     return masks
 

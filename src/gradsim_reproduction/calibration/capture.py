@@ -7,6 +7,8 @@ in the mean of squares where the covariance is right, correlations included.
 
 The row `spin` is the spin of textured balls from the colors of videos (`spin.py`).
 
+The row `h264 boards` is other cameras whose views are frames of an h264 video, with crf 28: errors that neighboring corners share.
+
 The row `opencv corners` is the same fit on the corners of OpenCV's cornerSubPix, whose errors are not independent.
 
 The rows `coverage` and `naive` are of films of bodies in motion by such cameras (`films.py`).
@@ -14,6 +16,8 @@ The rows `coverage` and `naive` are of films of bodies in motion by such cameras
 
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import cv2
 import numpy as np
@@ -26,9 +30,12 @@ from gradsim.video.calibration.estimate import View, calibrate
 from gradsim.video.calibration.lens import make_lens
 from gradsim.video.calibration.start import initial_poses
 from gradsim.video.calibration.target import parse_target
+from gradsim.video.read import read
 from gradsim_reproduction.calibration.board_images import CameraTruth, Look, board_image
+from gradsim_reproduction.calibration.film_scenes import CRF, FPS
 from gradsim_reproduction.calibration.films import film_figures, film_plots, film_rows, films
 from gradsim_reproduction.calibration.spin import spin_row, spin_summary
+from gradsim_reproduction.clips.videos import encode
 from gradsim_reproduction.plotting import SAFE, write_figures, z_histogram
 from gradsim_reproduction.runner import Outcome, Run, experiment
 
@@ -42,17 +49,20 @@ FLIP = np.diag([1.0, -1.0, -1.0])  # board of OpenCV, y down and z into it → o
 def capture(run: Run) -> Outcome:
     """Calibrate random cameras, fit films of cubes, and the spin of balls; writes a ledger of each, and plots.
 
-    Quick: 6 cameras instead of 50, 2 films, and 2 balls with a texture and 1 without instead of 20 and 2.
+    Quick: 6 cameras of each kind instead of 50, 2 films, and 2 balls with a texture and 1 without instead of 20 and 2.
     """
     require_extra("cv2", "this experiment", "capture")
     count = run.scenes or (QUICK if run.quick else CAMERAS)
     jobs = {f"calibration {k} seed {run.seed}": (k, run.seed) for k in range(count)}
     records = run.records(run.ledger("cameras.jsonl", experiment="capture"), jobs, calibrate_one, "cameras")
-    row = summary(records)
-    figures = {
-        name: figure(row[name], goal=GOAL)
-        for name in ("focal_z_rms", "pose_z_rms", "lens_mahalanobis", "pose_mahalanobis")
-    }
+    jobs = {f"h264 calibration {k} seed {run.seed}": (CAMERAS + k, run.seed) for k in range(count)}
+    coded = run.records(
+        run.ledger("h264_cameras.jsonl", experiment="capture h264"), jobs, calibrate_coded, "h264 cameras"
+    )
+    row, coded_row = summary(records), summary(coded)
+    judged = ("focal_z_rms", "pose_z_rms", "lens_mahalanobis", "pose_mahalanobis")
+    figures = {name: figure(row[name], goal=GOAL) for name in judged}
+    figures |= {f"h264_boards: {name}": figure(coded_row[name], goal=GOAL) for name in judged}
     # fewer than 20 cameras do not tell 1.2 from 1: the RMS of 12 numbers is off by 0.2
     figures = {name: {**f, "ok": f["ok"] or count < 20} for name, f in figures.items()}
     figures |= {
@@ -68,6 +78,7 @@ def capture(run: Run) -> Outcome:
     figures |= spin_figures
     rows = {
         "calibration": row,
+        "h264 boards": coded_row,
         "opencv corners": summary([record["opencv_corners"] for record in records]),
         "spin": spin_summary(balls),
     }
@@ -133,17 +144,39 @@ def _board_points() -> np.ndarray:
     return np.column_stack([flat, 0 * flat[:, 0]]) @ FLIP
 
 
-def calibrate_one(job: tuple[int, int]) -> dict:
-    """Record of one camera."""
-    number, seed = job
+def board_images(number: int, seed: int) -> list[np.ndarray]:
+    """Views (height, width) uint8 of the board by a random camera."""
     camera, poses = draw_camera(number, seed)
     rng, rays = np.random.default_rng([seed, number, 1]), camera.rays()
     look = Look(rng.uniform(0.5, 1.0), rng.uniform(1, 4) / 255)
+    return [board_image(camera, rays, SQUARES, SQUARE, turn, shift, rng, look) for turn, shift in poses]
+
+
+def coded_images(images: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Images (height, width) uint8 as an h264 video has them."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "boards.mp4"
+        encode(path, np.repeat(np.array(images)[..., None], 3, -1), FPS, CRF, True)
+        return list(np.ascontiguousarray(read(path).frames[..., 1]))
+
+
+def calibrate_coded(job: tuple[int, int]) -> dict:
+    """Record of one camera whose views are frames of an h264 video."""
+    return calibrate_views(*job, coded_images(board_images(*job)))
+
+
+def calibrate_one(job: tuple[int, int]) -> dict:
+    """Record of one camera."""
+    return calibrate_views(*job, board_images(*job))
+
+
+def calibrate_views(number: int, seed: int, images: Sequence[np.ndarray]) -> dict:
+    """Record of one camera from its images."""
+    camera, poses = draw_camera(number, seed)
     target = parse_target(f"chessboard:{SQUARES[0]}x{SQUARES[1]}:{SQUARE}")
     views, errors = [], []
     others, other_errors = [], []
-    for k, (turn, shift) in enumerate(poses):
-        image = board_image(camera, rays, SQUARES, SQUARE, turn, shift, rng, look)
+    for k, ((turn, shift), image) in enumerate(zip(poses, images, strict=True)):
         view = detect(image, [target], k)
         if view is None:
             continue

@@ -266,3 +266,24 @@ def test_outlines_of_lossy_videos_are_off_unless_the_noise_is_stated(tmp_path, f
     assert not auto(own).outline_noise and not auto(lossy, noise=0.02).outline_noise
     assert not auto(lossy, frames="0:6").outline_noise  # too few
     assert not from_video(SCENE, lossy).outline_noise
+
+
+def test_a_camera_with_a_response_needs_edges_that_are_measured(tmp_path, frames):
+    """Coverage is of light in front of a background; colors of the scene are values."""
+    content = SCENE.model_dump(exclude_unset=True, by_alias=True)
+    scene = Scene.parse(content | {"camera": content["camera"] | {"gamma": 2.2}})
+    path = written(tmp_path / "v.webm", frames)
+    with pytest.raises(InputError, match="gamma 2.2.*--background"):
+        from_video(scene, path)
+    exact = synthetic.float_masks(SCENE, Model(SCENE).rollout()).masks.numpy()[..., None]
+    light = exact * np.array([0.1, 0.2, 0.6]) ** 2.2 + 1 - exact
+    coded = written(tmp_path / "coded.webm", np.rint(255 * light ** (1 / 2.2)).astype(np.uint8))
+    Image.new("RGB", exact.shape[2:0:-1], (255, 255, 255)).save(tmp_path / "empty.png")
+    edge = (exact[..., 0] > 0.3) & (exact[..., 0] < 0.7)
+    shifted, measured = (
+        (from_video(one, coded, background=tmp_path / "empty.png", noise=1 / 255).masks.numpy() - exact[..., 0])[
+            edge
+        ].mean()
+        for one in (SCENE, scene)
+    )
+    assert shifted < -0.1 and abs(measured) < 0.01

@@ -5,7 +5,9 @@ Each moves the vertices x(t) on the screen by one number p:
     rolling shutter    x(t + p y/h)                                 row y of h is read p y/h after the stamp [s]
     exposure           mean of the images at x(t + p s), 0 < s < 1  open for p from the stamp on [s]
     late stamps        x(t + p)                                     [s]
+    exposure (blur)    mean of the images at x(t + e s), |s| < 1/2  e² = p [s²]: about the stamp, as that of a camera
     lens distortion    c + (x − c)(1 + p |x − c|²/f²)               k₁ of OpenCV, of the vertices alone
+    clock rate         x(t (1 + p))                                 of the first frame's stamp on
     air drag           y with  y'' = x'' − p y',  y(0) = x(0)       of the middle; linear drag [1/s], at constant depth and without contacts
 
 x between frames is their parabola, whose curvature is the smaller one of two frames: where a contact bends the path, that
@@ -112,6 +114,21 @@ EFFECTS = (
     CameraEffect("lens distortion", "", 0.1, lambda x, p, view: [_distorted(x, p, view)]),
     CameraEffect("air drag", "1/s", 0.5, lambda x, p, view: [_dragged(x, p, view)]),
 )
+
+
+def _about_the_stamp(screen: Tensor, square: float, view: View) -> list[Tensor]:
+    share = max(square, 0.0) ** 0.5 / view.interval
+    return [_later(screen, screen.new_tensor(share * ((k + 0.5) / INSTANTS - 0.5))) for k in range(INSTANTS)]
+
+
+def _clocked(screen: Tensor, share: float, view: View) -> Tensor:
+    frame = torch.arange(screen.shape[1]).to(screen)
+    return _later(screen, share * frame[:, None, None])
+
+
+# of tests (`uncertainty.missing_effects`): the first is even in the exposure, so its square is the number
+BLUR = CameraEffect("exposure", "s^2", 0.02**2, _about_the_stamp)
+CLOCK = CameraEffect("clock rate", "", 0.03, lambda x, p, view: [_clocked(x, p, view)])
 
 
 class AffectedMasks(Masks):

@@ -156,13 +156,19 @@ def from_video(
         _exclude_frames_without_pose(alignment, poses, scene, path)
     if ignore is not None:
         weight *= _included(ignore, film, path, fps if stamps is None else None)
-    masks = None if mask is None else read_masks(mask, film, path, fps if stamps is None else None, category)
+    gamma = scene.view(camera).gamma or 1.0
+    if gamma != 1 and mask is None and background is None:
+        raise InputError(
+            f"camera `{camera}` has gamma {gamma:g}, which counts where edges are measured against a background or a color next to them; "
+            "give --background or --mask color:X,Y,W,H, or remove `gamma`: colors of a scene are values, not light."
+        )
+    masks = None if mask is None else read_masks(mask, film, path, fps if stamps is None else None, category, gamma)
     if background is not None:
         empty = {"median": None, MOG2: MOG2}.get(str(background), background)
         empty = read_background(empty) if empty not in (None, MOG2) else empty
         bodies, blur = None if masks is None else masks > 0.5, (scene.view(camera).exposure or 0.0) * fps
         color = None if textured else _common_color(scene)
-        subtraction = subtract_background(film.frames, empty, color, outline_noise, bodies, blur)
+        subtraction = subtract_background(film.frames, empty, color, outline_noise, bodies, blur, gamma)
         masks, weight = subtraction.masks, weight * subtraction.weight
         if not outline_noise:
             sigma = subtraction.sigma * (sigma / subtraction.noise if stated else 1.0)

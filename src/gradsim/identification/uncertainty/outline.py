@@ -304,6 +304,23 @@ def _outline_errors(
     return errors, lambda g, pull: -inverse @ (weight @ g + torch.cat([pull, pull.new_zeros(1)]) + pulled), held
 
 
+def outline_step(frames: "OutlineSums", problem: Problem, u: Tensor, offset: float) -> tuple[Tensor, OutlineErrors]:
+    """Step (unknowns + more + 1,) of generalized least squares, the offset last, and the errors of outlines that weigh it.
+
+    Args:
+        frames: Sums at u, of unknowns, more that have no prior, and offset.
+        problem: Of one clip and camera with `Masks`.
+        u: The unknowns (unknowns,).
+        offset: Of the outlines [px].
+    """
+    data, n, count = problem.observation, len(u), frames.gradient.shape[1] - 1
+    assert isinstance(data, Masks)
+    priors, slope = torch.zeros(count, count).double(), torch.zeros(count).double()
+    priors[:n, :n], slope[:n] = problem.prior_precision, problem.prior_gradient(u[None])[0]
+    errors, pull, _ = _outline_errors(frames, data, offset / data.silhouettes.binning, priors)
+    return pull(frames.gradient.sum(0), slope), errors
+
+
 def with_outline_scale(problem: Problem, u: Tensor) -> Problem:
     """The problem with a σ of pixels at which they tell as much of the unknowns as outlines do, along the median direction.
 
@@ -405,7 +422,7 @@ def sums_by_frame(problem: Problem, u: Tensor) -> OutlineSums:
                 _Frame(*(y[k][box] for y in (*block, slope, image, scale)), bodies.regions(first + k, size)[:, *box])
             )
         first = last
-    blurs = torch.zeros(len(u) + 1, len(u) + 1).double()
+    blurs = torch.zeros(2 * [frames[0].J.shape[2] + 1]).double()
     if any(name.endswith(EXPOSURE) for name in problem.space.names):
         frames, blurs = _without_blur(frames)
     parts = [_of_outline(*frame[:4], region) for frame in frames for region in frame.regions]
@@ -468,7 +485,7 @@ def _without_blur(frames: list[_Frame]) -> tuple[list[_Frame], Tensor]:
     """
     spread = []
     for frame in frames:
-        angle, blur = 2 * _angles(frame.image[None])[0], 0.5 * _laplacian(frame.image) * frame.scale
+        angle, blur = 2 * _angles(frame.image[None])[0], 0.5 * laplacian(frame.image) * frame.scale
         spread.append(torch.stack([blur, blur * torch.cos(angle), blur * torch.sin(angle)], -1))
     smooth = lambda y: _smooth(y.reshape(1, -1, y.shape[-1]), y.shape[:2])[0]
     BB, By = [], []
@@ -503,7 +520,7 @@ def _correlated(correlation: float, count: int) -> float:
     return min(0.95, max(0.0, correlation + (1 + 3 * max(0.0, correlation)) / count))
 
 
-def _laplacian(image: Tensor) -> Tensor:
+def laplacian(image: Tensor) -> Tensor:
     """Σ of second differences (h, w) along rows and columns."""
     wide = torch.nn.functional.pad(image[None], (1, 1, 1, 1), mode="replicate")[0]
     return wide[2:, 1:-1] + wide[:-2, 1:-1] + wide[1:-1, 2:] + wide[1:-1, :-2] - 4 * image
