@@ -35,6 +35,7 @@ EXPERIMENTS = {  # name on the command line: module:function
     "clips": "gradsim_reproduction.clips.clips:clips",
     "capture": "gradsim_reproduction.calibration.capture:capture",
     "plan": "gradsim_reproduction.planning.plan:plans",
+    "twin": "gradsim_reproduction.twin.twin:twin",
     "reality": "gradsim_reproduction.reality.reality:reality",
     "pendula": "gradsim_reproduction.pendulums.pendulums:pendula",
 }

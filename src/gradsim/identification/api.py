@@ -185,11 +185,10 @@ def solve(
     else:
         problem, outcome = pose_noise.at_answer(*_searched(problem, plan, rng, report_values, checkpoint, search))
     refined = refine(problem, outcome, rng, report_values)
-    fit = make_fit(*refined, seed, noise_known, checkpoint)
-    if type(problem) is Problem and isinstance(problem.model, EngineModel):
-        fit = replace(
-            fit, notes=[*fit.notes, problem.model.note], evidence={**fit.evidence, "engine": problem.model.title}
-        )
+    external = problem.model if type(problem) is Problem and isinstance(problem.model, EngineModel) else None
+    fit = make_fit(*refined, seed, noise_known, checkpoint, sampled=external is None)
+    if external:
+        fit = replace(fit, notes=[*fit.notes, external.note], evidence={**fit.evidence, "engine": external.title})
     return _with_table(replace(fit, estimator=name_of(estimator)), refined[0], known_numbers)
 
 
@@ -266,7 +265,7 @@ def identify(
     stated, words = priors_of([scene], priors)
     model = None if mover is None else EngineModel(scene, mover)
     problem = _problem(scene, observation, unknowns, model, stated)
-    plan, table = MultistartConfig(starts=starts), known_numbers
+    plan, table = MultistartConfig(starts=starts, explore=mover is None), known_numbers
     if observe == "pictures":
         if shooting or profile:
             raise InputError(
@@ -432,7 +431,7 @@ def _outline_fit(
     left = residual_diagnostics(problem, best, outcome.history)
     misfit = misfit_of(outline)
     causes, sentences, contact = [], outline.words, None
-    ours = problem.model.judges_steps  # causes are tried in our engine
+    ours = not problem.model.is_external  # causes are tried in our engine
     missing = missing_effects(problem, best, outline) if ours and outline.explained else None
     if missing:
         causes, sentences = missing.causes, sentences + missing.words
@@ -523,7 +522,7 @@ def _contact_law(problem: Problem, u: Tensor, covariance: Tensor) -> dict[str, A
 
 def _notes(problem: Problem, u: Tensor) -> list[str]:
     """Warnings of the growth rate of errors, and of energy that steps make; none for several clips and other engines."""
-    if problem.problems != [problem] or not problem.model.judges_steps:
+    if problem.problems != [problem] or problem.model.is_external:
         return []
     model = problem.model
     values = problem.space.values(u[None])

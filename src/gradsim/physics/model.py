@@ -73,7 +73,9 @@ class Model(nn.Module):
             (also of `to`, which leaves the model unchanged then).
     """
 
-    judges_steps = True  # whether a fit halves the time step to see how far an answer depends on it
+    is_external = (
+        False  # whether another engine moves the bodies, whose time step is not ours and whose rollouts are dear
+    )
 
     def __init__(
         self,

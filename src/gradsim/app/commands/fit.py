@@ -117,7 +117,7 @@ class ClipFit(FitJob):
             progress.stage(f"{'; '.join(self.faults.words)}: see {FILE}")
         progress.stage(f"fitting {', '.join(self.space.names)} to {frames} frames{origin}")
         require_observable(self.problem.model, self.observation, self.space.values(self.space.low[None]))
-        config = MultistartConfig(starts=self.arguments.starts)
+        config = MultistartConfig(starts=self.arguments.starts, explore=self.engine is None)
         fit = solve(
             self.problem,
             config,

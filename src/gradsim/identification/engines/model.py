@@ -67,7 +67,7 @@ class EngineModel(Model):
         InputError: If the scene has other bodies, pushes after the start, prescribed motion, or cameras with a shutter.
     """
 
-    judges_steps = False
+    is_external = True
 
     def __init__(self, scene, engine: Engine):
         _require_rigid(scene)
@@ -84,7 +84,7 @@ class EngineModel(Model):
         """Note of a result on what moved the bodies."""
         return (
             f"The bodies were moved by {self.title}: the numbers hold there, contact numbers in particular. Its time step is not judged, nor "
-            "are causes of a mismatch."
+            "are causes of a mismatch; error bars are from secants of the likelihood, not from samples."
         )
 
     def with_substeps(self, substeps: int) -> "EngineModel":

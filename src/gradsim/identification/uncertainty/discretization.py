@@ -295,8 +295,8 @@ def refine(
 
 def depends_on_steps(problem: Problem) -> bool:
     """False for a problem without a model, where another engine has the steps, and for videos that were simulated with those of the scene."""
-    judged = all(one.model.judges_steps for one in problem.problems) if hasattr(problem, "with_finer_steps") else False
-    return judged and _tolerance(problem) < math.inf
+    has_steps = hasattr(problem, "with_finer_steps") and not any(one.model.is_external for one in problem.problems)
+    return has_steps and _tolerance(problem) < math.inf
 
 
 @dataclass(frozen=True)

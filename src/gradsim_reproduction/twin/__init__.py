@@ -1,0 +1,1 @@
+"""Models that leave for other engines, and fits in them."""

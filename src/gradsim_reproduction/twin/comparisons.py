@@ -1,0 +1,89 @@
+"""Exported models beside their scenes: round trips, motion without contact, and drops."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gradsim.identification.engines import EngineModel
+from gradsim.identification.engines.mujoco import MuJoCo
+from gradsim.physics.model import Model
+from gradsim.scene import Scene, exporters
+from gradsim.scene.exporters.build import twin_of
+from gradsim.scene.exporters.twin import Twin
+from gradsim.scene.importers.newton import load
+from gradsim_reproduction.twin.scenes import chain, drop, free_body
+
+STEPS = (16, 32, 64)  # per frame, at which motions are compared
+STILL = 0.02  # of the last height and of the size of a body [m] within which it has settled
+URDF_KINDS = ("revolute", "prismatic")
+
+
+def round_trip(job: tuple[int, int]) -> dict:
+    """Largest relative error of masses and inertias, and error of places [m], after export and import, by format."""
+    number, seed = job
+    record = {}
+    for to in ("mjcf", "urdf"):
+        scene = free_body(number, seed) if number % 2 else chain(number, seed, URDF_KINDS)
+        with tempfile.TemporaryDirectory() as folder:
+            exported = exporters.export(scene, to, folder)
+            back = load(exported.files[0], mesh_folder=Path(folder) / "back").scene
+            record[to] = differences(twin_of(scene), twin_of(back))
+    return record
+
+
+def differences(one: Twin, other: Twin) -> dict[str, float]:
+    """Largest relative difference of masses and inertias, and difference of joints' places and axes, of links by name."""
+    mass, inertia, place = [0.0], [0.0], [0.0]
+    for name, link in one.links.items():
+        again = other.links[name]
+        mass.append(abs(again.mass / link.mass - 1))
+        inertia.append(float(np.abs(again.inertia - link.inertia).max() / np.abs(link.inertia).max()))
+    for child, joint in one.tree.items():
+        again = other.tree[child]
+        pairs = [(joint.parent_point, again.parent_point), (joint.child_point, again.child_point)]
+        place += [float(np.abs(a - b).max()) for a, b in pairs]
+        place.append(float(np.abs(joint.axis - again.axis).max()) if joint.kind != "ball" else 0.0)
+    return {"mass": max(mass), "inertia": max(inertia), "place": max(place)}
+
+
+def motion(job: tuple[int, int]) -> dict:
+    """Largest distance of centers of mass in MuJoCo from ours over 2 s [m], by integrator and steps per frame."""
+    number, seed = job
+    scene, record = (free_body if number % 2 else chain)(number, seed), {}
+    for ours, theirs in (("rk4", "RK4"), ("semi-implicit", "Euler")):
+        distances = []
+        for steps in STEPS:
+            timing = scene.timing.model_copy(update={"substeps": steps, "integrator": ours})
+            at_step = scene.model_copy(update={"timing": timing})
+            distances.append(_distance(at_step, theirs))
+        record[ours] = distances
+    return record
+
+
+def _distance(scene: Scene, integrator: str) -> float:
+    with torch.no_grad():
+        ours = Model(scene).rollout()
+    theirs = EngineModel(scene, MuJoCo(integrator=integrator)).rollout()
+    return max((ours[body]["x"] - theirs[body]["x"]).norm(dim=-1).max().item() for body in ours.states)
+
+
+def contact(job: tuple[int, int]) -> dict:
+    """Length of a slide, height of the first bounce, and time to settle, of one drop: ours and MuJoCo's."""
+    scene = drop(*job)
+    with torch.no_grad():
+        ours = Model(scene).rollout()
+    theirs = EngineModel(scene, MuJoCo()).rollout()
+    quantities = [_landing(one["box"]["x"][0].numpy(), scene.timing.fps) for one in (ours, theirs)]
+    return {name: [one[name] for one in quantities] for name in quantities[0]}
+
+
+def _landing(x: np.ndarray, fps: float) -> dict[str, float]:
+    """Length of the path along the ground [m], highest center after the first low one over the last [m], time of rest [s]."""
+    height = x[:, 2]
+    first = int(np.argmax(height[1:-1] <= height[2:])) + 1  # the first frame from which it rises
+    away = np.linalg.norm(x - x[-1], axis=1) > STILL
+    settled = (int(np.flatnonzero(away)[-1]) + 1) / fps if away.any() else 0.0
+    slide = float(np.linalg.norm(np.diff(x[:, :2], axis=0), axis=1).sum())
+    return {"slide": slide, "bounce": float(height[first:].max() - height[-1]), "settled": settled}

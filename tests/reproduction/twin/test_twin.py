@@ -1,0 +1,65 @@
+"""Parts of `gradsim reproduce twin`."""
+
+import math
+
+import numpy as np
+import pytest
+
+from gradsim.errors import Status
+from gradsim_reproduction.twin.comparisons import contact, differences, motion
+from gradsim_reproduction.twin.scenes import chain, drop, film
+from gradsim_reproduction.twin.twin import summary
+
+pytest.importorskip("mujoco", reason='MuJoCo is not installed: pip install "gradsim[engines]"')
+
+
+@pytest.mark.slow
+def test_a_chain_moves_alike_and_differences_fall_with_the_order_of_the_step():
+    distances = {name: np.array(x) for name, x in motion((0, 0)).items()}
+    order = {name: np.log2(x[-2] / x[-1]) for name, x in distances.items()}
+    assert distances["rk4"][-1] < 1e-6 and order["rk4"] == pytest.approx(4, abs=0.5)
+    assert order["semi-implicit"] == pytest.approx(1, abs=0.3)
+
+
+def test_a_drop_is_measured_in_both_engines():
+    record = contact((1, 0))
+    assert set(record) == {"slide", "bounce", "settled"}
+    assert all(0 < x < 3 for pair in record.values() for x in pair)  # m and s of a box dropped from 0.8 m at most
+
+
+def test_differences_see_a_wrong_mass_and_a_shifted_joint():
+    from dataclasses import replace
+
+    from gradsim.scene.exporters.build import twin_of
+
+    one, other = twin_of(chain(0, 0)), twin_of(chain(0, 0))
+    assert max(differences(one, other).values()) == 0
+    other.links["link0"] = replace(other.links["link0"], mass=1.01 * one.links["link0"].mass)
+    other.tree["link1"] = replace(other.tree["link1"], child_point=one.tree["link1"].child_point + [0, 0.002, 0])
+    off = differences(one, other)
+    assert off["mass"] == pytest.approx(0.01) and off["place"] == pytest.approx(0.002) and off["inertia"] == 0
+
+
+def test_scenes_repeat_with_their_seed_and_their_truth_is_not_in_them():
+    assert drop(3, 0).model_dump() == drop(3, 0).model_dump() != drop(3, 1).model_dump()
+    one = film(0, 0)
+    assert one.truth["box.mass"] != one.scene.bodies["box"].mass
+
+
+def test_summary_counts_silent_failures_and_coverage():
+    same = {"mass": 1e-8, "inertia": 1e-8, "place": 1e-8}
+    fit = {"status": Status.OK, "relative": 1e-5, "z": [0.3], "inside": [True], "cpu_seconds": 1.0, "rollouts": 9}
+    fits = [
+        {**fit, "engine": engine, "noise": noise} for engine in ("mujoco", "gradsim") for noise in ("float", "8-bit")
+    ]
+    wrong = [{**one, "z": [9.0], "inside": [False]} if one["noise"] == "8-bit" else one for one in fits]
+    records = {
+        "round trips": [{"mjcf": same, "urdf": same}],
+        "motions": [{"rk4": [16e-8, 1e-8], "semi-implicit": [2e-3, 1e-3]}],
+        "drops": [{"slide": [1.0, 1.02], "bounce": [0.1, 0.11], "settled": [1.0, 1.0]}],
+        "films": [{"fits": fits}, {"fits": wrong}],
+    }
+    figures = {name: one["value"] for name, one in summary(records).items()}
+    assert figures["motion_rk4_order"] == pytest.approx(4) and figures["contact_bounce_median"] == pytest.approx(0.1)
+    assert figures["films_in_mujoco_8bit_coverage"] == 0.5 and figures["films_in_ours_silent"] == 1
+    assert math.isclose(figures["films_in_mujoco_float_worst"], 1e-5)
