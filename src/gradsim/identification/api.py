@@ -13,7 +13,7 @@ from torch import Tensor
 from gradsim.errors import InputError, Status
 from gradsim.identification import pose_noise
 from gradsim.identification.engines.model import Engine, EngineModel
-from gradsim.identification.engines.registry import OURS, chosen_engine
+from gradsim.identification.engines.registry import OURS, chosen_engine, search_plan
 from gradsim.identification.estimators import LEAST_SQUARES, Estimator, estimator_named, name_of
 from gradsim.identification.fit import Fit
 from gradsim.identification.long_clip import (
@@ -265,7 +265,7 @@ def identify(
     stated, words = priors_of([scene], priors)
     model = None if mover is None else EngineModel(scene, mover)
     problem = _problem(scene, observation, unknowns, model, stated)
-    plan, table = MultistartConfig(starts=starts, explore=mover is None), known_numbers
+    plan, table = search_plan(starts, mover), known_numbers
     if observe == "pictures":
         if shooting or profile:
             raise InputError(

@@ -2,6 +2,7 @@
 
 import difflib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import get_args
 
@@ -165,13 +166,18 @@ def camera_prefix(camera: str) -> str:
     return camera if camera == "camera" else f"cameras.{camera}"
 
 
-def resolve(scene: Scene, name: str) -> tuple[str, int | None]:
+def resolve(scene: Scene, name: str, known: Mapping[str, Parameter] | None = None) -> tuple[str, int | None]:
     """Resolve a name to a parameter and a component: "cube.position.x" is ("cube.position", 0).
+
+    Args:
+        scene: The scene.
+        name: Dotted name.
+        known: Its `parameters`, where they are at hand.
 
     Raises:
         InputError: If the scene has no such parameter; the message suggests the closest one.
     """
-    known = parameters(scene)
+    known = parameters(scene) if known is None else known
     if name in known:
         return name, None
     parent, _, axis = name.rpartition(".")

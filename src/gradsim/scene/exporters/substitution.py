@@ -32,7 +32,7 @@ def with_values(scene: Scene, values: Mapping[str, float]) -> Scene:
     arrays: dict[str, np.ndarray] = {}
     for names, value in values.items():
         for dotted in names.split("="):
-            name, index = resolve(scene, dotted)
+            name, index = resolve(scene, dotted, known)
             if known[name].row_of:
                 raise InputError(f"`{name}` is an array, for which scene files have no place; leave it out.")
             array = arrays.setdefault(name, np.array(known[name].value, np.float64))
