@@ -13,7 +13,7 @@ from torch import Tensor
 from gradsim.errors import InputError, Status
 from gradsim.identification import pose_noise
 from gradsim.identification.engines.model import Engine, EngineModel
-from gradsim.identification.engines.registry import OURS, chosen_engine, search_plan
+from gradsim.identification.engines.registry import OURS, chosen_engine
 from gradsim.identification.estimators import LEAST_SQUARES, Estimator, estimator_named, name_of
 from gradsim.identification.fit import Fit
 from gradsim.identification.long_clip import (
@@ -186,7 +186,7 @@ def solve(
         problem, outcome = pose_noise.at_answer(*_searched(problem, plan, rng, report_values, checkpoint, search))
     refined = refine(problem, outcome, rng, report_values)
     external = problem.model if type(problem) is Problem and isinstance(problem.model, EngineModel) else None
-    fit = make_fit(*refined, seed, noise_known, checkpoint, sampled=external is None)
+    fit = make_fit(*refined, seed, noise_known, checkpoint)
     if external:
         fit = replace(fit, notes=[*fit.notes, external.note], evidence={**fit.evidence, "engine": external.title})
     return _with_table(replace(fit, estimator=name_of(estimator)), refined[0], known_numbers)
@@ -265,7 +265,7 @@ def identify(
     stated, words = priors_of([scene], priors)
     model = None if mover is None else EngineModel(scene, mover)
     problem = _problem(scene, observation, unknowns, model, stated)
-    plan, table = search_plan(starts, mover), known_numbers
+    plan, table = MultistartConfig(starts=starts), known_numbers
     if observe == "pictures":
         if shooting or profile:
             raise InputError(

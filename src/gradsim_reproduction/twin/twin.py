@@ -25,7 +25,7 @@ from gradsim_reproduction.tables import write_table
 from gradsim_reproduction.twin.comparisons import contact, motion, round_trip
 from gradsim_reproduction.twin.scenes import film
 
-ROUND_TRIPS, MOTIONS, DROPS, FILMS = 30, 12, 20, 10
+ROUND_TRIPS, MOTIONS, DROPS, FILMS = 30, 12, 20, 6
 QUICK = (4, 2, 4, 2)
 STARTS = 8
 ROUNDING = 1e-12  # distance [m] below which motions are the same

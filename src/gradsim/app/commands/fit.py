@@ -16,7 +16,7 @@ from gradsim.app.run_directory import RunDirectory
 from gradsim.errors import Status
 from gradsim.identification.api import model_for, parameter_values, solve
 from gradsim.identification.engines.model import EngineModel
-from gradsim.identification.engines.registry import chosen_engine, search_plan
+from gradsim.identification.engines.registry import chosen_engine
 from gradsim.identification.estimators import estimator_named
 from gradsim.identification.fit import SCHEMA, Fit
 from gradsim.identification.observation.base import Observation
@@ -116,7 +116,7 @@ class ClipFit(FitJob):
             progress.stage(f"{'; '.join(self.faults.words)}: see {FILE}")
         progress.stage(f"fitting {', '.join(self.space.names)} to {frames} frames{origin}")
         require_observable(self.problem.model, self.observation, self.space.values(self.space.low[None]))
-        config = search_plan(self.arguments.starts, self.engine)
+        config = MultistartConfig(starts=self.arguments.starts)
         fit = solve(
             self.problem,
             config,

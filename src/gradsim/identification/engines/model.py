@@ -84,7 +84,7 @@ class EngineModel(Model):
         """Note of a result on what moved the bodies."""
         return (
             f"The bodies were moved by {self.title}: the numbers hold there, contact numbers in particular. Its time step is not judged, nor "
-            "are causes of a mismatch; error bars are from secants of the likelihood, not from samples."
+            "are causes of a mismatch."
         )
 
     def with_substeps(self, substeps: int) -> "EngineModel":

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from gradsim.errors import InputError
 from gradsim.identification.engines.model import Engine
 from gradsim.identification.estimators import LEAST_SQUARES, Estimator, name_of
-from gradsim.identification.solvers.multistart import MultistartConfig
 
 OURS = "gradsim"
 _ENGINES: dict[str, Callable[[], Engine]] = {}
@@ -58,13 +57,6 @@ def chosen_engine(engine: str | Engine, estimator: str | Estimator, observe: str
             "another engine gives poses, and derivatives by differences: fit outlines by least squares, or choose the engine gradsim."
         )
     return mover
-
-
-def search_plan(starts: int, engine: Engine | None) -> MultistartConfig:
-    """Settings of a search; in another engine, whose rollouts take milliseconds each, without samples and with few restarts at its end."""
-    return (
-        MultistartConfig(starts=starts) if engine is None else MultistartConfig(starts=starts, explore=False, polish=2)
-    )
 
 
 def _mujoco() -> Engine:
