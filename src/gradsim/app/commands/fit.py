@@ -24,6 +24,7 @@ from gradsim.identification.observation.from_video import from_video, with_stamp
 from gradsim.identification.observation.observability import require_observable
 from gradsim.identification.priors import priors_of
 from gradsim.identification.problem import Problem
+from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.uncertainty.discretization import at_answer
 from gradsim.identification.uncertainty.profile_likelihood import with_profiles
 from gradsim.identification.unknowns import Space, Unknown
