@@ -73,9 +73,7 @@ class Model(nn.Module):
             (also of `to`, which leaves the model unchanged then).
     """
 
-    is_external = (
-        False  # whether another engine moves the bodies, whose time step is not ours and whose rollouts are dear
-    )
+    is_external = False  # whether another engine moves the bodies, by time steps that are not ours
 
     def __init__(
         self,
