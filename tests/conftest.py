@@ -22,19 +22,22 @@ wp.config.cpu_compiler_flags = "-march=native"
 # Takes a fifth from the time of the compiler, and adds a hundredth to that of the tests: their kernels run for a fifth of it.
 wp.config.optimization_level = 1
 
-LONGEST = (  # tests that begin before all others, so that no worker is left with one of them at the end
+LONGEST = (  # tests that begin before all others, so that no worker is left with one of them at the end; the longest first
     "reproduction/differentiability/test_check.py",
-    "reproduction/real/test_beam.py",
-    "app/commands/test_control.py",
     "physics/soft/test_body.py",
     "physics/forces/test_actuation.py",
-    "physics/contact/test_impact.py",
+    "app/commands/test_control.py",
     "physics/soft/test_integrators.py",
-    "physics/rigid/test_pair_rollouts.py",
-    "reproduction/real/test_pendulum.py",
-    "identification/fields/test_answer.py",
+    "test_docs.py",
+    "test_examples.py",
+    "identification/uncertainty/test_outline.py",
+    "physics/contact/test_impact.py",
     "identification/gradients/test_api.py",
-    "identification/fields/test_problem.py",
+    "physics/rigid/test_pair_rollouts.py",
+    "identification/test_scene_fits.py",
+    "physics/soft/test_implicit.py",
+    "identification/fields/test_answer.py",
+    "physics/rigid/test_events.py",
 )
 
 
