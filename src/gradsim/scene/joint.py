@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gradsim.scene.body import TURN, Rigid
 from gradsim.scene.node import Node, Place, did_you_mean, quote
-from gradsim.scene.quantity import Quantity, Vector3, vector
+from gradsim.scene.quantity import Quantity, Vector3, positive, vector
 from gradsim.scene.soft_body import Soft
 
 WORLD = "world"  # the parent of a joint to the fixed frame
@@ -88,7 +88,8 @@ class _Along(Joint):
 class Revolute(_Along):
     """A hinge: the child rotates about one axis.
 
-        torque about the axis on the child = −stiffness (angle − target) − damping rate + torque + limits
+        torque about the axis on the child =
+            −stiffness (angle − target) − damping rate − friction rate/√(rate² + friction_rate²) + torque + limits
 
     Attributes:
         axis: Axis in the frame of the parent, of any length.
@@ -97,6 +98,8 @@ class Revolute(_Along):
         stiffness: Spring stiffness [N m/rad].
         target: Rest angle of the spring [rad].
         damping: Damping [N m s/rad].
+        friction: Torque of dry friction [N m].
+        friction_rate: Rate below which friction is that of a damper [rad/s]; a joint at rest creeps.
         torque: Motor torque [N m].
         lower, upper: Limits of the angle [rad].
         limit_stiffness: Stiffness of the limits [N m/rad].
@@ -110,6 +113,8 @@ class Revolute(_Along):
     stiffness: Annotated[float, _scale("N m/rad")] = 0.0
     target: Annotated[float, Quantity("rad", lower=-HALF_TURN, upper=HALF_TURN)] = 0.0
     damping: Annotated[float, _scale("N m s/rad")] = 0.0
+    friction: Annotated[float, _scale("N m")] = 0.0
+    friction_rate: Annotated[float, positive("rad/s")] = 0.1
     torque: Annotated[float, Quantity("N m")] = 0.0
     lower: Annotated[float | None, Quantity("rad", lower=-HALF_TURN, upper=HALF_TURN)] = None
     upper: Annotated[float | None, Quantity("rad", lower=-HALF_TURN, upper=HALF_TURN)] = None
@@ -119,7 +124,8 @@ class Revolute(_Along):
 class Prismatic(_Along):
     """A slide: the child moves along one axis without rotation relative to the parent.
 
-        force along the axis on the child = −stiffness (displacement − target) − damping speed + force + limits
+        force along the axis on the child =
+            −stiffness (displacement − target) − damping speed − friction speed/√(speed² + friction_speed²) + force + limits
 
     Attributes:
         axis: Axis in the frame of the parent, of any length.
@@ -128,6 +134,8 @@ class Prismatic(_Along):
         stiffness: Spring stiffness [N/m].
         target: Rest displacement of the spring [m].
         damping: Damping [N s/m].
+        friction: Force of dry friction [N].
+        friction_speed: Speed below which friction is that of a damper [m/s]; a joint at rest creeps.
         force: Motor force [N].
         lower, upper: Limits of the displacement [m].
         limit_stiffness: Stiffness of the limits [N/m].
@@ -141,6 +149,8 @@ class Prismatic(_Along):
     stiffness: Annotated[float, _scale("N/m")] = 0.0
     target: Annotated[float, Quantity("m")] = 0.0
     damping: Annotated[float, _scale("N s/m")] = 0.0
+    friction: Annotated[float, _scale("N")] = 0.0
+    friction_speed: Annotated[float, positive("m/s")] = 0.01
     force: Annotated[float, Quantity("N")] = 0.0
     lower: Annotated[float | None, Quantity("m")] = None
     upper: Annotated[float | None, Quantity("m")] = None
@@ -154,6 +164,8 @@ class Ball(Joint):
         rotation_vector: Initial rotation of the child in the frame of the parent, axis times angle [rad].
         angular_velocity: Initial angular velocity relative to the parent, in its frame [rad/s].
         damping: Damping [N m s/rad].
+        friction: Torque of dry friction against the relative spin [N m].
+        friction_rate: Rate below which friction is that of a damper [rad/s].
     """
 
     start = ("rotation_vector", "angular_velocity")
@@ -161,6 +173,8 @@ class Ball(Joint):
     rotation_vector: Annotated[Vector3, vector("rad", lower=-TURN, upper=TURN)] = (0.0, 0.0, 0.0)
     angular_velocity: Annotated[Vector3, vector("rad/s")] = (0.0, 0.0, 0.0)
     damping: Annotated[float, _scale("N m s/rad")] = 0.0
+    friction: Annotated[float, _scale("N m")] = 0.0
+    friction_rate: Annotated[float, positive("rad/s")] = 0.1
 
 
 class Fixed(Joint):

@@ -37,7 +37,7 @@ OPTICS = (*COEFFICIENTS, "readout", "exposure", "delay")  # keys of a camera tha
 CONTACT = ("stiffness", "dissipation", "damping", "friction_stiffness", "friction")
 START = ("position", "rotation_vector", "velocity", "angular_velocity")
 POINTS = ("parent_point", "child_point")
-ALONG = (*POINTS, "axis", "stiffness", "target", "damping", "lower", "upper", "limit_stiffness")
+ALONG = (*POINTS, "axis", "stiffness", "target", "damping", "friction", "lower", "upper", "limit_stiffness")
 SOFT = (*START, "scale", "rest_length_factor", "contact", "anchors", "pushes")
 KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or several, is expanded to their keys
     Rigid: ("mass", "density", "inertia", "scale", *START, *CONTACT, "pushes"),
@@ -62,9 +62,9 @@ KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or s
     Obstacle: (*CONTACT, "margin", "radius", "size", "position", "rotation_vector"),
     BodyContact: ("thickness", "stiffness", "dissipation", "friction_stiffness", "friction"),
     Attachment: ("stiffness", "damping"),
-    Revolute: (*ALONG, "angle", "rate", "torque"),
-    Prismatic: (*ALONG, "displacement", "speed", "force"),
-    Ball: (*POINTS, "rotation_vector", "angular_velocity", "damping"),
+    Revolute: (*ALONG, "friction_rate", "angle", "rate", "torque"),
+    Prismatic: (*ALONG, "friction_speed", "displacement", "speed", "force"),
+    Ball: (*POINTS, "rotation_vector", "angular_velocity", "damping", "friction", "friction_rate"),
     Fixed: POINTS,
     Ambient: ("colour",),
     Directional: ("direction", "colour"),

@@ -26,6 +26,7 @@ CELLS, QUICK_CELLS = (2, 7), (2, 3)  # an even number across, so that its two mo
 PLACE = 0.005  # [m] standard deviation of the load's place along the beam, about its tip: a weight of 52 g is 2 cm long
 GOALS = {"sag": 0.03, "frequency": 0.015, "decay": 0.15}  # relative
 BAND = 0.95
+HALVES = (0.6, 1.5)  # goal of χ² per degree of freedom
 MM = 1e3
 AFTER = 2.5  # [s] of a plot
 REST = 200  # last frames of a rollout, half a second
@@ -77,18 +78,21 @@ def beam_row(run: Run) -> dict:
     for law in vibration.LAWS:
         u = vibration.fit(unloaded, law, times, heights)
         rms = float(np.sqrt(((unloaded.heights(u, times) - heights) ** 2).mean()))
-        laws[law] = {"u": u, "rms_mm": MM * rms}
-        laws[law]["left_out_mm"] = MM * vibration.error_of_blocks(unloaded, law, times, heights)
+        fits, left_out = vibration.leave_blocks_out(unloaded, law, times, heights)
+        laws[law] = {"u": u, "fits": fits, "rms_mm": MM * rms, "left_out_mm": MM * left_out}
     best = min(laws, key=lambda law: laws[law]["left_out_mm"])
     u = laws[best]["u"]
     run.progress.stage("predicting the beam with a load")
     alone = _predicted(beam, u, fitted)
     heavy = _predicted(beam, u, loaded)
     record = _record(beam, u, best, alone, heavy)
-    record["laws"] = {law: {key: y for key, y in one.items() if key != "u"} for law, one in laws.items()}
+    record["laws"] = {law: {key: y for key, y in one.items() if key not in ("u", "fits")} for law, one in laws.items()}
     images = draw(run.out, alone, heavy, record)
+    record["halves"] = _halves(unloaded, best, u, laws[best]["fits"])
     figures = {f"beam_{key}_error": figure(abs(record["errors"][key]), goal=goal) for key, goal in GOALS.items()}
     figures["beam_band_coverage"] = figure(record["coverage"])
+    chi2 = record["halves"]["chi2_per_dof"]
+    figures["beam_halves"] = figure(chi2, ok=HALVES[0] <= chi2 <= HALVES[1])
     return {"rows": [record], "images": images, "figures": figures}
 
 
@@ -107,6 +111,19 @@ def _predicted(beam: Beam, u: np.ndarray, recording: recorded.Recording) -> Pred
         recorded.swing(simulated.mean(1), vibration.FPS),
         -float(simulated[-REST:].mean()),
     )
+
+
+def _halves(unloaded: vibration.Vibration, law: str, u: np.ndarray, fits: np.ndarray) -> dict:
+    """Numbers of `gravity_a` against those of `gravity_b`, another release, with errors by leaving out blocks of either."""
+    times, heights = vibration.track(recorded.load("gravity_b"))
+    other = vibration.fit(unloaded, law, times, heights)
+    others, _ = vibration.leave_blocks_out(unloaded, law, times, heights)
+    covariance = (vibration.jackknife(fits) + vibration.jackknife(others))[:-2, :-2]
+    return {
+        "chi2_per_dof": vibration.agreement(u[:-2], other[:-2], covariance),
+        "relative_differences": (other[:-2] - u[:-2]).tolist(),
+        "relative_std_of_differences": np.sqrt(covariance.diagonal()).tolist(),
+    }
 
 
 def _record(beam: Beam, u: np.ndarray, law: str, alone: Predicted, heavy: Predicted) -> dict:

@@ -152,14 +152,28 @@ def align(vibration: Vibration, u: np.ndarray, times: np.ndarray, heights: np.nd
     return np.r_[u[:-2], min(ends, key=lambda end: end.cost).x]
 
 
-def error_of_blocks(vibration: Vibration, law: str, times: np.ndarray, heights: np.ndarray) -> float:
-    """Root mean square error [m] of each of `BLOCKS` parts of the track, predicted by a fit to the others."""
-    squares = []
+def leave_blocks_out(
+    vibration: Vibration, law: str, times: np.ndarray, heights: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Fits to a track without each of `BLOCKS` parts (blocks, coordinates), and the RMS error [m] of what they left out."""
+    fits, squares = [], []
     for block in np.array_split(np.arange(len(times)), BLOCKS):
         others = np.setdiff1d(np.arange(len(times)), block)
-        u = fit(vibration, law, times[others], heights[others])
-        squares.append((vibration.heights(u, times[block]) - heights[block]) ** 2)
-    return float(np.sqrt(np.concatenate(squares).mean()))
+        fits.append(fit(vibration, law, times[others], heights[others]))
+        squares.append((vibration.heights(fits[-1], times[block]) - heights[block]) ** 2)
+    return np.array(fits), float(np.sqrt(np.concatenate(squares).mean()))
+
+
+def jackknife(fits: np.ndarray) -> np.ndarray:
+    """Covariance (k, k) of coordinates by fits (blocks, k) that leave one block out each (Künsch 1989)."""
+    off = fits - fits.mean(0)
+    return (len(fits) - 1) / len(fits) * off.T @ off
+
+
+def agreement(first: np.ndarray, second: np.ndarray, covariance: np.ndarray) -> float:
+    """χ² per degree of freedom of the difference of two fits (k,), whose covariances add up to the given one (k, k)."""
+    difference = second - first
+    return float(difference @ np.linalg.solve(covariance, difference) / len(difference))
 
 
 def scene(beam: Beam, u: Sequence[float], seconds: float) -> Scene:

@@ -24,6 +24,7 @@ from gradsim.scene import Scene
 from gradsim_reproduction.plotting import DATA, FIT, GREY, WIDTH, new_figure, write_figures
 from gradsim_reproduction.real.cube_predictions import SEEN, start_of
 from gradsim_reproduction.real.cube_recordings import FPS, SIDE, Toss, load, noise
+from gradsim_reproduction.reality.ensemble import band, cross_entropy, scores, widening
 from gradsim_reproduction.runner import Run
 
 MASS = 0.37  # [kg]; only stiffness and friction stiffness over it show
@@ -39,11 +40,9 @@ LINEAR = ("gravity", "height")  # the others are drawn by their logarithms
 SUBSTEPS = 24
 FOLDS, QUICK_FOLDS = 4, 4
 POPULATION, ELITE, GENERATIONS, QUICK_GENERATIONS = 192, 24, 30, 4
-KEEP = 0.3  # share of the former mean and covariance in the next
 DRAWS = 16  # starts of each member of the ensemble
 GOAL = 20.0  # [mm]
 MM = 1e3
-BAND = 0.95
 
 
 def cube_row(run: Run) -> dict:
@@ -181,18 +180,8 @@ def search(
     """The last elite (members, numbers), best first, and the loss [m] of the best of all."""
     starts = flights(tosses, 1, (0.0, 0.0), rng)
     frames, n = max(map(len, tosses)), len(contact.ranges)
-    mean, cov, best = np.full(n, 0.5), np.eye(n) * 0.3**2, (np.inf, np.full(n, 0.5))
-    elite = mean[None]
-    for _ in range(generations):
-        u = np.clip(rng.multivariate_normal(mean, cov, POPULATION), 0, 1)
-        u[0] = best[1]
-        loss = distances(contact.predict(u, starts, frames), tosses).mean(1)
-        order = loss.argsort()
-        elite = u[order[:ELITE]]
-        best = min(best, (float(loss[order[0]]), u[order[0]]), key=lambda pair: pair[0])
-        mean = KEEP * mean + (1 - KEEP) * elite.mean(0)
-        cov = KEEP * cov + (1 - KEEP) * (np.cov(elite.T) + 1e-6 * np.eye(n))
-    return np.concatenate([best[1][None], elite]), best[0]
+    loss = lambda u: distances(contact.predict(u, starts, frames), tosses).mean(1)
+    return cross_entropy(loss, n, POPULATION, ELITE, generations, rng)
 
 
 def fit_fold(job: tuple[int, int, bool]) -> Mapping:
@@ -208,7 +197,7 @@ def fit_fold(job: tuple[int, int, bool]) -> Mapping:
     law = min(ends, key=lambda name: ends[name][1])
     contact, (members, loss) = Contact(law), ends[law]
     ensemble = lambda part: _ensemble(contact, members, part, (sigma.flight, sigma.spin), rng)
-    factor = _widening(ensemble(fitted), fitted)
+    factor = widening([x[:, SEEN:] for x in ensemble(fitted)], [toss.x[SEEN:] for toss in fitted])
     record = {
         "law": law,
         "numbers": {key: float(y[0]) for key, y in contact.numbers(members[:1]).items()},
@@ -232,31 +221,9 @@ def _ensemble(
     return [x[:, j, :, : len(toss)].flatten(0, 1).nan_to_num(0.0) for j, toss in enumerate(tosses)]
 
 
-def _band(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Median, and distances from it to the quantiles of a 95 % band (frames, 3) [m]."""
-    tail = (1 - BAND) / 2
-    low, middle, high = (x.quantile(torch.tensor(q).to(x), 0) for q in (tail, 0.5, 1 - tail))
-    return middle, middle - low, high - middle
-
-
-FLOOR = 2e-3  # [m] half width of a band at least: where cube and table meet is not known better
-
-
-def _scores(x: Tensor, toss: Toss) -> Tensor:
-    """Distance of each coordinate from the median over the half width of its band (frames, 3)."""
-    middle, below, above = _band(x)
-    off = toss.x - middle
-    return (off.abs() / torch.where(off < 0, below, above).clamp(min=FLOOR))[SEEN:]
-
-
-def _widening(ensemble: Sequence[Tensor], tosses: Sequence[Toss]) -> float:
-    scores = torch.cat([_scores(x, toss).flatten() for x, toss in zip(ensemble, tosses, strict=True)])
-    return float(scores.quantile(BAND))
-
-
 def _prediction(toss: Toss, x: Tensor, factor: float) -> dict:
     """Errors of a toss that was not fitted, with trivial predictors."""
-    middle = _band(x)[0]
+    middle = band(x)[0]
     distance = lambda y: torch.linalg.vector_norm(y - toss.x, dim=-1)[SEEN:].numpy()
     start = start_of(toss[:SEEN], 9.8)
     times = torch.arange(len(toss)).double()[:, None] / FPS
@@ -267,7 +234,7 @@ def _prediction(toss: Toss, x: Tensor, factor: float) -> dict:
         "constant_velocity_mm": MM * float(distance(start["cube.position"] + times * start["cube.velocity"]).mean()),
         "still_mm": MM * float(distance(toss.x[SEEN - 1].expand(len(toss), 3)).mean()),
         "quarters_mm": [MM * float(part.mean()) for part in np.array_split(off, 4)],
-        "coverage": float((_scores(x, toss) <= factor).double().mean()),
+        "coverage": float((scores(x[:, SEEN:], toss.x[SEEN:]) <= factor).double().mean()),
         "x": middle.tolist(),
     }
 

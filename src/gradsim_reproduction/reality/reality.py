@@ -1,6 +1,6 @@
 """The reality league: real recordings predicted by few numbers, compared with trained networks and trivial predictors.
 
-Rows `beam` and `cube` are in `beam.py` and `cube.py`. Row `cables`: six numbers of each cable are fitted to its training runs, then its `eval_*` runs are predicted over their whole
+Rows `beam`, `cube` and `hinge` are in files of these names. Row `cables`: six numbers of each cable are fitted to its training runs, then its `eval_*` runs are predicted over their whole
 length, open loop, from the first two frames and the given ends. Nothing was chosen by the `eval_*` runs.
 """
 
@@ -16,6 +16,7 @@ from gradsim_reproduction.reality.beam import beam_row
 from gradsim_reproduction.reality.cable_plots import draw
 from gradsim_reproduction.reality.cable_recordings import ENDS, GIVEN, Recording, load
 from gradsim_reproduction.reality.cube import cube_row
+from gradsim_reproduction.reality.hinge import hinge_row
 from gradsim_reproduction.runner import Outcome, Run, experiment
 
 CABLES = (1, 2, 3)
@@ -84,7 +85,7 @@ def cable_rows(run: Run) -> dict:
     return {"rows": rows, "images": images, "figures": figures}
 
 
-ROWS = {"cables": cable_rows, "beam": beam_row, "cube": cube_row}
+ROWS = {"cables": cable_rows, "beam": beam_row, "cube": cube_row, "hinge": hinge_row}
 AVERAGED = (
     "mean absolute error over the 3 coordinates, all vertices but the first two and the last two, all frames but the first "
     "two, and all eval_* runs of a cable"

@@ -27,9 +27,21 @@ def test_numbers_are_recovered_from_a_track_of_their_law(own):
 
 def test_the_law_of_a_track_predicts_its_left_out_parts_best(own):
     heights = own.heights(TRUTH, TIMES)
-    errors = {law: vibration.error_of_blocks(own, law, TIMES, heights) for law in vibration.LAWS}
+    errors = {law: vibration.leave_blocks_out(own, law, TIMES, heights)[1] for law in vibration.LAWS}
     assert errors["viscous and relaxing"] < 1e-9
     assert errors["viscous"] > 1e-5
+
+
+def test_halves_agree_as_their_errors_say():
+    """Means of blocks: the jackknife has their variance, so pairs of means have a χ² near 1."""
+    rng = np.random.default_rng(0)
+    values = []
+    for _ in range(4000):
+        pair = rng.normal(0, 1, (2, 24, 2))
+        fits = (pair.sum(1, keepdims=True) - pair) / 23
+        covariance = vibration.jackknife(fits[0]) + vibration.jackknife(fits[1])
+        values.append(vibration.agreement(pair[0].mean(0), pair[1].mean(0), covariance))
+    assert np.mean(values) == pytest.approx(46 / 43, abs=0.06)  # Hotelling: 46 degrees of freedom, 2 numbers
 
 
 @pytest.mark.slow  # compiles quadratic elements
@@ -45,7 +57,7 @@ def test_rollout_of_the_scene_is_the_law_of_the_modes(own):
 
 def test_rows_without_recordings_are_skipped_with_a_reason_or_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("GRADSIM_REAL_DATA", str(tmp_path))
-    with pytest.raises(InputError, match="rows: got bean; expected some of cables, beam, cube"):
+    with pytest.raises(InputError, match="rows: got bean; expected some of cables, beam, cube, hinge"):
         reality(tmp_path / "out", rows="bean")
     with pytest.raises(InputError, match=r"gravity_a.csv does not exist; set GRADSIM_REAL_DATA"):
         reality(tmp_path / "out", rows="beam")

@@ -7,7 +7,7 @@ import torch
 from gradsim.numerics import rotation
 from gradsim_reproduction.real.cube_predictions import SEEN
 from gradsim_reproduction.real.cube_recordings import FPS, Toss
-from gradsim_reproduction.reality import cube
+from gradsim_reproduction.reality import cube, ensemble
 
 TOSSES, FRAMES = 6, 60
 LAW = cube.Contact("continuous")
@@ -69,13 +69,19 @@ def test_search_leads_down_to_numbers_that_predict(tosses, monkeypatch):
 def test_bands_widened_on_tosses_cover_their_share_of_them():
     rng = torch.Generator().manual_seed(0)
     x = 0.02 * torch.randn(200, FRAMES, 3, generator=rng).double()
-    wide = [
-        Toss(str(k), 0.05 * torch.randn(FRAMES, 3, generator=rng).double(), torch.zeros(FRAMES, 4)) for k in range(5)
-    ]
-    factor = cube._widening([x] * 5, wide)
-    inside = torch.cat([(cube._scores(x, toss) <= factor).flatten() for toss in wide]).double().mean().item()
-    assert inside == pytest.approx(cube.BAND, abs=2e-3)
+    wide = [0.05 * torch.randn(FRAMES, 3, generator=rng).double() for _ in range(5)]
+    factor = ensemble.widening([x] * 5, wide)
+    inside = torch.cat([(ensemble.scores(x, y) <= factor).flatten() for y in wide]).double().mean().item()
+    assert inside == pytest.approx(ensemble.BAND, abs=2e-3)
     assert factor == pytest.approx(2.5, rel=0.1)  # both are normal
+
+
+def test_cross_entropy_finds_the_least_of_a_valley():
+    least = np.array([0.3, 0.6, 0.45])
+    loss = lambda u: ((u - least) ** 2).sum(1) + 5 * (u[:, 0] - least[0] - u[:, 1] + least[1]) ** 2
+    members, best = ensemble.cross_entropy(loss, 3, 64, 12, 40, np.random.default_rng(0))
+    assert np.abs(members[0] - least).max() < 0.01
+    assert best == loss(members[:1])[0] == loss(members).min()
 
 
 def test_errors_of_a_prediction_that_is_right_are_zero_and_of_trivial_ones_exact(tosses):

@@ -27,7 +27,15 @@ CHAIN = {
         "c": {"shape": {"cylinder": {"radius": 0.1, "height": 0.3}}, "density": 500, "quat_xyzw": [0, 0.6, 0, 0.8]},
     },
     "joints": {
-        "hinge": {**HINGE, "axis": [1, 2, 3], "damping": 0.1, "lower": -1, "upper": 2, "limit_stiffness": 100},
+        "hinge": {
+            **HINGE,
+            "axis": [1, 2, 3],
+            "damping": 0.1,
+            "friction": 0.2,
+            "lower": -1,
+            "upper": 2,
+            "limit_stiffness": 100,
+        },
         "slide": {**SLIDE, "axis": [0, 1, 1], "stiffness": 20},
         "ball": {**BALL, "rotation_vector": [0.1, 0.2, 0.3]},
     },
@@ -57,6 +65,7 @@ def test_a_chain_has_its_masses_inertias_and_places_in_mujoco(mujoco, tmp_path):
         assert_near(data.body(name).xipos, link.x, SOLVED)
         assert_near(data.body(name).xmat.reshape(3, 3), Rotation.from_quat(link.quat_xyzw).as_matrix(), SOLVED)
     assert model.joint("hinge").range.tolist() == [-1, 2] and model.joint("hinge").damping[0] == 0.1
+    assert model.joint("hinge").frictionloss[0] == 0.2
     axis = data.joint("hinge").xaxis
     assert_near(axis, np.array([1, 2, 3]) / np.sqrt(14), SOLVED)
 
@@ -91,3 +100,11 @@ def test_roll_pitch_and_yaw_make_the_rotation_again_also_where_they_lock(angles)
 def test_a_scene_without_links_is_refused(tmp_path):
     with pytest.raises(InputError, match="soft bodies only"):
         exporters.export(Scene.library("flag"), "urdf", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [("urdf", '<dynamics damping="0.1" friction="0.2"'), ("mjcf", 'frictionloss="0.2"')]
+)
+def test_dry_friction_is_written(tmp_path, kind, words):
+    exported = exporters.export(Scene.parse(CHAIN), kind, tmp_path)
+    assert words in exported.files[0].read_text()

@@ -219,6 +219,7 @@ def test_an_arm_comes_over_from_urdf(tmp_path):
     }
     shoulder, rail = scene.joints["shoulder"], scene.joints["rail"]
     assert (shoulder.lower, shoulder.upper, shoulder.damping, rail.lower) == (-1.0, 2.0, 0.1, 0.0)
+    assert shoulder.friction == 0.02
     for words in ("dry friction of `shoulder`", "limits of `rail`", "`tip`: fixed", "`tool` has no shape"):
         assert words in notes, words
 

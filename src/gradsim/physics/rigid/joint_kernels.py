@@ -11,9 +11,10 @@ b, c have length 1 and are fixed in their bodies. A row with multiplier μ acts 
 μ Jᵀ, which does no work where Ċ = 0. A coordinate φ of a joint is of the same kind: the angle about an axis a of A, or
 the displacement a · d along it, or, for a ball, the whole relative turning.
 
-    Q = −k (φ − φ₀) − c φ̇ + T + k_l max(φ_l − φ, 0) − k_l max(φ − φ_u, 0)
+    Q = −k (φ − φ₀) − c φ̇ − F φ̇/√(φ̇² + s²) + T + k_l max(φ_l − φ, 0) − k_l max(φ − φ_u, 0)
 
-is the force or torque along it, from a spring, a damper, a motor and two limits. With μ and Q fixed, the power of what
+is the force or torque along it, from a spring, a damper, dry friction, a motor and two limits. Friction is that of Coulomb, F against the
+motion, but smooth: at rates below s it is that of a damper F/s, so a joint that sticks creeps. It takes power at any rate. With μ and Q fixed, the power of what
 they do to the bodies on probes in place of velocities has the adjoint of forces and torques as its gradient.
 """
 
@@ -100,10 +101,13 @@ def effort(
     lower: Real,
     upper: Real,
     limit: Real,
+    friction: Real,
+    slip: Real,
 ) -> Real:
     """Q."""
     back = max(lower - phi, zero(0)) - max(phi - upper, zero(0))
-    return spring * (target - phi) - damping * rate + torque + limit * back
+    dry = friction / sqrt(rate * rate + slip * slip)
+    return spring * (target - phi) - (damping + dry) * rate + torque + limit * back
 
 
 @wp.func(inline=True)
@@ -116,21 +120,21 @@ def turn_angle(q: Quat, qb: Quat, axis: Vec3, across: Vec3, across_b: Vec3) -> R
 @wp.func(inline=True)
 def turn_torque(
     q: Quat, w: Vec3, qb: Quat, wb: Vec3, axis: Vec3, across: Vec3, across_b: Vec3, spring: Real, target: Real,
-    damping: Real, torque: Real, lower: Real, upper: Real, limit: Real,
+    damping: Real, torque: Real, lower: Real, upper: Real, limit: Real, friction: Real, slip: Real,
 ) -> Vec3:  # fmt: skip
     """On B; its opposite on A."""
     a = rotate(q, axis)
     phi = turn_angle(q, qb, axis, across, across_b)
-    return a * effort(phi, dot(a, wb - w), spring, target, damping, torque, lower, upper, limit)
+    return a * effort(phi, dot(a, wb - w), spring, target, damping, torque, lower, upper, limit, friction, slip)
 
 
 @wp.func(inline=True)
 def turn_power(
     q: Quat, w: Vec3, qb: Quat, wb: Vec3, axis: Vec3, across: Vec3, across_b: Vec3, spring: Real, target: Real,
-    damping: Real, torque: Real, lower: Real, upper: Real, limit: Real, t: Vec3, tb: Vec3,
+    damping: Real, torque: Real, lower: Real, upper: Real, limit: Real, friction: Real, slip: Real, t: Vec3, tb: Vec3,
 ) -> Real:  # fmt: skip
     on_b = turn_torque(
-        q, w, qb, wb, axis, across, across_b, spring, target, damping, torque, lower, upper, limit
+        q, w, qb, wb, axis, across, across_b, spring, target, damping, torque, lower, upper, limit, friction, slip
     )  # fmt: skip
     return dot(on_b, tb - t)
 
@@ -138,27 +142,33 @@ def turn_power(
 @wp.func(inline=True)
 def slide_force(
     x: Vec3, q: Quat, v: Vec3, w: Vec3, xb: Vec3, qb: Quat, vb: Vec3, wb: Vec3, axis: Vec3, point: Vec3, point_b: Vec3,
-    spring: Real, target: Real, damping: Real, torque: Real, lower: Real, upper: Real, limit: Real,
+    spring: Real, target: Real, damping: Real, torque: Real, lower: Real, upper: Real, limit: Real, friction: Real, slip: Real,
 ) -> Real:  # fmt: skip
     """Q along the axis."""
     s = dot(rotate(q, axis), xb + rotate(qb, point_b) - x - rotate(q, point))
     rate = point_rate(x, q, xb, qb, axis, point, point_b, v, w, vb, wb)
-    return effort(s, rate, spring, target, damping, torque, lower, upper, limit)
+    return effort(s, rate, spring, target, damping, torque, lower, upper, limit, friction, slip)
 
 
 @wp.func(inline=True)
 def slide_power(
     x: Vec3, q: Quat, v: Vec3, w: Vec3, xb: Vec3, qb: Quat, vb: Vec3, wb: Vec3, axis: Vec3, point: Vec3, point_b: Vec3,
-    spring: Real, target: Real, damping: Real, torque: Real, lower: Real, upper: Real, limit: Real,
+    spring: Real, target: Real, damping: Real, torque: Real, lower: Real, upper: Real, limit: Real, friction: Real, slip: Real,
     f: Vec3, t: Vec3, fb: Vec3, tb: Vec3,
 ) -> Real:  # fmt: skip
     along = slide_force(
-        x, q, v, w, xb, qb, vb, wb, axis, point, point_b, spring, target, damping, torque, lower, upper, limit
+        x, q, v, w, xb, qb, vb, wb, axis, point, point_b, spring, target, damping, torque, lower, upper, limit, friction, slip
     )  # fmt: skip
     return along * point_rate(x, q, xb, qb, axis, point, point_b, f, t, fb, tb)
 
 
 @wp.func(inline=True)
-def ball_power(w: Vec3, wb: Vec3, damping: Real, t: Vec3, tb: Vec3) -> Real:
-    """Power of a torque −c (ω_B − ω_A) on B, and its opposite on A."""
-    return dot((w - wb) * damping, tb - t)
+def ball_torque(w: Vec3, wb: Vec3, damping: Real, friction: Real, slip: Real) -> Vec3:
+    """−(c + F/√(|ω|² + s²)) ω, ω = ω_B − ω_A: on B; its opposite on A."""
+    turning = w - wb
+    return turning * (damping + friction / sqrt(dot(turning, turning) + slip * slip))
+
+
+@wp.func(inline=True)
+def ball_power(w: Vec3, wb: Vec3, damping: Real, friction: Real, slip: Real, t: Vec3, tb: Vec3) -> Real:
+    return dot(ball_torque(w, wb, damping, friction, slip), tb - t)

@@ -30,7 +30,7 @@ from gradsim.physics.system import STEP_SAFETY, Values
 from gradsim.scene.joint import WORLD, AnyJoint, Ball, Fixed, Prismatic, Revolute
 
 VECTORS = ("b", "point_a", "point_b"), ("axis", "across_a", "across_b", "pivot_a", "pivot_b")  # of rows, coordinates
-NUMBERS = ("spring", "target", "damping", "torque", "lower", "upper", "limit")
+NUMBERS = ("spring", "target", "damping", "torque", "lower", "upper", "limit", "friction", "slip")
 MOVES = {Revolute: "turn", Prismatic: "slide", Ball: "ball"}
 NEVER = 1e9  # [rad or m] where a joint without an end would have it
 OPEN = 1e-6  # relative: how far a loop may be open at the start
@@ -76,7 +76,7 @@ class Joints:
 
         Of R rows: b, point_a, point_b (worlds, R, 3); point_b of an axis row is c. Of K coordinates: axis, across_a,
         across_b (unit vectors), pivot_a, pivot_b [m] (worlds, K, 3), and spring, target, damping, torque, lower, upper,
-        limit (worlds, K); target and torque are (worlds, intervals, K) where one is given for each frame interval.
+        limit, friction, slip (worlds, K); target and torque are (worlds, intervals, K) where one is given for each frame interval.
         """
         frames, rows, moves, like = self.geometry.frames(values), [], [], values["gravity"]
         for name, joint in self.joints.items():
@@ -257,7 +257,8 @@ class Joints:
             mobility = mobility + torch.einsum("wi,wij,wj->w", lever, inverse, lever)
             if isinstance(joint, Prismatic):
                 mobility = mobility + 1 / solid.mass(values)
-        k, c = (of("stiffness") + of("limit_stiffness")) * mobility, of("damping") * mobility
+        drag = of("damping") + of("friction") / of(_named(joint, "slip")) if joint.friction else of("damping")
+        k, c = (of("stiffness") + of("limit_stiffness")) * mobility, drag * mobility
         return k.detach().max().item(), c.detach().max().item()
 
 
@@ -280,9 +281,11 @@ def _named(joint: AnyJoint, key: str) -> str:
     """Name of a number in the scene."""
     if key == "torque" and isinstance(joint, Prismatic):
         return "force"
+    if key == "slip":
+        return "friction_speed" if isinstance(joint, Prismatic) else "friction_rate"
     return {"spring": "stiffness", "limit": "limit_stiffness"}.get(key, key)
 
 
 def _absent(key: str) -> float:
     """A number that a joint does not have."""
-    return {"lower": -NEVER, "upper": NEVER}.get(key, 0.0)
+    return {"lower": -NEVER, "upper": NEVER, "slip": 1.0}.get(key, 0.0)

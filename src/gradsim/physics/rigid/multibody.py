@@ -44,7 +44,7 @@ else:
 STATE = rollout.STATE
 JOINT_KINDS = {
     **dict.fromkeys(("b", "point_a", "point_b", "axis", "across_a", "across_b", "pivot_a", "pivot_b"), "Vec3"),
-    **dict.fromkeys(("spring", "damping", "lower", "upper", "limit", "target", "torque"), "Real"),
+    **dict.fromkeys(("spring", "damping", "lower", "upper", "limit", "friction", "slip", "target", "torque"), "Real"),
 }  # inputs of joints, in order
 TIMED = ("target", "torque")
 ROWS = {"point": 0, "axis": 1}
@@ -376,7 +376,15 @@ def _code(lane: Lane, pairs: tuple, joints: bool, law: str, integrator: str, obs
         key += bound["add_pairs"].func.__module__
     if joints:
         single = specialize(joint_kernels, lane, **angle_functions(lane))
-        forces = ["point_jacobian", "axis_jacobian", "point_product", "axis_product", "turn_torque", "slide_force"]
+        forces = [
+            "point_jacobian",
+            "axis_jacobian",
+            "point_product",
+            "axis_product",
+            "turn_torque",
+            "slide_force",
+            "ball_torque",
+        ]
         forces += [] if lane.dual else ["turn_power", "slide_power", "ball_power"]
         links = specialize(constraint_kernels, lane, **members(single, *forces))
         names = ["JointShape", "JointNumbers", "LinkWork", "constrain", "add_coordinates"]

@@ -173,11 +173,11 @@ def _hinge(name: str, joint: AnyJoint, bodies) -> Hinge:
     if isinstance(joint, Revolute | Prismatic):
         start = tuple(float(getattr(joint, key)) for key in joint.start)
         limits = {key: getattr(joint, key) for key in ("lower", "upper")}
-        acting = {key: getattr(joint, key) for key in ("stiffness", "target", "damping")} | limits
+        acting = {key: getattr(joint, key) for key in ("stiffness", "target", "damping", "friction")} | limits
         acting |= {"effort": getattr(joint, joint.forces[0]), "limit_stiffness": joint.limit_stiffness or 0.0}
     elif isinstance(joint, Ball):
         start = tuple(np.array(getattr(joint, key), np.float64) for key in joint.start)
-        acting = {"damping": joint.damping}
+        acting = {"damping": joint.damping, "friction": joint.friction}
     return Hinge(
         name,
         joint.kind,

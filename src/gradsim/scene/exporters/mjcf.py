@@ -174,6 +174,11 @@ def _joint(body: xml.Element, joint: Hinge, draft: Draft, limits: Mapping[str, f
     attributes["type"] = {"revolute": "hinge", "prismatic": "slide", "ball": "ball"}[joint.kind]
     if joint.kind != "ball":
         attributes["axis"] = Q.inv().apply(joint.axis)
+    if joint.friction:
+        attributes["frictionloss"] = joint.friction
+        draft.notes.append(
+            f"`{joint.name}`: dry friction is MuJoCo's soft constraint; that of the scene is smooth below its friction_rate or friction_speed."
+        )
     if joint.stiffness:
         attributes |= {"stiffness": joint.stiffness, "springref": joint.target}
     if joint.has_limits:
@@ -295,8 +300,10 @@ def _equality(root: xml.Element, draft: Draft) -> None:
             draft.notes.append(
                 f"`{loop.name}` closes a loop: a {loop.kind} joint is not a constraint of MuJoCo's; left out."
             )
-        if loop.stiffness or loop.damping or loop.effort or loop.has_limits:
-            draft.notes.append(f"`{loop.name}` closes a loop: its spring, damper, motor and limits are left out.")
+        if loop.stiffness or loop.damping or loop.friction or loop.effort or loop.has_limits:
+            draft.notes.append(
+                f"`{loop.name}` closes a loop: its spring, damper, friction, motor and limits are left out."
+            )
 
 
 def _actuators(root: xml.Element, draft: Draft) -> None:

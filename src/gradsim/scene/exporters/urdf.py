@@ -118,8 +118,8 @@ def _joint(robot: xml.Element, joint: Hinge, twin: Twin, notes: list[str]) -> No
         if limited or joint.kind == "prismatic":
             ends = {k: e if e is not None else (-UNLIMITED if k == "lower" else UNLIMITED) for k, e in ends.items()}
             element(node, "limit", **ends, effort=UNLIMITED, velocity=UNLIMITED)
-    if joint.kind != "fixed" and joint.damping:
-        element(node, "dynamics", damping=joint.damping, friction=0.0)
+    if joint.kind != "fixed" and (joint.damping or joint.friction):
+        element(node, "dynamics", damping=joint.damping, friction=joint.friction)
     said = {
         "a spring of {:g} about {:g}": (joint.stiffness, joint.target),
         "a constant force or torque of its motor, {:g}": (joint.effort,),

@@ -89,6 +89,7 @@ def joint_of(builder, joint: int, name: str, names: Mapping[int, str], bodies: M
             "rotation_vector": vector(turn @ start.as_rotvec()),
             "angular_velocity": vector(turn @ spin),
             "damping": _ball_damping(builder, rate, name, result),
+            "friction": number(sum(float(builder.joint_friction[k]) for k in range(rate, rate + 3)) / 3),
         }
     elif kind != "fixed":
         start = number(builder.joint_q[first]), number(builder.joint_qd[rate])
@@ -111,6 +112,7 @@ def _acting(builder, q: int, dof: int, name: str, kind: str, result: Joint) -> d
         "stiffness": number(stiffness),
         "target": number(sum(k * rest for k, rest in springs) / stiffness) if stiffness else 0.0,
         "damping": number(builder.joint_damping[dof] + builder.joint_target_kd[dof]),
+        "friction": number(builder.joint_friction[dof]),
         "torque" if kind == "revolute" else "force": number(builder.joint_f[dof]),
     }
     if builder.joint_target_kd[dof] and builder.joint_target_qd[dof]:
@@ -146,6 +148,9 @@ def _ball_damping(builder, dof: int, name: str, result: Joint) -> float:
 
 
 def _left_out(builder, dofs, name: str, result: Joint) -> None:
-    for attribute, words in (("joint_friction", "dry friction"), ("joint_armature", "armature (a rotor's inertia)")):
-        if any(getattr(builder, attribute)[k] for k in dofs):
-            result.notes.append(f"left out: {words} of `{name}`; gradsim's joints have none.")
+    if any(builder.joint_armature[k] for k in dofs):
+        result.notes.append(f"left out: armature (a rotor's inertia) of `{name}`; gradsim's joints have none.")
+    if any(builder.joint_friction[k] for k in dofs):
+        result.notes.append(
+            f"dry friction of `{name}`: smooth, so at rest the joint creeps; set its `friction_rate` or `friction_speed`."
+        )
