@@ -1,14 +1,17 @@
 """Search over the unknowns that are more than a prior."""
 
 import numpy as np
+import pytest
 import torch
 from fit_cases import throw
 
-from gradsim.identification.held_numbers import FreeSpace, search_with_priors_held
+from gradsim.identification import api
+from gradsim.identification.held_numbers import FreeSpace, drawn_indices, search_with_priors_held, with_priors_held
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.priors import priors_of
 from gradsim.identification.problem import Problem
-from gradsim.identification.solvers.multistart import MultistartConfig, search
+from gradsim.identification.solvers.de_mcmc import Samples
+from gradsim.identification.solvers.multistart import MultistartConfig, Outcome, search
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
@@ -52,3 +55,67 @@ def test_a_search_starts_and_ends_with_the_others_at_their_means():
     assert (outcome.initial[:, 2:] == truth[0, 2:]).all() and (outcome.best[2:] == truth[0, 2:]).all()
     assert all(len(entry["u"]) == 4 for entry in entries)
     assert (outcome.best - truth[0]).abs().max() < 1e-3
+
+
+def test_samples_are_of_the_free_unknowns_about_an_answer(monkeypatch):
+    """Numbers that only a prior makes unknown stay at the answer; the cloud has the size of two unknowns."""
+    whole, truth = problem()
+    u = truth[0] + torch.tensor([0.0, 0.0, 0.002, 0.03])
+    part = with_priors_held(whole, u)
+    assert drawn_indices(whole.space) == [0, 1] and len(part.space) == 2
+    assert (part.space.whole(u[:2]) == u).all()
+    draws = u[:2] + 1e-3 * torch.tensor(np.random.default_rng(0).standard_normal((200, 2)))
+    asked = []
+
+    def explored(problem, at, information, *_):
+        asked.append((len(problem.space), at, information.shape))
+        return Samples(draws, at, problem.cost(at[None], problem.frames).item() - 1.0, 0.5), ["note"]
+
+    monkeypatch.setattr(api, "_explored", explored)
+    fisher = whole.linearize(u[None], whole.frames)[1][0]
+    samples, lower, value, notes = api._sampled_with_priors_held(whole, u, fisher, None, 0)
+    assert asked[0][0] == 2 and (asked[0][1] == u[:2]).all() and asked[0][2] == (2, 2)
+    assert (samples.u[:, :2] == draws).all() and (samples.u[:, 2:] == u[2:]).all() and notes == ["note"]
+    assert lower is not None and (lower == u).all() and (value[2:] == u[2:]).all()
+    assert (value[:2] - draws.mean(0)).abs().max() < 3e-4
+
+
+def test_a_posterior_without_principal_axes_is_that_of_the_curvature_and_not_agreed(monkeypatch):
+    least, truth = problem()
+
+    def fails(*_):
+        raise torch.linalg.LinAlgError("eigh: failed to converge")
+
+    monkeypatch.setattr(api, "posterior", fails)
+    information = least.linearize(truth, least.frames)[1][0]
+    samples, notes = api._explored(least, truth[0], information, None, 0)
+    assert not samples.agreed and "could not be sampled" in notes[0]
+    expected = torch.linalg.inv(information).diagonal().sqrt()
+    assert (samples.u.std(0) / expected).tolist() == pytest.approx(
+        [1.0] * 4, rel=0.15
+    )  # of 400 draws, to 4 standard errors
+
+
+def test_samples_are_widened_alike_in_any_units():
+    """A unit that is 1e9 smaller; of a matrix that is no covariance, what is positive in units of its diagonal counts."""
+    covariance = torch.tensor([[4.0, 1.0, 0.5], [1.0, 1.0, 0.0], [0.5, 0.0, -1.0]]).double()
+    samples = Samples(torch.zeros(4000, 3).double(), torch.zeros(3).double(), 0.0, 0.5)
+    widened = lambda units: torch.cov((api._widened(samples, covariance * units * units[:, None], 0).u / units).T)
+    plain = widened(torch.ones(3).double())
+    assert plain[:2, :2].flatten().tolist() == pytest.approx([4.0, 1.0, 1.0, 1.0], abs=0.3)
+    assert (widened(torch.tensor([1.0, 1e9, 1e-3]).double()) - plain).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("costs", "unanimous"),
+    [
+        ([10.0] * 8, True),
+        ([10.0] * 5 + [np.inf] * 3, True),  # left behind in the first frames
+        ([10.0] * 4 + [np.inf] * 4, False),  # most of the starts say nothing
+        ([10.0] * 5 + [40.0] + [np.inf] * 2, False),  # another end of the same clip
+        ([10.0] * 7, False),  # too few
+    ],
+)
+def test_starts_that_came_to_the_end_agree(costs, unanimous):
+    cost, u = torch.tensor(costs).double(), torch.zeros(len(costs), 2).double()
+    assert api._unanimous(Outcome(u, u, cost, u[0], 10.0, 1, [])) is unanimous

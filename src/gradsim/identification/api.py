@@ -16,6 +16,7 @@ from gradsim.identification.engines.model import Engine, EngineModel
 from gradsim.identification.engines.registry import OURS, chosen_engine
 from gradsim.identification.estimators import LEAST_SQUARES, Estimator, estimator_named, name_of
 from gradsim.identification.fit import Fit
+from gradsim.identification.held_numbers import drawn_indices, with_priors_held
 from gradsim.identification.long_clip import (
     MultipleShooting,
     jump_record,
@@ -71,6 +72,10 @@ DISAGREE_NOTE = (
     "Contact cuts the likelihood into more valleys than a search finds: independent searches ended in different ones, and "
     "the error bars include how far these lie apart. Fewer frames after the first contacts make it smoother."
 )
+NO_SCALE_NOTE = (
+    "The posterior could not be sampled: its curvature differs by too many orders of magnitude, as where a contact makes the motion forget its "
+    "parameters. The error bars are those of the curvature at the answer. Damp the contact, or use fewer frames."
+)
 NOT_MINIMAL = (
     "The search stopped short of the minimum: one Gauss–Newton step lowers χ² by {:.2g}, so the answer is off by some {:.2g} "
     "standard deviations, which the error bars do not contain."
@@ -81,6 +86,7 @@ UNSUPPORTED = (
 )
 SUPPORTING = 8  # starts from which on it says something that none, or each of them, came to the answer
 NOISELESS = 1e-2  # χ²/N below which no noise is left that error bars could be sampled from
+NORMAL_DRAWS = 400  # from the curvature, where a posterior cannot be sampled
 CORNERS = 64  # corners of the ranges at which the time step is checked
 
 
@@ -227,7 +233,7 @@ def identify(
         unknowns: Unknowns: NAME, NAME:LOW:HIGH or `Unknown`, such as "cube.mass:2:12".
         clip: Video file, video files by camera, or `Clip` with a mask, noise, frames to use; or give an observation.
         observation: `Masks`, `States`, `Vertices` or `Images` in place of a clip.
-        starts: Number of starts, drawn uniformly over the ranges.
+        starts: Number of starts, drawn_indices uniformly over the ranges.
         seed: Random seed of the starts.
         report: Called after each stage of the search.
         shooting: Multiple shooting for a long or chaotic clip, such as `MultipleShooting(window=20)`.
@@ -393,7 +399,15 @@ def _explored(
     """Samples of the posterior of one clip in which contact may cut the likelihood into valleys, and notes on them."""
     searched = discretization.searched[0] if discretization else problem.model.substeps
     coarse = problem.with_substeps(searched) if searched < problem.model.substeps else None
-    samples, followed = posterior(problem, u, information, np.random.default_rng(seed), coarse)
+    rng = np.random.default_rng(seed)
+    try:
+        samples, followed = posterior(problem, u, information, rng, coarse)
+    except torch.linalg.LinAlgError:
+        axes = principal_axes(information.nan_to_num(0.0, 0.0, 0.0))
+        draws = u + torch.tensor(rng.standard_normal((NORMAL_DRAWS, len(u)))) @ axes.T
+        cost = problem.cost(u[None], problem.frames).item()
+        samples = Samples(draws.clamp(problem.space.low, problem.space.high), u, cost, 0.0, agreed=False)
+        return samples, [NO_SCALE_NOTE]
     return samples, [FROZEN_NOTE.format(followed)] * (followed < 1) + [DISAGREE_NOTE] * (not samples.agreed)
 
 
@@ -413,16 +427,21 @@ def _outline_fit(
     wide = torch.linalg.inv(outline.covariance + 1e-18 * torch.eye(len(space)))
     value, samples, notes = best, None, _notes(problem, best)
     fisher, _, chi2, informative = _evidence(problem, best)
-    unanimous = outcome.converged() == len(outcome.initial) >= SUPPORTING
+    unanimous = _unanimous(outcome)
     bent = any(scene.surfaces for scene in problem.scenes) and not (unanimous and is_quadratic(problem, best, fisher))
     if sampled and outline.explained and bent:
-        samples, more = _explored(problem, best, secant_fisher(problem, best, fisher)[0], discretization, seed)
+        samples, lowest, value, more = _sampled_with_priors_held(problem, best, fisher, discretization, seed)
         notes += more
-        if samples.best_cost < problem.cost(best[None], problem.frames).item():
-            problem, best, outline = fit_outline(observed, samples.best)
+        if lowest is not None:
+            before = best
+            problem, best, outline = fit_outline(observed, lowest)
+            samples = replace(samples, u=samples.u + torch.where(samples.u.std(0) > 0, 0.0, best - before))
             fisher, _, chi2, informative = _evidence(problem, best)
-        value = central(samples.u, best) if samples.agreed else best
-        samples = _widened(samples, outline.covariance - torch.linalg.pinv(fisher, hermitian=True), seed)
+            value = value if samples.agreed else best
+        free = drawn_indices(space)
+        spread = torch.zeros_like(fisher)
+        spread[np.ix_(free, free)] = torch.linalg.pinv(fisher[free][:, free], hermitian=True)
+        samples = _widened(samples, outline.covariance - spread, seed)
         wide = torch.linalg.inv(torch.cov(samples.u.T).reshape(len(space), -1) + 1e-18 * torch.eye(len(space)))
     wide, samples, discretization = with_steps(space, wide, samples, discretization, seed)
     uncertainty = analyze(space, wide, any(scene.pushes for scene in problem.scenes))
@@ -486,11 +505,45 @@ def _outline_fit(
     )
 
 
+def _unanimous(outcome: Outcome) -> bool:
+    """True if all starts that followed the clip to its end came to the answer, and they are most of enough starts.
+
+    Others were left behind in the first frames, which they did not explain.
+    """
+    ended, count = int(outcome.cost.isfinite().sum()), len(outcome.initial)
+    return count >= SUPPORTING and 2 * ended > count and outcome.converged() == ended
+
+
+def _sampled_with_priors_held(
+    problem: Problem, u: Tensor, fisher: Tensor, discretization: Discretization | None, seed: int
+) -> tuple[Samples, Tensor | None, Tensor, list[str]]:
+    """Samples of the posterior over the unknowns that are more than a prior, the others at u (unknowns,).
+
+    Returns:
+        Samples of all unknowns, a point of a lower cost than u or None, the value to state, and notes.
+    """
+    part, free = with_priors_held(problem, u), drawn_indices(problem.space)
+    information = secant_fisher(part, u[free], fisher[free][:, free])[0]
+    samples, notes = _explored(part, u[free], information, discretization, seed)
+    lower = samples.best_cost < part.cost(u[free][None], part.frames).item()
+
+    def whole(inner: Tensor) -> Tensor:
+        columns = u.expand(*inner.shape[:-1], -1).clone()
+        columns[..., free] = inner
+        return columns
+
+    value = central(samples.u, samples.best if lower else u[free]) if samples.agreed else u[free]
+    everything = replace(samples, u=whole(samples.u), best=whole(samples.best))
+    return everything, everything.best if lower else None, whole(value), notes
+
+
 def _widened(samples: Samples, covariance: Tensor, seed: int) -> Samples:
     """Samples moved at random by a covariance (unknowns, unknowns), of which only what is positive counts."""
-    eigenvalues, axes = torch.linalg.eigh((covariance + covariance.mT) / 2)
+    scale = covariance.diagonal().abs().clamp(min=1e-300).sqrt()  # units do not matter
+    balanced = (covariance / scale / scale[:, None]).nan_to_num(0.0, 0.0, 0.0)
+    eigenvalues, axes = torch.linalg.eigh((balanced + balanced.mT) / 2)
     normal = torch.tensor(np.random.default_rng(seed).standard_normal(samples.u.shape))
-    return replace(samples, u=samples.u + normal * eigenvalues.clamp(min=0).sqrt() @ axes.T)
+    return replace(samples, u=samples.u + normal * eigenvalues.clamp(min=0).sqrt() @ axes.T * scale)
 
 
 def _contact_law(problem: Problem, u: Tensor, covariance: Tensor) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Search with the numbers that only a prior makes unknown at their means.
+"""Search and samples with the numbers that only a prior makes unknown held.
 
-They are close to these, and many: a calibrated camera has fifteen. So the search of starts is over the others, and all numbers are
-fitted together from where it ends.
+They are close to their means, and many: a calibrated camera has fifteen. So the search of starts is over the others, and all numbers are
+fitted together from where it ends. Posterior samples about the answer are over the others, too: what contact cuts into valleys is
+the motion, and what the held numbers do to it is linear (`identification.api`).
 """
 
 import copy
@@ -21,15 +22,17 @@ from gradsim.runtime.progress import CheckpointStore
 
 
 class FreeSpace(Space):
-    """Some of the unknowns of a space; the others are at the mean of their priors.
+    """Some of the unknowns of a space; the others are held.
 
     Args:
         base: The space.
         free: Numbers of its unknowns.
+        held: Solver coordinates (unknowns of the base,) of the others; None: the means of their priors.
     """
 
-    def __init__(self, base: Space, free: Sequence[int]):
+    def __init__(self, base: Space, free: Sequence[int], held: Tensor | None = None):
         self.__dict__.update(base.__dict__)
+        self.held = base.prior_mean if held is None else held
         self.base, self.free = base, torch.tensor(free)
         pick = lambda items: [items[k] for k in free]
         self.unknowns, self.names, self.places = pick(base.unknowns), pick(base.names), pick(base.places)
@@ -42,7 +45,7 @@ class FreeSpace(Space):
 
     def whole(self, inner: Tensor) -> Tensor:
         """Solver coordinates (..., unknowns of the base) of some (..., free)."""
-        columns = self.base.prior_mean.clamp(self.base.low, self.base.high).expand(*inner.shape[:-1], -1)
+        columns = self.held.clamp(self.base.low, self.base.high).expand(*inner.shape[:-1], -1)
         place = torch.full((len(self.base),), -1)
         place[self.free] = torch.arange(len(self.free))
         return torch.where(place >= 0, inner[..., place.clamp(min=0)], columns)
@@ -50,6 +53,22 @@ class FreeSpace(Space):
     def values(self, inner: Tensor) -> Values:
         """Parameters (worlds, ...) that the unknowns of the base touch, by name; differentiable."""
         return self.base.values(self.whole(inner))
+
+
+def drawn_indices(space: Space) -> list[int]:
+    """Numbers of the unknowns that are more than a prior; all of them, where none is."""
+    free = [k for k in range(len(space)) if space.is_drawn(k)]
+    return free or list(range(len(space)))
+
+
+def with_priors_held(problem: Problem, u: Tensor) -> Problem:
+    """The problem over the unknowns that are more than a prior (`drawn_indices`), the others held at u (unknowns,); it counts the same effort."""
+    free = drawn_indices(problem.space)
+    if len(free) == len(problem.space):
+        return problem
+    part = copy.copy(problem)
+    part.space = FreeSpace(problem.space, free, u)
+    return part
 
 
 def search_with_priors_held(
@@ -67,12 +86,9 @@ def search_with_priors_held(
         plan, rng, report, checkpoint: As for `multistart.search`.
         search: The estimator.
     """
-    space = problem.space
-    free = [k for k in range(len(space)) if space.is_drawn(k)]
-    if not 0 < len(free) < len(space):
+    part = with_priors_held(problem, problem.space.prior_mean)
+    if part is problem:
         return search(problem, plan, rng, report, checkpoint)
-    part = copy.copy(problem)
-    part.space = FreeSpace(space, free)
 
     def report_whole(entry: dict) -> None:
         entry["u"] = part.space.whole(torch.tensor(entry["u"])).tolist()
