@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import torch
 
 from gradsim.identification import synthetic
-from gradsim.identification.api import parameter_values
 from gradsim.identification.observation.base import Observation, States
+from gradsim.identification.scene_models import parameter_values
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from gradsim.identification import synthetic
-from gradsim.identification.api import parameter_values
+from gradsim.identification.scene_models import parameter_values
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 from gradsim.runtime.atomic import atomic_path

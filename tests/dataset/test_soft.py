@@ -8,7 +8,7 @@ from tolerances import SOLVED, near
 
 from gradsim.dataset import sample
 from gradsim.dataset.soft import CLOTHS, DROP, SOLIDS
-from gradsim.identification.api import parameter_values
+from gradsim.identification.scene_models import parameter_values
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.physics.model import Model
 from gradsim.scene import Scene

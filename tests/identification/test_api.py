@@ -9,8 +9,8 @@ from fit_cases import SWING, SWING_TRUTH, THROW, THROW_TRUTH, recorded, swing, t
 
 from gradsim.errors import InputError
 from gradsim.identification import MultistartConfig, States, Unknown, identify, least_squares, synthetic
-from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.observation.base import Masks
+from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from fit_cases import throw
 
-from gradsim.identification import api
+from gradsim.identification import verdict
 from gradsim.identification.held_numbers import FreeSpace, drawn_indices, search_with_priors_held, with_priors_held
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.priors import priors_of
@@ -71,9 +71,9 @@ def test_samples_are_of_the_free_unknowns_about_an_answer(monkeypatch):
         asked.append((len(problem.space), at, information.shape))
         return Samples(draws, at, problem.cost(at[None], problem.frames).item() - 1.0, 0.5), ["note"]
 
-    monkeypatch.setattr(api, "_explored", explored)
+    monkeypatch.setattr(verdict, "_explored", explored)
     fisher = whole.linearize(u[None], whole.frames)[1][0]
-    samples, lower, value, notes = api._sampled_with_priors_held(whole, u, fisher, None, 0)
+    samples, lower, value, notes = verdict._sampled_with_priors_held(whole, u, fisher, None, 0)
     assert asked[0][0] == 2 and (asked[0][1] == u[:2]).all() and asked[0][2] == (2, 2)
     assert (samples.u[:, :2] == draws).all() and (samples.u[:, 2:] == u[2:]).all() and notes == ["note"]
     assert lower is not None and (lower == u).all() and (value[2:] == u[2:]).all()
@@ -86,9 +86,9 @@ def test_a_posterior_without_principal_axes_is_that_of_the_curvature_and_not_agr
     def fails(*_):
         raise torch.linalg.LinAlgError("eigh: failed to converge")
 
-    monkeypatch.setattr(api, "posterior", fails)
+    monkeypatch.setattr(verdict, "posterior", fails)
     information = least.linearize(truth, least.frames)[1][0]
-    samples, notes = api._explored(least, truth[0], information, None, 0)
+    samples, notes = verdict._explored(least, truth[0], information, None, 0)
     assert not samples.agreed and "could not be sampled" in notes[0]
     expected = torch.linalg.inv(information).diagonal().sqrt()
     assert (samples.u.std(0) / expected).tolist() == pytest.approx(
@@ -100,7 +100,7 @@ def test_samples_are_widened_alike_in_any_units():
     """A unit that is 1e9 smaller; of a matrix that is no covariance, what is positive in units of its diagonal counts."""
     covariance = torch.tensor([[4.0, 1.0, 0.5], [1.0, 1.0, 0.0], [0.5, 0.0, -1.0]]).double()
     samples = Samples(torch.zeros(4000, 3).double(), torch.zeros(3).double(), 0.0, 0.5)
-    widened = lambda units: torch.cov((api._widened(samples, covariance * units * units[:, None], 0).u / units).T)
+    widened = lambda units: torch.cov((verdict._widened(samples, covariance * units * units[:, None], 0).u / units).T)
     plain = widened(torch.ones(3).double())
     assert plain[:2, :2].flatten().tolist() == pytest.approx([4.0, 1.0, 1.0, 1.0], abs=0.3)
     assert (widened(torch.tensor([1.0, 1e9, 1e-3]).double()) - plain).abs().max() < 1e-6
@@ -118,4 +118,4 @@ def test_samples_are_widened_alike_in_any_units():
 )
 def test_starts_that_came_to_the_end_agree(costs, unanimous):
     cost, u = torch.tensor(costs).double(), torch.zeros(len(costs), 2).double()
-    assert api._unanimous(Outcome(u, u, cost, u[0], 10.0, 1, [])) is unanimous
+    assert verdict._unanimous(Outcome(u, u, cost, u[0], 10.0, 1, [])) is unanimous

@@ -10,9 +10,9 @@ from scipy.spatial.transform import Rotation
 
 import gradsim as gs
 from gradsim.errors import Status
-from gradsim.identification.api import parameter_values
 from gradsim.identification.long_clip import WindowsAnswer, verdict
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import parameter_values
 from gradsim.identification.solvers.multiple_shooting import ShootingProblem, measured_starts
 from gradsim.identification.solvers.multistart import Outcome
 from gradsim.identification.solvers.shooting_windows import Windows

@@ -9,9 +9,9 @@ import torch
 
 from gradsim.errors import InputError
 from gradsim.identification import MultistartConfig, Vertices, explain_gradients, identify, least_squares, synthetic
-from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.gradients.trace import Record
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.sensitivity.directions import of_model
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model

@@ -7,7 +7,7 @@ from fit_cases import throw, tossed
 from tolerances import ULPS, assert_near
 
 from gradsim.errors import InputError
-from gradsim.identification.api import parameter_values
+from gradsim.identification.scene_models import parameter_values
 from gradsim.identification.unknowns import WIDE, Space, Unknown
 from gradsim.scene import Scene
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 import gradsim as gs
 from gradsim.errors import Status
-from gradsim.identification import api
+from gradsim.identification import verdict
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.solvers.multistart import Outcome
@@ -31,7 +31,7 @@ LAUNCH = torch.tensor([1.0, 0.5, 3.0]).double()
 @pytest.fixture(autouse=True)
 def without_notes(monkeypatch):
     """Notes on the growth of errors take four fifths of the time of a verdict, and are not a part of it."""
-    monkeypatch.setattr(api, "_notes", lambda problem, u: [])
+    monkeypatch.setattr(verdict, "_notes", lambda problem, u: [])
 
 
 @functools.cache
@@ -44,7 +44,7 @@ def flight(frames: int, ground: bool = False, reach: float = 5.0) -> tuple[Probl
     }
     scene = gs.Scene.parse(scene | ({"ground": {}} if ground else {}))
     space = Space(scene, [f"ball.velocity:{-reach}:{reach}"])
-    model = api.model_for(scene, space)
+    model = verdict.model_for(scene, space)
     x = model.rollout(space.values(LAUNCH[None]))["ball"]["x"][0].detach()
     return Problem(model, gs.States("ball", x, None, 1.0), space), x
 
@@ -62,7 +62,7 @@ def fitted(seed: int, stated: float, loudness: float = 1.0, frames: int = SHORT,
     _, A, g = problem.linearize(LAUNCH[None], frames)
     answer = LAUNCH - torch.linalg.solve(A[0], g[0])
     outcome = Outcome.of(problem, LAUNCH[None], answer[None], 1)
-    return api.make_fit(problem, outcome, None, seed, noise_known=True)
+    return verdict.make_fit(problem, outcome, None, seed, noise_known=True)
 
 
 def test_intervals_of_the_curvature_are_those_of_a_line_through_a_known_origin():
@@ -97,7 +97,7 @@ def gaussian_posterior(monkeypatch):
         drawn[s] = u + s * torch.tensor(rng.standard_normal((20_000, len(u))))
         return Samples(drawn[s], u, math.inf, 1.0), 1.0
 
-    monkeypatch.setattr(api, "posterior", posterior)
+    monkeypatch.setattr(verdict, "posterior", posterior)
     return drawn
 
 
@@ -147,14 +147,14 @@ def test_an_answer_that_scatters_by_a_seventh_of_its_range_is_not_identifiable(s
 
 @pytest.mark.parametrize("supporting", [0, 1])
 def test_a_note_tells_where_no_start_came_to_a_kinked_minimum(gaussian_posterior, monkeypatch, supporting):
-    bars = api.secant_fisher
-    monkeypatch.setattr(api, "secant_fisher", lambda *args, **options: (bars(*args, **options)[0], True))
+    bars = verdict.secant_fisher
+    monkeypatch.setattr(verdict, "secant_fisher", lambda *args, **options: (bars(*args, **options)[0], True))
     clean, x = flight(SHORT, ground=True)
     noise = 1e-3 * torch.tensor(np.random.default_rng(2).standard_normal(x.shape))
     problem = Problem(clean.model, gs.States("ball", x + noise, None, 1e-3), clean.space)
     best = Outcome.of(problem, LAUNCH[None], LAUNCH[None], 1)
-    ends = best.best_cost + 50 * torch.arange(1 - supporting, api.SUPPORTING + 1 - supporting).double()
-    starts = LAUNCH.expand(api.SUPPORTING, -1)
+    ends = best.best_cost + 50 * torch.arange(1 - supporting, verdict.SUPPORTING + 1 - supporting).double()
+    starts = LAUNCH.expand(verdict.SUPPORTING, -1)
     outcome = Outcome(starts, starts, ends, best.best, best.best_cost, 1, [])
-    notes = api.make_fit(problem, outcome, None, 2, noise_known=True).notes
+    notes = verdict.make_fit(problem, outcome, None, 2, noise_known=True).notes
     assert any("None of the 8 starts" in note for note in notes) == (not supporting)

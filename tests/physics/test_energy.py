@@ -8,8 +8,9 @@ import soft_cases
 import torch
 
 from gradsim.app.commands.simulate import simulate
-from gradsim.identification.api import _notes, model_for
+from gradsim.identification.scene_models import model_for
 from gradsim.identification.unknowns import Space
+from gradsim.identification.verdict import _notes
 from gradsim.physics.energy import energy_increases
 from gradsim.physics.model import Model
 from gradsim.scene import Scene, restitution

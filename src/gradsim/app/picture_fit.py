@@ -11,12 +11,12 @@ from gradsim.app.commands.fit import ClipFit
 from gradsim.app.job import VIDEOS, FitArguments
 from gradsim.app.report.report import VIDEO_CAPTIONS
 from gradsim.errors import InputError
-from gradsim.identification.api import parameter_values
 from gradsim.identification.colors.film import Film
 from gradsim.identification.colors.fit import fit_pictures, require_pictures
 from gradsim.identification.estimators import estimator_named
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.observability import require_observable
+from gradsim.identification.scene_models import parameter_values
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.runtime.atomic import atomic_path
 from gradsim.runtime.parallel import one_thread

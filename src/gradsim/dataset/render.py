@@ -21,7 +21,7 @@ from torch.nn.functional import avg_pool2d
 from gradsim.dataset.sample import Sample
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Surface
-from gradsim.identification.api import model_for, parameter_values
+from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.unknowns import Space
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.renderer import Renderer

@@ -30,18 +30,19 @@ import numpy as np
 import torch
 
 from gradsim.errors import InputError, Status
-from gradsim.identification.api import make_fit, model_for
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.observation.clip import Clip, Files
 from gradsim.identification.priors import Prior, Stated, has, priors_of
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import MultistartConfig, Outcome, search
 from gradsim.identification.uncertainty.discretization import Discretization, refine
 from gradsim.identification.uncertainty.known_numbers import with_known_numbers
 from gradsim.identification.uncertainty.residual_diagnostics import chi2_limit
 from gradsim.identification.unknowns import Space, Unknown
+from gradsim.identification.verdict import make_fit
 from gradsim.runtime.atomic import write_json
 from gradsim.scene.node import did_you_mean
 from gradsim.scene.parameters import parameters

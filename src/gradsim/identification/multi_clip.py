@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.identification.api import model_for, solve
+from gradsim.identification.api import solve
 from gradsim.identification.estimators import LEAST_SQUARES, Estimator
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import NoiseFloor, Observation, Residual
@@ -24,6 +24,7 @@ from gradsim.identification.observation.clip import Clip, Files
 from gradsim.identification.observation.multi_view import combined_noise_floor, rms_sigma
 from gradsim.identification.priors import Prior, Stated, priors_of
 from gradsim.identification.problem import Effort, Priors, Problem
+from gradsim.identification.scene_models import model_for
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Ranges, Space, Unknown
 from gradsim.scene.parameters import resolve

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from gradsim import video as videos
-from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.from_video import NOMINAL, QUANTIZED
+from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory

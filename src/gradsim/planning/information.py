@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
-from gradsim.identification.api import model_for
 from gradsim.identification.observation.points import Points
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for
 from gradsim.identification.uncertainty.expected_outline import expected_information
 from gradsim.identification.uncertainty.fisher import secant_fisher
 from gradsim.identification.unknowns import Space

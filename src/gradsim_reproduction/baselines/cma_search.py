@@ -15,8 +15,8 @@ import torch
 
 from gradsim.dataset import Sample, sample
 from gradsim.identification import synthetic
-from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.unknowns import Space
 from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.optional import require_extra

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from gradsim.geometry import mesh as meshes
-from gradsim.identification.api import model_for
+from gradsim.identification.scene_models import model_for
 from gradsim.identification.unknowns import Space
 from gradsim.scene.restitution import of_damping
 from gradsim_reproduction.clips.scenes import GRAVITY, Recording

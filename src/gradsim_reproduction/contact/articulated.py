@@ -21,9 +21,10 @@ import torch
 
 from gradsim.app.figures import figure
 from gradsim.identification import synthetic
-from gradsim.identification.api import model_for, parameter_values, solve
+from gradsim.identification.api import solve
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model

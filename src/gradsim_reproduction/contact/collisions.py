@@ -22,7 +22,8 @@ from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
-from gradsim.identification.api import least_squares, model_for, parameter_values
+from gradsim.identification.api import least_squares
+from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model

@@ -17,8 +17,9 @@ from torch import Tensor
 from gradsim import video as videos
 from gradsim.app.figures import figure
 from gradsim.identification import synthetic
-from gradsim.identification.api import least_squares, model_for, parameter_values
+from gradsim.identification.api import least_squares
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.solvers.gradient_descent import OPTIMISERS
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space

@@ -26,11 +26,12 @@ import torch
 from gradsim.app.figures import figure
 from gradsim.errors import InputError, Status
 from gradsim.identification import synthetic
-from gradsim.identification.api import identify, model_for, parameter_values
+from gradsim.identification.api import identify
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.from_video import NOMINAL
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.uncertainty.fisher import KNOWN
 from gradsim.identification.unknowns import Space
 from gradsim.render.silhouettes import Silhouettes

@@ -6,7 +6,7 @@ The scene gives numbers, and the corners of shapes; equations, integrators, came
 import numpy as np
 
 from gradsim.geometry import mesh as meshes
-from gradsim.identification.api import model_for
+from gradsim.identification.scene_models import model_for
 from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
 from gradsim_reproduction.foreign import linkage_trajectory, rigid_trajectory, soft_trajectory

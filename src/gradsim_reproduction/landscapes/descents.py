@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from gradsim.identification.api import model_for, parameter_values, solve
+from gradsim.identification.api import solve
 from gradsim.identification.observation.base import Masks, Residual
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.solvers.gradient_descent import descend
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.synthetic import float_masks, own_steps

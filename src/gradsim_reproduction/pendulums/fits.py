@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim.identification.api import model_for
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import MultistartConfig, search
 from gradsim.identification.synthetic import TRUTH_STREAM

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from gradsim.app.figures import figure
 from gradsim.identification import synthetic
-from gradsim.identification.api import model_for
+from gradsim.identification.scene_models import model_for
 from gradsim.scene import restitution
 from gradsim_reproduction.pendulums.fits import CLOSE, float_fit, mass_scale, noisy_fit
 from gradsim_reproduction.pendulums.tasks import VideoTask, rollout_of, tasks

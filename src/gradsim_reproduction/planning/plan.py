@@ -20,10 +20,11 @@ import torch
 from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim.identification import synthetic
-from gradsim.identification.api import model_for, parameter_values, solve
+from gradsim.identification.api import solve
 from gradsim.identification.fit import Fit
 from gradsim.identification.priors import Prior
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space

@@ -19,9 +19,10 @@ from gradsim.dataset import Sample, sample
 from gradsim.dataset.sample import with_parameters
 from gradsim.errors import Status
 from gradsim.identification import synthetic
-from gradsim.identification.api import least_squares, model_for
+from gradsim.identification.api import least_squares
 from gradsim.identification.fit import Fit
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.uncertainty.fisher import KNOWN
 from gradsim.identification.unknowns import Space

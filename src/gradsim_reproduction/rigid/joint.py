@@ -17,11 +17,12 @@ import torch
 from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim.identification import synthetic
-from gradsim.identification.api import least_squares, model_for
+from gradsim.identification.api import least_squares
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import States
 from gradsim.identification.observation.from_video import NOMINAL
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.uncertainty.fisher import analyze
 from gradsim.identification.unknowns import Space

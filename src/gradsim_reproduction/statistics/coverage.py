@@ -26,8 +26,9 @@ from matplotlib.figure import Figure
 from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim.identification import synthetic
-from gradsim.identification.api import model_for, parameter_values, solve
+from gradsim.identification.api import solve
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.unknowns import Space
 from gradsim_reproduction.plotting import SAFE, image_grid, new_figure, unit_normal, write_figures
 from gradsim_reproduction.rigid.fits import refit_if_mismatch

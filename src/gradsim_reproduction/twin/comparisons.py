@@ -1,4 +1,4 @@
-"""Exported models beside their scenes: round trips, motion without contact, and drops."""
+"""Exported models compared with their scenes: round trips, motion without contact, and drops."""
 
 import tempfile
 from pathlib import Path
@@ -84,6 +84,6 @@ def _landing(x: np.ndarray, fps: float) -> dict[str, float]:
     height = x[:, 2]
     first = int(np.argmax(height[1:-1] <= height[2:])) + 1  # the first frame from which it rises
     away = np.linalg.norm(x - x[-1], axis=1) > STILL
-    settled = (int(np.flatnonzero(away)[-1]) + 1) / fps if away.any() else 0.0
+    rest = (int(np.flatnonzero(away)[-1]) + 1) / fps if away.any() else 0.0
     slide = float(np.linalg.norm(np.diff(x[:, :2], axis=0), axis=1).sum())
-    return {"slide": slide, "bounce": float(height[first:].max() - height[-1]), "settled": settled}
+    return {"slide": slide, "bounce": float(height[first:].max() - height[-1]), "settled": rest}

@@ -53,11 +53,15 @@ def fit_film(job: tuple[int, int]) -> dict:
     """Fits of one film of MuJoCo's motion: status, errors and effort, by noise and engine."""
     one = film(*job)
     engine = MuJoCo()
-    moved = EngineModel(with_values(one.scene, one.truth), engine).rollout()
+    motion_of_film = EngineModel(with_values(one.scene, one.truth), engine).rollout()
     bodies = list(one.scene.bodies)
     record: dict = {"truth": one.truth, "fits": []}
     for noise in ("float", "8-bit"):
-        masks = float_masks(one.scene, moved) if noise == "float" else noisy_masks(one.scene, moved, bodies[0], job[0])
+        masks = (
+            float_masks(one.scene, motion_of_film)
+            if noise == "float"
+            else noisy_masks(one.scene, motion_of_film, bodies[0], job[0])
+        )
         for mover in (engine, "gradsim"):
             fit = identify(
                 one.scene,

@@ -33,10 +33,10 @@ from gradsim.dataset import Sample, sample, test_numbers
 from gradsim.dataset.sample import KINDS
 from gradsim.errors import Status
 from gradsim.identification import synthetic
-from gradsim.identification.api import parameter_values
 from gradsim.identification.model_selection import GIVEN, compare
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.from_video import NOMINAL, QUANTIZED
+from gradsim.identification.scene_models import parameter_values
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory

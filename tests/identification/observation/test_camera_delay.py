@@ -8,9 +8,9 @@ from tracks_cases import CORNERS, FOCAL, FPS, FRAMES, SIZE, SPIN, START, VELOCIT
 
 import gradsim as gs
 from gradsim.errors import InputError
-from gradsim.identification.api import model_for
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes

@@ -7,10 +7,10 @@ from fit_cases import THROW, THROW_TRUTH, throw
 
 from gradsim import video as videos
 from gradsim.identification import synthetic
-from gradsim.identification.api import model_for
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.unknowns import Space
 

@@ -9,10 +9,11 @@ from checks import error
 
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
-from gradsim.identification.api import identify, parameter_values
+from gradsim.identification.api import identify
 from gradsim.identification.long_clip import MultipleShooting, shoot
 from gradsim.identification.observation.base import States
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import parameter_values
 from gradsim.identification.solvers.levenberg_marquardt import Population
 from gradsim.identification.solvers.levenberg_marquardt import descend as descend_in_one
 from gradsim.identification.solvers.multiple_shooting import ShootingProblem, descend, measured_starts

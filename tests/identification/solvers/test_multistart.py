@@ -8,9 +8,9 @@ import pytest
 import torch
 from fit_cases import THROW, THROW_TRUTH, recorded, throw, thrown
 
-from gradsim.identification.api import parameter_values
 from gradsim.identification.observation.base import Masks, NoiseFloor, States
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import parameter_values
 from gradsim.identification.solvers import multistart
 from gradsim.identification.solvers.de_mcmc import sample
 from gradsim.identification.solvers.levenberg_marquardt import Population

@@ -5,8 +5,8 @@ import pytest
 import torch
 from wavy_ball import FPS, RADIUS, masks, scene, waves
 
-from gradsim.identification.api import model_for
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for
 from gradsim.identification.uncertainty.contact_causes import contact_cause
 from gradsim.identification.unknowns import Space
 from gradsim.render.silhouettes import Silhouettes

@@ -15,8 +15,8 @@ from tolerances import ROUNDING, SOLVED, assert_near, near
 import gradsim as gs
 from gradsim.errors import Status
 from gradsim.identification import synthetic
-from gradsim.identification.api import model_for
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for
 from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.solvers.levenberg_marquardt import Population
 from gradsim.identification.solvers.multistart import cost_of_steps

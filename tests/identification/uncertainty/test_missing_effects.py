@@ -5,10 +5,10 @@ import pytest
 import torch
 from wavy_ball import HEIGHT, NAMES, centres, masks, scene, waves
 
-from gradsim.identification.api import model_for
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.camera_effects import EFFECTS, WithEffect
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for
 from gradsim.identification.uncertainty.missing_effects import (
     MissingEffects,
     _Test,

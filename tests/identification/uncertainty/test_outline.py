@@ -9,22 +9,14 @@ from wavy_ball import ANGLES, DISTANCE, FOCAL, NAMES, centres, masks, scene, wav
 
 import gradsim as gs
 from gradsim.errors import InputError, Status
-from gradsim.identification import api
-from gradsim.identification.api import model_for
+from gradsim.identification import verdict
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.priors import Prior
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for
 from gradsim.identification.solvers.de_mcmc import Samples
-from gradsim.identification.uncertainty.outline import (
-    HARMONICS,
-    MEMORY,
-    OutlineErrors,
-    _Frame,
-    _without_blur,
-    fit_outline,
-    outline_length,
-    sums_by_frame,
-)
+from gradsim.identification.uncertainty.outline import MEMORY, OutlineErrors, fit_outline, outline_length
+from gradsim.identification.uncertainty.outline_sums import HARMONICS, _Frame, _without_blur, sums_by_frame
 from gradsim.identification.unknowns import Space
 from gradsim.render.silhouettes import Silhouettes
 
@@ -117,7 +109,7 @@ def test_a_shared_shift_that_shifts_of_frames_rule_out_is_in_no_error_bar():
 
 def test_motion_that_the_model_cannot_make_is_no_noise_of_outlines(monkeypatch):
     """Linear drag of 0.8 per second, which the scene lacks, bends the path by some pixels. Which cause that has, others ask."""
-    monkeypatch.setattr(api, "likely_causes", lambda *_: [])
+    monkeypatch.setattr(verdict, "likely_causes", lambda *_: [])
     fit = fitted(0, drag=0.8)
     assert fit.status == Status.MISMATCH
     assert not fit.outline["explained"] and "does not move like the video" in fit.outline["words"]
@@ -271,7 +263,7 @@ def test_intervals_hold_the_valleys_that_contact_makes(monkeypatch, agreed, stat
         explored.append(u)
         return Samples(samples, u, problem.cost(u[None], problem.frames).item(), 0.5, agreed), 1.0
 
-    monkeypatch.setattr(api, "posterior", two_valleys)
+    monkeypatch.setattr(verdict, "posterior", two_valleys)
     grounded = gs.Scene.parse(scene(16).model_dump(exclude_unset=True) | {"ground": {"height": -5.0}})
     errors = 0.1 * waves(16, 5.0, 0.5, np.random.default_rng([17, 5]))
     fit = gs.identify(grounded, NAMES, observation=masks(centres(16, TRUTH), errors), starts=2, seed=0)
@@ -283,7 +275,7 @@ def test_intervals_hold_the_valleys_that_contact_makes(monkeypatch, agreed, stat
 
 @pytest.mark.slow
 def test_where_all_starts_come_to_one_minimum_contact_makes_no_valleys(monkeypatch):
-    monkeypatch.setattr(api, "posterior", lambda *arguments: pytest.fail("sampled"))
+    monkeypatch.setattr(verdict, "posterior", lambda *arguments: pytest.fail("sampled"))
     grounded = gs.Scene.parse(scene(12).model_dump(exclude_unset=True) | {"ground": {"height": -5.0}})
     errors = 0.1 * waves(12, 5.0, 0.5, np.random.default_rng([17, 5]))
     fit = gs.identify(grounded, NAMES[:2], observation=masks(centres(12, TRUTH), errors), starts=8, seed=0)

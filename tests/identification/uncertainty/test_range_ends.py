@@ -8,7 +8,7 @@ from wavy_ball import centres, masks, scene, waves
 
 import gradsim as gs
 from gradsim.errors import Status
-from gradsim.identification import api
+from gradsim.identification import verdict
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.uncertainty.range_ends import PressedEnds, pressed_ends, unconstrained_step
 from gradsim.identification.unknowns import Space
@@ -76,6 +76,6 @@ def test_a_range_that_leaves_the_truth_out_is_contradicted_by_pixels():
 def test_explained_outlines_are_a_mismatch_where_a_range_is_contradicted(monkeypatch):
     seen = masks(centres(14, (1.0, 4.0, -9.81)), 0.3 * waves(14, 5.0, 0.5, np.random.default_rng(3)))
     for contradicted, status in ((False, Status.OK), (True, Status.MISMATCH)):
-        monkeypatch.setattr(api, "pressed_ends", lambda *_, c=contradicted: PressedEnds(["words"], c))
+        monkeypatch.setattr(verdict, "pressed_ends", lambda *_, c=contradicted: PressedEnds(["words"], c))
         fit = gs.identify(scene(14), ["ball.velocity.x:0:2"], observation=seen, starts=1, known_numbers=False)
         assert fit.outline["explained"] and fit.status == status and "words" in fit.notes

@@ -10,9 +10,9 @@ import scipy.stats
 import torch
 from fit_cases import THROW, THROW_TRUTH, recorded, throw, tossed, true_inner
 
-from gradsim.identification.api import parameter_values
 from gradsim.identification.observation.base import Masks, States
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import parameter_values
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.uncertainty.residual_diagnostics import (
     CHANCE_SIGMA,

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gradsim.errors import InputError
-from gradsim.identification.api import parameter_values
+from gradsim.identification.scene_models import parameter_values
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from gradsim.errors import InputError
-from gradsim.identification.api import model_for
 from gradsim.identification.colors.contrast import contrast
 from gradsim.identification.colors.fit import open_to_colors, require_pictures
 from gradsim.identification.colors.interior import InteriorColors, interior_colors
@@ -22,6 +21,7 @@ from gradsim.identification.colors.surface_points import (
 )
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for
 from gradsim.identification.unknowns import Space
 from gradsim.numerics import rotation
 from gradsim.physics.model import Model

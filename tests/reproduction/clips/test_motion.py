@@ -3,7 +3,7 @@ import pytest
 import torch
 from tolerances import SOLVED, near
 
-from gradsim.identification.api import parameter_values
+from gradsim.identification.scene_models import parameter_values
 from gradsim.physics.model import Model
 from gradsim_reproduction.clips import motion
 from gradsim_reproduction.clips.scenes import KINDS, recording

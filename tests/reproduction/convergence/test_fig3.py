@@ -8,8 +8,8 @@ import torch
 
 from gradsim.app.experiments import reproduce
 from gradsim.identification import synthetic
-from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.unknowns import Space
 from gradsim_reproduction.convergence.fig3 import descend, settling_iteration, summary, table_rows
 from gradsim_reproduction.convergence.scenes import TASKS, DescentTask

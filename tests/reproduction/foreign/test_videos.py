@@ -3,7 +3,7 @@ import pytest
 import torch
 from hidden_truths import check_hidden_truths
 
-from gradsim.identification.api import parameter_values
+from gradsim.identification.scene_models import parameter_values
 from gradsim.identification.synthetic import float_masks
 from gradsim.physics.model import Model
 from gradsim_reproduction.foreign import scenes, videos

@@ -8,8 +8,8 @@ import torch
 
 from gradsim.app.experiments import reproduce
 from gradsim.app.report.report import write_report
-from gradsim.identification.api import model_for
 from gradsim.identification.observation.labelled_masks import LabelledMasks
+from gradsim.identification.scene_models import model_for
 from gradsim.scene import Scene
 from gradsim_reproduction.pendulums import pendulums as experiment
 from gradsim_reproduction.pendulums.fits import float_fit, truth_of

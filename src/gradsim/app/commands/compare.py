@@ -8,11 +8,11 @@ import torch
 from gradsim.app.commands.fit_job import FitJob, require_starts, write_clip_videos
 from gradsim.app.job import open_scene
 from gradsim.errors import InputError
-from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.fit import Fit
 from gradsim.identification.model_selection import compare
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.priors import priors_of
+from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.runtime.progress import CheckpointStore, Progress, progress_callback

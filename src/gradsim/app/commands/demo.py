@@ -8,11 +8,12 @@ from pathlib import Path
 
 from gradsim.app.commands.fit_job import write_clip_videos
 from gradsim.identification import synthetic
-from gradsim.identification.api import least_squares, parameter_values
+from gradsim.identification.api import least_squares
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.observation.labelled_masks import LabelledMasks
+from gradsim.identification.scene_models import parameter_values
 from gradsim.runtime.atomic import write_json
 from gradsim.runtime.progress import NullProgress, Progress, progress_callback
 from gradsim.scene import Scene

@@ -7,11 +7,11 @@ from gradsim.app.report import gradient_plots, plots
 from gradsim.app.report.report import write_report
 from gradsim.app.run_files import read_result
 from gradsim.errors import InputError, Status
-from gradsim.identification.api import model_for
 from gradsim.identification.fit import SCHEMA
 from gradsim.identification.gradients.api import Explanation, explain_gradients
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for
 from gradsim.identification.sensitivity.directions import of_model
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.physics.model import Model

@@ -14,7 +14,7 @@ from gradsim.app.job import FitArguments, open_scene
 from gradsim.app.report.report import write_report
 from gradsim.app.run_directory import RunDirectory
 from gradsim.errors import Status
-from gradsim.identification.api import model_for, parameter_values, solve
+from gradsim.identification.api import solve
 from gradsim.identification.engines.model import EngineModel
 from gradsim.identification.engines.registry import chosen_engine
 from gradsim.identification.estimators import estimator_named
@@ -24,6 +24,7 @@ from gradsim.identification.observation.from_video import from_video, with_stamp
 from gradsim.identification.observation.observability import require_observable
 from gradsim.identification.priors import priors_of
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.uncertainty.discretization import at_answer
 from gradsim.identification.uncertainty.profile_likelihood import with_profiles

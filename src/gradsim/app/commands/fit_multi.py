@@ -14,7 +14,7 @@ import torch
 from gradsim.app.commands.fit_job import FitJob, require_starts, write_clip_videos
 from gradsim.app.job import open_scene
 from gradsim.errors import InputError
-from gradsim.identification.api import model_for, parameter_values, solve
+from gradsim.identification.api import solve
 from gradsim.identification.estimators import LEAST_SQUARES, estimator_named
 from gradsim.identification.fit import Fit
 from gradsim.identification.long_clip import MultipleShooting
@@ -23,6 +23,7 @@ from gradsim.identification.observation.clip import Clip
 from gradsim.identification.observation.from_video import AUTO
 from gradsim.identification.priors import priors_of
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.uncertainty.discretization import at_answer
 from gradsim.identification.unknowns import Space

@@ -10,11 +10,11 @@ from gradsim.app.commands.fit import ClipFit
 from gradsim.app.report.page import plot
 from gradsim.app.report.track_plot import track_plot
 from gradsim.errors import InputError
-from gradsim.identification.api import parameter_values
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.multi_view import MultiView
 from gradsim.identification.observation.points import Points
 from gradsim.identification.observation.tracks import read_tracks, read_tracks_of_cameras
+from gradsim.identification.scene_models import parameter_values
 from gradsim.visualization.overlay_video import mark_points
 from gradsim.visualization.player import write_player
 

@@ -13,12 +13,12 @@ from gradsim.app.report.report import write_report
 from gradsim.app.run_files import read_history, read_result
 from gradsim.errors import InputError, Status
 from gradsim.identification import synthetic
-from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.fit import SCHEMA
 from gradsim.identification.landscape import Axis, Landscape, landscape, valleys
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.priors import Prior, priors_of
 from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.runtime.atomic import atomic_path, write_json
 from gradsim.runtime.progress import NullProgress, Progress

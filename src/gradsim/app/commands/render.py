@@ -21,7 +21,7 @@ from gradsim.app.viewer.content import calibrated_camera, estimates, load_scene,
 from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Surface
-from gradsim.identification.api import parameter_values
+from gradsim.identification.scene_models import parameter_values
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.renderer import Renderer

@@ -12,8 +12,8 @@ from gradsim.app.controls_file import read_controls
 from gradsim.app.job import FitArguments, open_scene, read_record
 from gradsim.app.run_files import read_result
 from gradsim.errors import InputError
-from gradsim.identification.api import model_for, parameter_values
 from gradsim.identification.multi_clip import clip_values
+from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.numerics.formatting import with_error
 from gradsim.physics.model import Model

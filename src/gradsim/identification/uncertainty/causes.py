@@ -20,7 +20,8 @@ from gradsim.errors import InputError
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.camera_effects import EFFECTS, WithEffect
 from gradsim.identification.problem import Problem
-from gradsim.identification.uncertainty.outline import OutlineErrors, fit_outline, sums_by_frame
+from gradsim.identification.uncertainty.outline import OutlineErrors, fit_outline
+from gradsim.identification.uncertainty.outline_sums import sums_by_frame
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.scene.parameters import component_letters, parameters
 

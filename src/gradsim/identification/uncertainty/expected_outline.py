@@ -8,14 +8,8 @@ import torch
 from torch import Tensor
 
 from gradsim.identification.problem import Problem
-from gradsim.identification.uncertainty.outline import (
-    HARMONICS,
-    OFFSET,
-    SHARED_SHARE,
-    balanced_inverse,
-    sandwich,
-    sums_by_frame,
-)
+from gradsim.identification.uncertainty.outline import OFFSET, SHARED_SHARE, sandwich
+from gradsim.identification.uncertainty.outline_sums import HARMONICS, balanced_inverse, sums_by_frame
 
 WAVY = 1 / 2  # variance of a deformation of the second or third harmonic over that of a shift
 

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.points import Points
-from gradsim.identification.uncertainty.outline import fit_outline, sums_by_frame
+from gradsim.identification.uncertainty.outline import fit_outline
+from gradsim.identification.uncertainty.outline_sums import sums_by_frame
 from gradsim.identification.unknowns import Unknown
 from gradsim.scene.parameters import component_letters, parameters
 

@@ -25,13 +25,12 @@ from gradsim.identification.observation.camera_effects import BLUR, CLOCK, EFFEC
 from gradsim.identification.observation.projection import image_vertices
 from gradsim.identification.problem import Problem
 from gradsim.identification.uncertainty.causes import Cause, describe
-from gradsim.identification.uncertainty.outline import (
+from gradsim.identification.uncertainty.outline import OutlineErrors, outline_step
+from gradsim.identification.uncertainty.outline_sums import (
     EXPOSURE,
-    OutlineErrors,
     OutlineSums,
     balanced_inverse,
     laplacian,
-    outline_step,
     sums_by_frame,
 )
 

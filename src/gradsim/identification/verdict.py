@@ -1,0 +1,373 @@
+"""From the end of a search to a `Fit`: error bars, samples where the likelihood has valleys, and the verdict."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsim.errors import Status
+from gradsim.identification.fit import Fit
+from gradsim.identification.held_numbers import drawn_indices, with_priors_held
+from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for
+from gradsim.identification.sensitivity.lyapunov import growth
+from gradsim.identification.solvers.de_mcmc import Samples, sample
+from gradsim.identification.solvers.levenberg_marquardt import Population, descend
+from gradsim.identification.solvers.multistart import EXACT, Outcome
+from gradsim.identification.uncertainty.bounce import restitution
+from gradsim.identification.uncertainty.causes import MOST, describe, likely_causes, misfit_of
+from gradsim.identification.uncertainty.contact_causes import contact_cause
+from gradsim.identification.uncertainty.discretization import Discretization, with_steps
+from gradsim.identification.uncertainty.fisher import analyze, is_quadratic, secant_fisher
+from gradsim.identification.uncertainty.intervals import Z95, estimates_with_intervals
+from gradsim.identification.uncertainty.missing_effects import missing_effects
+from gradsim.identification.uncertainty.outline import fit_outline
+from gradsim.identification.uncertainty.prior_shares import report_priors
+from gradsim.identification.uncertainty.range_ends import pressed_ends, unconstrained_step
+from gradsim.identification.uncertainty.residual_diagnostics import chi2_limit, outlier_threshold, residual_diagnostics
+from gradsim.identification.uncertainty.smc import central, posterior
+from gradsim.identification.uncertainty.tolerance import relative, tolerances
+from gradsim.identification.uncertainty.valleys import principal_axes
+from gradsim.numerics.formatting import with_error
+from gradsim.physics.energy import energy_increases
+from gradsim.runtime.progress import CheckpointStore
+
+POLISHED = 10  # linearisations from a better point that samples met
+FROZEN_NOTE = (
+    "Contact cuts the likelihood into valleys too narrow to be explored, so the error bars use the first {:.0%} of the frames "
+    "only: they are wider than those of the whole clip."
+)
+DISAGREE_NOTE = (
+    "Contact cuts the likelihood into more valleys than a search finds: independent searches ended in different ones, and "
+    "the error bars include how far these lie apart. Fewer frames after the first contacts make it smoother."
+)
+NO_SCALE_NOTE = (
+    "The posterior could not be sampled: its curvature differs by too many orders of magnitude, as where a contact makes the motion forget its "
+    "parameters. The error bars are those of the curvature at the answer. Damp the contact, or use fewer frames."
+)
+NOT_MINIMAL = (
+    "The search stopped short of the minimum: one Gauss–Newton step lowers χ² by {:.2g}, so the answer is off by some {:.2g} "
+    "standard deviations, which the error bars do not contain."
+)
+UNSUPPORTED = (
+    "None of the {} starts came to this minimum without a restart from another, and contact has kinked the likelihood: values "
+    "outside of the intervals may explain the video as well. Use more starts, or fit a part of the video first."
+)
+SUPPORTING = 8  # starts from which on it says something that none, or each of them, came to the answer
+NOISELESS = 1e-2  # χ²/N below which no noise is left that error bars could be sampled from
+NORMAL_DRAWS = 400  # from the curvature, where a posterior cannot be sampled
+
+
+def make_fit(
+    problem: Problem,
+    outcome: Outcome,
+    discretization: Discretization | None,
+    seed: int,
+    noise_known: bool,
+    checkpoint: CheckpointStore | None = None,
+    sampled: bool = True,
+) -> Fit:
+    """Estimates, error bars and status of a search.
+
+    Args:
+        problem: At the time step of the answer.
+        outcome: Of the search, as `refine` returns it.
+        discretization: The verdict of `refine`; what half the step still moves is part of the error bars.
+        seed: Random seed of samples.
+        noise_known: As for `least_squares`.
+        checkpoint: Store of the samples so far.
+        sampled: Whether to sample the posterior where contact may kink the likelihood.
+    """
+    space, best, cost = problem.space, outcome.best, outcome.best_cost
+    if problem.observation.outline_noise and math.isfinite(cost):
+        return _outline_fit(problem, outcome, discretization, seed, sampled)
+    fisher, g, chi2, informative = _evidence(problem, best)
+    scale = 1.0 if noise_known else max(chi2 / max(1.0, informative - len(space)), 1e-30)
+    prior = problem.prior_precision  # not a residual: not scaled
+    wide, nonsmooth = secant_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
+    samples, notes = None, _notes(problem, best)
+    bent = nonsmooth or any(scene.surfaces for scene in problem.scenes)
+    noisy = problem.observation.noise_floor(problem.frames).level >= EXACT and chi2 > NOISELESS * informative
+    if sampled and noise_known and bent and noisy:
+        if type(problem) is Problem:
+            samples, more = _explored(problem, best, wide, discretization, seed)
+            alone = nonsmooth and len(outcome.initial) >= SUPPORTING and not outcome.converged()
+            notes += more + [UNSUPPORTED.format(len(outcome.initial))] * alone
+        else:
+            rng = np.random.default_rng(seed)
+            samples = sample(problem, best, principal_axes(wide), rng, checkpoint=checkpoint)
+        if samples.best_cost < cost:
+            iterates, _ = descend(problem, Population.at(samples.best[None]), problem.frames, "pixels", POLISHED)
+            best, cost = iterates.u[0], iterates.cost[0].item()
+            fisher, g, chi2, informative = _evidence(problem, best)
+        wide = torch.linalg.inv(torch.cov(samples.u.T).reshape(len(space), -1) + 1e-18 * torch.eye(len(space)))
+    value = central(samples.u, best) if samples is not None and samples.agreed else best
+    pushed = any(scene.pushes for scene in problem.scenes)
+    wide, samples, discretization = with_steps(space, wide, samples, discretization, seed)
+    if (gain := _distance_from_minimum(problem, best, cost, fisher, g, scale)) > 1:
+        notes.append(NOT_MINIMAL.format(gain, math.sqrt(gain)))
+    spare = max(1.0, informative + sum(len(weight.columns) for weight in space.weights) - len(space))
+    chi2_per_n = (chi2 + problem.prior_cost(best[None]).item()) / spare  # a prior is a residual for each of its numbers
+    uncertainty = analyze(space, wide, pushed)
+    estimates = estimates_with_intervals(space, value, uncertainty, samples)
+    left = residual_diagnostics(problem, best, outcome.history) if math.isfinite(cost) else None
+    priors = report_priors(space, value, uncertainty.std_inner, (fisher - prior) / scale)
+    covariance = torch.linalg.pinv(wide, hermitian=True)
+    pressed = pressed_ends(space, best, unconstrained_step(fisher, g), covariance)
+    notes += (priors.words if priors else []) + pressed.words
+    explained = chi2_per_n <= chi2_limit(spare) and (left is None or left.white)
+    if not math.isfinite(cost):
+        status = Status.FAILED
+    elif (noise_known and not explained) or pressed.contradicted or (priors and priors.conflict):
+        status = Status.MISMATCH
+    elif not all(e.identifiable for e in estimates.values()):
+        status = Status.UNIDENTIFIABLE
+    elif not (samples is None or samples.agreed):
+        status = Status.UNCONVERGED
+    else:
+        status = Status.OK
+    for entry in outcome.history:
+        entry.pop("u", None)
+    return Fit.of(
+        problem,
+        outcome,
+        status=status,
+        unknowns=estimates,
+        uncertainty=uncertainty,
+        sigma_reference=problem.observation.sigma * (1.0 if noise_known else math.sqrt(scale)),
+        chi2_per_n=chi2_per_n if noise_known else chi2_per_n / scale,
+        informative=informative,
+        seed=seed,
+        nonsmooth=nonsmooth,
+        residual_diagnostics=left,
+        discretization=discretization,
+        notes=notes,
+        evidence=dict(problem.observation.notes) | _contact_law(problem, value, covariance),
+        priors=priors.result() if priors else {},
+    )
+
+
+def _explored(
+    problem: Problem, u: Tensor, information: Tensor, discretization: Discretization | None, seed: int
+) -> tuple[Samples, list[str]]:
+    """Samples of the posterior of one clip in which contact may cut the likelihood into valleys, and notes on them."""
+    searched = discretization.searched[0] if discretization else problem.model.substeps
+    coarse = problem.with_substeps(searched) if searched < problem.model.substeps else None
+    rng = np.random.default_rng(seed)
+    try:
+        samples, followed = posterior(problem, u, information, rng, coarse)
+    except torch.linalg.LinAlgError:
+        axes = principal_axes(information.nan_to_num(0.0, 0.0, 0.0))
+        draws = u + torch.tensor(rng.standard_normal((NORMAL_DRAWS, len(u)))) @ axes.T
+        cost = problem.cost(u[None], problem.frames).item()
+        samples = Samples(draws.clamp(problem.space.low, problem.space.high), u, cost, 0.0, agreed=False)
+        return samples, [NO_SCALE_NOTE]
+    return samples, [FROZEN_NOTE.format(followed)] * (followed < 1) + [DISAGREE_NOTE] * (not samples.agreed)
+
+
+def _outline_fit(
+    problem: Problem, outcome: Outcome, discretization: Discretization | None, seed: int, sampled: bool
+) -> Fit:
+    """Fit of masks whose outlines are off: error bars and verdict from the outlines (`uncertainty.outline`).
+
+    Where errors of outlines explain what is left, effects of the camera that the scene lacks are tested (`uncertainty.missing_effects`).
+    Where contact cuts the likelihood into valleys, not all starts come to the same one, or χ² does not rise as at one. Then samples tell
+    how far these lie apart, with the σ of pixels that outlines come to; each is moved at random by what the errors of outlines are wider
+    along some directions.
+    """
+    space = problem.space
+    observed = problem
+    problem, best, outline = fit_outline(problem, outcome.best)
+    wide = torch.linalg.inv(outline.covariance + 1e-18 * torch.eye(len(space)))
+    value, samples, notes = best, None, _notes(problem, best)
+    fisher, _, chi2, informative = _evidence(problem, best)
+    unanimous = _unanimous(outcome)
+    bent = any(scene.surfaces for scene in problem.scenes) and not (unanimous and is_quadratic(problem, best, fisher))
+    if sampled and outline.explained and bent:
+        samples, lowest, value, more = _sampled_with_priors_held(problem, best, fisher, discretization, seed)
+        notes += more
+        if lowest is not None:
+            before = best
+            problem, best, outline = fit_outline(observed, lowest)
+            samples = replace(samples, u=samples.u + torch.where(samples.u.std(0) > 0, 0.0, best - before))
+            fisher, _, chi2, informative = _evidence(problem, best)
+            value = value if samples.agreed else best
+        free = drawn_indices(space)
+        spread = torch.zeros_like(fisher)
+        spread[np.ix_(free, free)] = torch.linalg.pinv(fisher[free][:, free], hermitian=True)
+        samples = _widened(samples, outline.covariance - spread, seed)
+        wide = torch.linalg.inv(torch.cov(samples.u.T).reshape(len(space), -1) + 1e-18 * torch.eye(len(space)))
+    wide, samples, discretization = with_steps(space, wide, samples, discretization, seed)
+    uncertainty = analyze(space, wide, any(scene.pushes for scene in problem.scenes))
+    estimates = estimates_with_intervals(space, value, uncertainty, samples)
+    scale = max(chi2 / max(1.0, informative), 1e-300)
+    left = residual_diagnostics(problem, best, outcome.history)
+    misfit = misfit_of(outline)
+    causes, sentences, contact = [], outline.words, None
+    ours = not problem.model.is_external  # causes are tried in our engine
+    missing = missing_effects(problem, best, outline) if ours and outline.explained else None
+    if missing:
+        causes, sentences = missing.causes, sentences + missing.words
+    elif ours and not outline.explained:
+        masks = observed.observation.mask_faults  # pyright: ignore[reportAttributeAccessIssue] -- Masks
+        if not (masks and masks.of_method):
+            contact = contact_cause(observed, best, outcome.history, misfit, model_for)
+        causes = contact.causes if contact else likely_causes(observed, best, misfit)
+        sentences += contact.words(misfit) if contact else describe(causes, problem, misfit)
+    known = all(e.identifiable for e in estimates.values())
+    priors = report_priors(space, value, uncertainty.std_inner, outline.video)
+    notes += priors.words if priors else []
+    explained = outline.explained and not missing
+    half = None if explained else tolerances(space, best, [missing.together] if missing else causes)
+    if half is not None:
+        missed = replace(uncertainty, std_inner=half / Z95, relative=half / Z95 / space.unit)
+        estimates = estimates_with_intervals(space, best, missed)
+        share = f"{100 * relative(space, best, half).max().item():.2g} %"
+        sentences += f" With the cause and without it, the numbers are the same within {share}, to which they are good."
+    pressed = pressed_ends(space, best, outline.step, outline.covariance)
+    notes += pressed.words
+    status = Status.OK if explained else Status.MISMATCH if half is None else Status.APPROXIMATE
+    if status == Status.OK and (pressed.contradicted or (priors and priors.conflict)):
+        status = Status.MISMATCH
+    if status == Status.OK and not (known and (samples is None or samples.agreed)):
+        status = Status.UNCONVERGED if known else Status.UNIDENTIFIABLE
+    if left is not None:
+        by_frame = [x / scale for x in left.chi2_per_n]
+        left = replace(left, chi2_per_n=by_frame, white=explained, words=sentences)
+    for entry in outcome.history:
+        entry.pop("u", None)
+    return Fit.of(
+        problem,
+        outcome,
+        status=status,
+        unknowns=estimates,
+        uncertainty=uncertainty,
+        sigma_reference=problem.observation.sigma * math.sqrt(scale),
+        chi2_per_n=outline.excess,
+        informative=informative,
+        seed=seed,
+        residual_diagnostics=left,
+        discretization=discretization,
+        outline=outline.result()
+        | {"words": sentences, "causes": [cause.result() for cause in causes[:MOST]]}
+        | ({"explained": explained, "missing": missing.result()} if missing else {})
+        | ({"contact": contact.result()} if contact else {}),
+        notes=notes,
+        evidence=dict(problem.observation.notes)
+        | _contact_law(problem, value, torch.linalg.pinv(wide, hermitian=True)),
+        priors=priors.result() if priors else {},
+    )
+
+
+def _unanimous(outcome: Outcome) -> bool:
+    """True if all starts that followed the clip to its end came to the answer, and they are most of enough starts.
+
+    Others were left behind in the first frames, which they did not explain.
+    """
+    ended, count = int(outcome.cost.isfinite().sum()), len(outcome.initial)
+    return count >= SUPPORTING and 2 * ended > count and outcome.converged() == ended
+
+
+def _sampled_with_priors_held(
+    problem: Problem, u: Tensor, fisher: Tensor, discretization: Discretization | None, seed: int
+) -> tuple[Samples, Tensor | None, Tensor, list[str]]:
+    """Samples of the posterior over the unknowns that are more than a prior, the others at u (unknowns,).
+
+    Returns:
+        Samples of all unknowns, a point of a lower cost than u or None, the value to state, and notes.
+    """
+    part, free = with_priors_held(problem, u), drawn_indices(problem.space)
+    information = secant_fisher(part, u[free], fisher[free][:, free])[0]
+    samples, notes = _explored(part, u[free], information, discretization, seed)
+    lower = samples.best_cost < part.cost(u[free][None], part.frames).item()
+
+    def whole(inner: Tensor) -> Tensor:
+        columns = u.expand(*inner.shape[:-1], -1).clone()
+        columns[..., free] = inner
+        return columns
+
+    value = central(samples.u, samples.best if lower else u[free]) if samples.agreed else u[free]
+    everything = replace(samples, u=whole(samples.u), best=whole(samples.best))
+    return everything, everything.best if lower else None, whole(value), notes
+
+
+def _widened(samples: Samples, covariance: Tensor, seed: int) -> Samples:
+    """Samples moved at random by a covariance (unknowns, unknowns), of which only what is positive counts."""
+    scale = covariance.diagonal().abs().clamp(min=1e-300).sqrt()  # units do not matter
+    balanced = (covariance / scale / scale[:, None]).nan_to_num(0.0, 0.0, 0.0)
+    eigenvalues, axes = torch.linalg.eigh((balanced + balanced.mT) / 2)
+    normal = torch.tensor(np.random.default_rng(seed).standard_normal(samples.u.shape))
+    return replace(samples, u=samples.u + normal * eigenvalues.clamp(min=0).sqrt() @ axes.T * scale)
+
+
+def _contact_law(problem: Problem, u: Tensor, covariance: Tensor) -> dict[str, Any]:
+    """Entries `contact_law` and `restitution` of the result, where an unknown is a number of a contact law.
+
+    Other engines have other laws; the share of the speed that a bounce leaves is the same in all.
+    """
+    numbers = {}
+    for scene in problem.scenes:
+        for name in problem.space.names:
+            owner, law = name.rpartition(".")[0], "continuous"  # that of contacts between bodies
+            if owner in scene.surfaces:
+                numbers[name] = scene.surfaces[owner].law
+            elif owner.startswith("contacts."):
+                numbers[name] = law
+    if not numbers:
+        return {}
+    laws, names = " and ".join(dict.fromkeys(numbers.values())), ", ".join(numbers)
+    text = f"{names} {'is a number' if len(numbers) == 1 else 'are numbers'} of our contact law {laws}"
+    text = f"{text}; an engine with another law moves alike with other numbers."
+    shares = restitution(problem, u, covariance) if type(problem) is Problem else {}
+    for surface, share in shares.items():
+        left = with_error(share["value"], share["std"])
+        text += (
+            f" A bounce on `{surface}` leaves {left} of the speed across it (restitution; mass and stiffness cancel)."
+        )
+    return {"contact_law": text} | ({"restitution": shares} if shares else {})
+
+
+def _notes(problem: Problem, u: Tensor) -> list[str]:
+    """Warnings of the growth rate of errors, and of energy that steps make; none for several clips and other engines."""
+    if problem.problems != [problem] or problem.model.is_external:
+        return []
+    model = problem.model
+    values = problem.space.values(u[None])
+    notes = growth(model, values, problem.frames).warnings
+    if model.scene.timing.substeps != "auto":
+        with torch.no_grad():
+            trajectory = model.rollout_unchecked(model.values(values), problem.frames)
+        notes = [*notes, *(rise.words for rise in energy_increases(model, trajectory))]
+    return notes
+
+
+def _evidence(problem: Problem, u: Tensor) -> tuple[Tensor, Tensor, float, float]:
+    """Fisher information, Jᵀ r, and χ² and number of the residuals that carry information or contradict the model."""
+    n, limit = len(u), outlier_threshold(problem)
+    fisher, chi2, count = problem.prior_precision, 0.0, 0.0
+    g = problem.prior_gradient(u)
+    for r, J in problem.jacobian(u[None], problem.frames):
+        fisher, g = fisher + J[0].T @ J[0], g + J[0].T @ r[0]
+        counts = (J[0].abs().amax(1) > 1e-9 * J[0].abs().max().clamp(min=1e-300)) | (r[0].abs() > limit)
+        chi2 += r[0][counts].square().sum().item()
+        count += counts.sum().item()
+    return fisher.reshape(n, n), g, chi2, count
+
+
+def _distance_from_minimum(
+    problem: Problem, u: Tensor, cost: float, fisher: Tensor, g: Tensor, variance: float
+) -> float:
+    """Decrease of χ², in units of `variance`, in one step of Levenberg–Marquardt; below 1 at a minimum.
+
+    The step is tried only where the Newton decrement gᵀ A⁻¹ g promises as much: contact has slopes that lead nowhere.
+    """
+    space = problem.space
+    free = ~(((u <= space.low) & (g > 0)) | ((u >= space.high) & (g < 0)))  # others are held by their range
+    finite = torch.isfinite(fisher).all() and torch.isfinite(g).all()
+    if not finite or g[free] @ torch.linalg.pinv(fisher[free][:, free], hermitian=True) @ g[free] <= variance:
+        return 0.0
+    iterates, _ = descend(problem, Population.at(u[None]), problem.frames, "pixels", 1)
+    return (cost - iterates.cost[0].item()) / variance
