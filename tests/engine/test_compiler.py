@@ -16,6 +16,7 @@ def source(tmp_path):
     """A module of its own."""
     (tmp_path / "source.py").write_text("")
     spec = importlib.util.spec_from_file_location("source_of_test_compiler", tmp_path / "source.py")
+    assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.soft.krylov_kernels import ACROSS, BANDED
 
     LANE = Lane()
+    JACOBIAN: tuple[str, ...] = ()
 else:
     jacobian_kernels = "gradsim.physics.soft.jacobian_kernels"
     krylov_kernels = "gradsim.physics.soft.krylov_kernels"

@@ -92,8 +92,8 @@ class RodElements:
 
     def frames_between(self, held: Sequence[int]) -> list[tuple[int, int, int]]:
         """Frame points of the edges whose ends are both held, as (point, first end, second end)."""
-        held = set(held)
-        return [(self.count + k, k, k + 1) for k in range(self.count - 1) if {k, k + 1} <= held]
+        fixed = set(held)
+        return [(self.count + k, k, k + 1) for k in range(self.count - 1) if {k, k + 1} <= fixed]
 
     def mass(self, values: Values) -> Tensor:
         length = self._lengths(values)
