@@ -1,7 +1,7 @@
 """Row `hinge` of the league: ten tosses of two links on a hinge are fitted over their whole length, the 38 others predicted.
 
 Two boxes of 10 × 5 × 5 cm, whose masses are equal, with a hinge that moves on its own (`ebianchi/dair_pll`, BSD-3; 48 tosses at 147 Hz of link 1's pose and the
-angle of the hinge). Ten numbers: friction, loss of a bounce, stiffness and friction stiffness of the contact, dry friction and damping of the hinge, the inertia of the
+angle of the hinge). Nine numbers: friction, loss of a bounce, stiffness and friction stiffness of the contact, dry friction and damping of the hinge, the inertia of the
 links over that of the authors' file, gravity, and the height of the table. The start of a toss comes from its first 8 frames, in flight, by the same model without
 friction in the hinge; fits and bands are those of the cube (`ensemble.py`). The laws with and without friction in the hinge are compared by folds of the ten tosses.
 """

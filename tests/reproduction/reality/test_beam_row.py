@@ -32,6 +32,13 @@ def test_the_law_of_a_track_predicts_its_left_out_parts_best(own):
     assert errors["viscous"] > 1e-5
 
 
+def test_branch_that_relaxes_at_once_has_no_effect(own):
+    """It adds a damper of ratio times time, 1e-6 s, over the modulus: 1e-3 of the viscosity here."""
+    numbers = np.log([0.9, 150.0, 0.09, 1e-5])
+    both = [own.heights(np.r_[u, 0.0, 0.0], TIMES) for u in (numbers, numbers[:2])]
+    assert np.abs(both[0] - both[1]).max() < 5e-3 * np.abs(both[1]).max()
+
+
 def test_halves_agree_as_their_errors_say():
     """Means of blocks: the jackknife has their variance, so pairs of means have a χ² near 1."""
     rng = np.random.default_rng(0)
@@ -41,6 +48,9 @@ def test_halves_agree_as_their_errors_say():
         fits = (pair.sum(1, keepdims=True) - pair) / 23
         covariance = vibration.jackknife(fits[0]) + vibration.jackknife(fits[1])
         values.append(vibration.agreement(pair[0].mean(0), pair[1].mean(0), covariance))
+    assert (
+        np.abs(vibration.jackknife(fits[0]) - np.cov(pair[0].T) / 24).max() < 1e-15
+    )  # of a mean: exactly its variance
     assert np.mean(values) == pytest.approx(46 / 43, abs=0.06)  # Hotelling: 46 degrees of freedom, 2 numbers
 
 
