@@ -87,12 +87,11 @@ def missing_effects(problem: Problem, u: Tensor, errors: OutlineErrors) -> Missi
     if test is None or not test.frames.information.isfinite().all():
         return None
     indices = tuple(range(len(effects)))
-    step, after = test.step(indices)
-    if BLUR in effects and step[effects.index(BLUR)] <= 0:
+    if BLUR in effects and test.change(indices)[len(u) + effects.index(BLUR)] <= 0:
         indices = tuple(k for k in indices if effects[k] is not BLUR)
-        if not indices:
-            return None
-        step, after = test.step(indices)
+    if not indices:
+        return None
+    step, after = test.step(indices)
     statistic = test.statistic(step, after, indices)
     chance = chance_of(statistic, len(indices), int(test.frames.visible.sum()))
     if not chance < CHANCE:
@@ -183,14 +182,22 @@ class _Test:
         self.wide = _WithEffects(problem, effects, self.blurred)
         self.frames = sums_by_frame(self.wide, u)
 
+    def change(self, chosen: Sequence[int]) -> Tensor:
+        """Step of unknowns, effects and blur in all directions (unknowns + effects + 1 or 0,); 0 of effects that are not chosen."""
+        columns, delta = self._columns(chosen), torch.zeros(len(self.u) + len(self.effects) + self.blurred).double()
+        delta[columns] = self._solve(self.frames, columns)[0][:-1]
+        return delta
+
+    def _columns(self, chosen: Sequence[int]) -> list[int]:
+        n, m = len(self.u), len(self.effects)
+        nuisance = [n + m] * (self.blurred and any(self.effects[k] is BLUR for k in chosen))
+        return [*range(n), *(n + k for k in chosen), *nuisance]
+
     def step(self, chosen: Sequence[int]) -> tuple[Tensor, OutlineErrors]:
         """Step of all effects, 0 of others, and of the unknowns (effects + unknowns,), and errors of outlines after it, whose
         covariance is of unknowns and chosen effects."""
         n, m = len(self.u), len(self.effects)
-        nuisance = [n + m] * (self.blurred and any(self.effects[k] is BLUR for k in chosen))
-        columns = [*range(n), *(n + k for k in chosen), *nuisance]
-        delta = torch.zeros(n + m + self.blurred).double()
-        delta[columns] = self._solve(self.frames, columns)[0][:-1]
+        delta, columns = self.change(chosen), self._columns(chosen)
         after = self._solve(sums_by_frame(self.wide.at(delta), self.u), columns)[1]
         self.wide.at(None)
         covariance = after.covariance.clone()
