@@ -12,11 +12,17 @@ effective mass, a₀ the acceleration without contact, and  the estimate of A by
 With a constant, small d the term of  is all that counts, and f → (K C + D Ċ)/Â: a spring and a damper in parallel, whose
 numbers are those of solref times the mass m = 1/Â (1/Â = m₁ m₂/(m₁ + m₂) of two bodies), whatever the point's lever. So
 
-    solref = (−k_e/m, −c/m)    solreffriction = (0, −k_f/m)    solimp = (d, d, …)    friction = μ    cone = elliptic
+    solref = (−k_e/m, −c/m)    solreffriction = (0, −k_f/(i m))    solimp = (d, d, …)    friction = μ    cone = elliptic
+
+A contact that slides has its force projected to the cone, in the metric of the regularization R, which raises the normal one:
+
+    λ = (f_n + μ k_f |u_t|/i) / (1 + μ²/i)          i = R_n/R_t: `impratio`
+
+With i = 1, MuJoCo's default, a box that slides as it lands is thrown up, so i = 100. The damper of friction is divided by i, for R_t is.
 
 The damper c is k_d, or, for the laws whose loss is not of this form (Hunt–Crossley; constant restitution), the one with the
 same coefficient of restitution of one contact point at the speed at which the body first meets the surface
-(`gradsim.scene.restitution`). How far that is from ours is not yet fitted or measured.
+(`gradsim.scene.restitution`). How far drops and slides are from ours is measured by `gradsim reproduce twin`.
 """
 
 import math
@@ -30,7 +36,8 @@ from gradsim.scene import restitution
 from gradsim.scene.contact import LAWS
 from gradsim.scene.exporters.twin import Link, Static, Twin
 
-IMPEDANCE = 1e-3  # d: the relative error of stiffness and damping; MuJoCo's least is 1e-4
+IMPEDANCE = 1e-4  # d: the relative error of stiffness and damping; MuJoCo's least
+IMPRATIO = 100.0  # R_n/R_t: sliding adds 1/100 of k_f u to the normal force, and k_f is off by 100 d, as much
 LEAST_SPEED = 0.1  # [m/s] of an impact whose restitution is matched: of bodies that start at rest on the ground
 NUMBERS = ("stiffness", "dissipation", "damping", "friction_stiffness", "friction")
 LIVELY = 1e-3  # least restitution that is matched: a contact without bounce has the damper of this one
@@ -87,7 +94,7 @@ class Soft:
         return {
             "friction": (self.friction, self.friction, 0.0, 0.0, 0.0),
             "solref": (-self.stiffness, -self.damping),
-            "solreffriction": (0.0, -self.sliding),
+            "solreffriction": (0.0, -self.sliding / IMPRATIO),
             "solimp": (self.impedance, self.impedance, 1e-3, 0.5, 1.0),
             "margin": (self.margin,),
         }

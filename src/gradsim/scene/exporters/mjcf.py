@@ -18,7 +18,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from gradsim.geometry.mesh import Mesh
-from gradsim.scene.exporters.contact import IMPEDANCE, contacts
+from gradsim.scene.exporters.contact import IMPEDANCE, IMPRATIO, contacts
 from gradsim.scene.exporters.links import mass_matrix, place_children, rates
 from gradsim.scene.exporters.text import document, element, numbers, wxyz
 from gradsim.scene.exporters.twin import Form, Hinge, Static, Twin, View
@@ -67,7 +67,8 @@ def mjcf(
     draft = Draft(twin, notes=list(twin.notes))
     root = xml.Element("mujoco", {"model": twin.name})
     element(root, "compiler", angle="radian", autolimits="true", meshdir="meshes", fusestatic="false")
-    element(root, "option", timestep=timestep, gravity=twin.gravity, integrator="RK4", cone="elliptic")
+    hard = {"cone": "elliptic", "impratio": IMPRATIO}
+    element(root, "option", timestep=timestep, gravity=twin.gravity, integrator="RK4", **hard)
     _custom(root, provenance)
     assets, world = element(root, "asset"), element(root, "worldbody")
     for static in twin.statics:
