@@ -97,6 +97,8 @@ class Problem(Priors):
         InputError: If nothing reads an unknown.
     """
 
+    space: Space
+
     def __init__(self, model: Model, observation: Observation, space: Space):
         self.model, self.observation, self.space = model, observation, space
         require_dependency(model, space.values(space.low[None]))
