@@ -198,7 +198,7 @@ def scene(beam: Beam, u: Sequence[float], seconds: float) -> Scene:
     return Scene.parse({"bodies": {"beam": solid}, "gravity": [-GRAVITY, 0, 0], "timing": timing})
 
 
-def swing(beam: Beam, u: Sequence[float], load: float, seconds: float) -> np.ndarray:
+def swing(beam: Beam, u: Sequence[float] | np.ndarray, load: float, seconds: float) -> np.ndarray:
     """Heights of the three markers over the level pose (frames, 3) [m] at `FPS` after the release, by a rollout of the scene."""
     young = YOUNG * float(np.exp(u[0]))
     level = beam.at_rest(young, load, 0.0)
