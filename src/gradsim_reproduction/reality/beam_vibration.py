@@ -176,7 +176,7 @@ def agreement(first: np.ndarray, second: np.ndarray, covariance: np.ndarray) -> 
     return float(difference @ np.linalg.solve(covariance, difference) / len(difference))
 
 
-def scene(beam: Beam, u: Sequence[float], seconds: float) -> Scene:
+def scene(beam: Beam, u: Sequence[float] | np.ndarray, seconds: float) -> Scene:
     """The beam of a law as a scene: clamped at z = 0, its weight along -x."""
     young, viscosity, *branch = np.exp(np.asarray(u)[:-2])
     across, along = beam.cells
