@@ -44,6 +44,7 @@ class _WithoutZeros(TorchFunctionMode):
         elif func in (Tensor.mul, Tensor.div):
             tangent = func(da, b) if db is None else func(a, db)
         elif db is None:
+            assert da is not None  # as one of them is
             tangent = da.expand_as(value)
         else:
             tangent = (db if func is Tensor.add else -db).expand_as(value)

@@ -66,8 +66,8 @@ class Worlds:
     def elements(self, kind: str, x: Tensor, tangent: Tensor | None = None) -> wp.array:
         """Array (threads, blocks or 1) of (worlds, elements or 1, ...); (threads, intervals · blocks) of (worlds,
         intervals, elements or 1, ...)."""
-        flat = lambda y: y.flatten(1, 2) if y is not None and _intervals(kind, y) else y
-        return self.layout.pack(kind, flat(x), flat(tangent))
+        flat = lambda y: y.flatten(1, 2) if _intervals(kind, y) else y
+        return self.layout.pack(kind, flat(x), None if tangent is None else flat(tangent))
 
     uniform = elements
 
@@ -145,22 +145,22 @@ class InElements:
         return self._rows(memory)
 
     def scalars(self, x: Tensor, tangent: Tensor | None, rows: int) -> wp.array:
-        pad = lambda y: None if y is None else torch.nn.functional.pad(y, (0, rows - y.shape[1]))
-        return self._packs("Real", pad(x), pad(tangent))
+        pad = lambda y: torch.nn.functional.pad(y, (0, rows - y.shape[1]))
+        return self._packs("Real", pad(x), None if tangent is None else pad(tangent))
 
     def scalars_constant(self, x: Tensor, rows: int) -> wp.array:
         return self._flat(self.scalars(x[None], None, rows), "Real")
 
     def elements(self, kind: str, x: Tensor, tangent: Tensor | None = None) -> wp.array:
         if _intervals(kind, x):  # as if each were a world
-            flat = lambda y: None if y is None else y.flatten(0, 1)
-            memory = self.layout.memory(self.elements(kind, flat(x), flat(tangent)))
+            slope = None if tangent is None else tangent.flatten(0, 1)
+            memory = self.layout.memory(self.elements(kind, x.flatten(0, 1), slope))
             return self._wrap(kind, memory.reshape(len(x), -1, *memory.shape[2:]))
         return self.uniform(kind, x, tangent) if x.shape[1] == 1 else self._packs(kind, x, tangent)
 
     def uniform(self, kind: str, x: Tensor, tangent: Tensor | None = None) -> wp.array:
-        wide = lambda y: None if y is None else y.repeat_interleave(self.lane.width, 1)
-        return self._packs(kind, wide(x), wide(tangent))
+        wide = lambda y: y.repeat_interleave(self.lane.width, 1)
+        return self._packs(kind, wide(x), None if tangent is None else wide(tangent))
 
     def constants(self, kind: str, x: Tensor) -> wp.array:
         return self._flat(self._packs(kind, x[None], None), kind)

@@ -16,7 +16,7 @@ from gradsim.identification.uncertainty.draws import draws
 from gradsim.identification.uncertainty.fisher import Uncertainty
 from gradsim.identification.uncertainty.profile_likelihood import Profile
 from gradsim.identification.uncertainty.residual_diagnostics import ResidualDiagnostics
-from gradsim.identification.unknowns import Space
+from gradsim.identification.unknowns import Ranges
 from gradsim.numerics.formatting import rounded, with_error
 from gradsim.runtime.atomic import jsonable, write_json
 from gradsim.runtime.provenance import versions
@@ -57,8 +57,11 @@ class Estimate:
 class Solvable(Protocol):
     """Problem that counts its effort."""
 
-    space: Space
-    effort: Effort
+    @property
+    def space(self) -> Ranges: ...
+
+    @property
+    def effort(self) -> Effort: ...
 
 
 @dataclass(frozen=True)
@@ -282,7 +285,7 @@ class Fit:
         return write_json(folder / "result.json", {**self.result(), **(extra or {})})
 
 
-def search_record(space: Space, outcome: Outcome) -> dict:
+def search_record(space: Ranges, outcome: Outcome) -> dict:
     """Fields of a `Fit` about the search: starts, iterations, history and population."""
     return {
         "starts": {"count": len(outcome.initial), "converged": outcome.converged()},

@@ -16,7 +16,7 @@ from torch import Tensor
 from gradsim.identification.estimators import Estimator
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import MultistartConfig, Outcome
-from gradsim.identification.unknowns import Space
+from gradsim.identification.unknowns import Ranges, Space
 from gradsim.physics.system import Values
 from gradsim.runtime.progress import CheckpointStore
 
@@ -55,7 +55,7 @@ class FreeSpace(Space):
         return self.base.values(self.whole(inner))
 
 
-def drawn_indices(space: Space) -> list[int]:
+def drawn_indices(space: Ranges) -> list[int]:
     """Numbers of the unknowns that are more than a prior; all of them, where none is."""
     free = [k for k in range(len(space)) if space.is_drawn(k)]
     return free or list(range(len(space)))
@@ -89,11 +89,13 @@ def search_with_priors_held(
     part = with_priors_held(problem, problem.space.prior_mean)
     if part is problem:
         return search(problem, plan, rng, report, checkpoint)
+    space = part.space
+    assert isinstance(space, FreeSpace)  # what `with_priors_held` makes
 
     def report_whole(entry: dict) -> None:
-        entry["u"] = part.space.whole(torch.tensor(entry["u"])).tolist()
+        entry["u"] = space.whole(torch.tensor(entry["u"])).tolist()
         report(entry)
 
     outcome = search(part, plan, rng, report_whole, checkpoint)
-    whole = {key: part.space.whole(getattr(outcome, key)) for key in ("initial", "final", "best")}
+    whole = {key: space.whole(getattr(outcome, key)) for key in ("initial", "final", "best")}
     return replace(outcome, **whole)

@@ -111,7 +111,9 @@ def _from_priors(scenes: Sequence, unknowns: Sequence[str | Unknown], priors: Se
     for prior in priors:
         for label in (name for name in prior.names if name not in labels):
             name, clips, _ = _clips(scenes, Unknown(label))
-            (one,) = Space(scenes[clips[0]], [], priors=[replace(prior.of([label]), names=(name,))]).unknowns
+            part = prior.of([label])
+            assert part is not None  # `label` is one of its names
+            (one,) = Space(scenes[clips[0]], [], priors=[replace(part, names=(name,))]).unknowns
             added.append(replace(one, name=label))
     return added
 
@@ -148,6 +150,8 @@ class JointProblem(Priors):
         problems: One for each clip, over `space.by_clip`.
         space: All unknowns.
     """
+
+    space: SharedSpace
 
     def __init__(self, problems: Sequence[Problem], space: SharedSpace):
         self.problems, self.space, self.effort = list(problems), space, Effort()

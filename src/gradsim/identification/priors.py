@@ -354,8 +354,8 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("schema") != CAPTURE:
         got = content.get("schema") if isinstance(content, dict) else type(content).__name__
         raise InputError(f"the prior {path} has the schema {got!r}; expected {expected}.")
-    lists = [content.get(key) for key in ("names", "mean")]
-    if not all(isinstance(x, list) for x in lists) or len(lists[0]) != len(lists[1]) or not lists[0]:
+    names, mean = content.get("names"), content.get("mean")
+    if not isinstance(names, list) or not isinstance(mean, list) or len(names) != len(mean) or not names:
         raise InputError(f"the prior {path} needs `names` and `mean`, as long as each other; expected {expected}.")
     return content
 

@@ -97,6 +97,8 @@ class Problem(Priors):
         InputError: If nothing reads an unknown.
     """
 
+    space: Space
+
     def __init__(self, model: Model, observation: Observation, space: Space):
         self.model, self.observation, self.space = model, observation, space
         require_dependency(model, space.values(space.low[None]))
@@ -226,8 +228,11 @@ class Problem(Priors):
         directions = torch.eye(n, dtype=torch.float64).repeat(starts, 1)
         names = list(self.space.values(lanes[:1]))
         values = lambda inputs: list(self.space.values(inputs["u"]).values())
-        pairs = derivative(values, {"u": lanes}, {"u": directions})
-        touched, along = (dict(zip(names, part, strict=True)) for part in pairs)
+        numbers, slopes = derivative(values, {"u": lanes}, {"u": directions})
+        touched = dict(zip(names, numbers, strict=True))
+        along = {
+            name: t for name, t in zip(names, slopes, strict=True) if t is not None
+        }  # each depends on some unknown
         trajectory, tangent = self.model.tangent(self.model.values(touched), along, frames)
         return Sensitivity(trajectory, tangent, along, n)
 

@@ -159,7 +159,7 @@ def _explored(
     rng = np.random.default_rng(seed)
     try:
         samples, followed = posterior(problem, u, information, rng, coarse)
-    except torch.linalg.LinAlgError:
+    except torch.linalg.LinAlgError:  # pyright: ignore[reportPrivateImportUsage] -- public, but not in `__all__`
         axes = principal_axes(information.nan_to_num(0.0, 0.0, 0.0))
         draws = u + torch.tensor(rng.standard_normal((NORMAL_DRAWS, len(u)))) @ axes.T
         cost = problem.cost(u[None], problem.frames).item()

@@ -80,7 +80,7 @@ class Model(nn.Module):
         scene,
         substeps: int | None = None,
         dtype: torch.dtype = torch.float64,
-        device="cpu",
+        device: torch.device | str = "cpu",
         lead: int | None = None,
         forces: Mapping[str, CustomForce] | None = None,
         delays: tuple[float, float] | None = None,

@@ -312,7 +312,9 @@ def _median(designs: Sequence[Design]) -> Design:
     return possible[len(possible) // 2]
 
 
-def _confirm(judge: Judge, present: Design, singles, designs, seed: int) -> tuple[Design, list[Design], list[Design]]:
+def _confirm(
+    judge: Judge, present: Design, singles: list[Design], designs: list[Design], seed: int
+) -> tuple[Design, list[Design], list[Design]]:
     """Present, single changes and best designs, judged anew by secants or outlines, and by refits where those are not enough."""
     renewed: dict[tuple, Design] = {}
     count = BEST if judge.noise.outline is not None else CONFIRMED

@@ -5,7 +5,7 @@ video: each is judged alone, about the answer of the fit. Changes that are harde
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -111,7 +111,11 @@ def open_unknowns(fit: Fit) -> list[str]:
 
 @one_thread()
 def next_video(
-    scene: Scene, fit: Fit, priors: Stated | list[Stated] | None = None, noise: VideoNoise | None = None, seed: int = 0
+    scene: Scene,
+    fit: Fit,
+    priors: Stated | Sequence[Stated] | None = None,
+    noise: VideoNoise | None = None,
+    seed: int = 0,
 ) -> NextVideo | None:
     """The best single change for what a fit has left open; None where no usual change helps.
 

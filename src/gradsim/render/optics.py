@@ -299,8 +299,8 @@ def _newton_step(tau, start, readout, samples, offsets, lens, line) -> tuple[Ten
     u, moving = interpolate(samples, offsets, tau)
     p = lens(u)
     with torch.no_grad():
-        _, velocity = torch.func.jvp(lens, (u.detach(),), (moving.detach(),))
-        _, crossing = torch.func.jvp(line, (p.detach(),), (velocity,))
+        _, velocity = torch.func.jvp(lens, (u.detach(),), (moving.detach(),))[:2]
+        _, crossing = torch.func.jvp(line, (p.detach(),), (velocity,))[:2]
         slope = 1 - readout.detach() * crossing
     return (tau - start - readout * line(p)) / slope, p, velocity
 

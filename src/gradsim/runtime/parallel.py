@@ -5,6 +5,7 @@ one thread, and takes nothing from the job before. A worker that dies (out of me
 is run again; an error that a job raises is the caller's.
 """
 
+import logging
 import multiprocessing
 import os
 import sys
@@ -126,13 +127,14 @@ def _begin_worker() -> None:
 def _ray(function, items, workers, retries):
     try:
         import ray
+        import ray.exceptions
     except ImportError as error:
         raise InputError('engine: "ray" needs Ray; install it: pip install "gradsim[ray]"') from error
     begun = not ray.is_initialized()
     ours = begun and not os.environ.get("RAY_ADDRESS")
     if begun:
         local = {"num_cpus": workers or available_cores(), "include_dashboard": False} if ours else {}
-        ray.init(log_to_driver=False, logging_level="ERROR", **local)
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
     try:
         # Ours has as many cores as workers; a cluster of others runs at once whatever it is given.
         ahead = workers if workers and not ours else AHEAD * int(ray.cluster_resources().get("CPU", 1))

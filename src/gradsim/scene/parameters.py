@@ -236,7 +236,7 @@ def _of_joints(scene: Scene) -> dict[str, Parameter]:
     return table
 
 
-def _hint(name: str, known: dict[str, Parameter]) -> str:
+def _hint(name: str, known: Mapping[str, Parameter]) -> str:
     owner, _, key = name.rpartition(".")
     for first, second in (
         ("mass", "density"),

@@ -97,7 +97,7 @@ class Timing(Node):
         stamps = raw.get("stamps")
         if not isinstance(stamps, list | tuple) or len(stamps) < 2:
             return raw
-        mean = {"frames": len(stamps)}
+        mean: dict[str, float] = {"frames": len(stamps)}
         if isinstance(stamps[-1], int | float) and stamps[-1] > 0:
             mean["fps"] = (len(stamps) - 1) / stamps[-1]
         return mean | raw
@@ -284,17 +284,19 @@ class Scene(Node):
             )
 
     def _rod_conflicts(self) -> Iterator[tuple[Place, str]]:
-        rods = {name for name, body in self.bodies.items() if body.kind == "rod"}
+        rods = {name: body for name, body in self.bodies.items() if isinstance(body, Rod)}
         for key in ("contacts", "attachments"):
             for name, link in getattr(self, key).items():
-                met = sorted(rods & (set(link.names(self.bodies)) if key == "contacts" else {link.body, link.to}))
+                met = sorted(
+                    rods.keys() & (set(link.names(self.bodies)) if key == "contacts" else {link.body, link.to})
+                )
                 if met:
                     yield (
                         (key, name),
                         f"has the rod `{met[0]}` in it; rods meet grounds and obstacles only. Use `kind: springs`.",
                     )
         for name in sorted(rods):
-            if self.bodies[name].motion and self.timing.integrator not in ("auto", "implicit", "midpoint"):
+            if rods[name].motion and self.timing.integrator not in ("auto", "implicit", "midpoint"):
                 got = quote(self.timing.integrator)
                 yield (
                     ("timing", "integrator"),

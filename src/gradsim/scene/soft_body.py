@@ -1,7 +1,7 @@
 """Base class of soft bodies: initial state, pinned vertices, anchors, impulses, contact, color."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_serializer
@@ -100,6 +100,9 @@ class Soft(BodyNode):
         material: Texture and reflectance; by default plain and matte.
     """
 
+    if TYPE_CHECKING:
+        kind: str  # each kind of soft body has its literal
+
     by_time: ClassVar[tuple[str, ...]] = ()  # the keys of `by_element` with optional values per frame interval
 
     position: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
@@ -135,10 +138,10 @@ class Soft(BodyNode):
         for place, region in regions:
             yield from region_errors(place, region, rest)
         if self.motion is not None:
-            yield from self._motion_errors(rest)
+            yield from self._motion_errors(self.motion, rest)
 
-    def _motion_errors(self, rest: np.ndarray) -> Iterator[tuple[Place, str]]:
-        vertices = self.motion.vertices
+    def _motion_errors(self, motion: Motion, rest: np.ndarray) -> Iterator[tuple[Place, str]]:
+        vertices = motion.vertices
         if self.kind != "rod":
             yield (
                 ("motion",),

@@ -19,7 +19,7 @@ from gradsim.errors import InputError
 from gradsim.video.circle_outline import centroids
 from gradsim.video.masks import median_background
 from gradsim.video.mog2 import mixture_background
-from gradsim.video.persistence import SQUARE
+from gradsim.video.persistence import SQUARE, connected_regions
 from gradsim.video.soft_edges import CORE, continued_color, light, nearest_color
 
 STRONG, WEAK = 8.0, 4.0  # [σ] upper and lower threshold of the hysteresis
@@ -141,7 +141,7 @@ def _passed(bodies: np.ndarray, blur: float) -> np.ndarray:
         return np.zeros((len(bodies), 2))
     velocity = np.gradient(centroids(bodies[at])[:, ::-1], at, axis=0)
     passed = np.stack([np.interp(frames, at, velocity[:, axis]) for axis in (0, 1)], -1)
-    return blur * passed * bodies.any((1, 2))[:, None]
+    return blur * passed * np.any(bodies, (1, 2))[:, None]
 
 
 def _sweep(bodies: np.ndarray, passed: np.ndarray, margin: int) -> np.ndarray:
@@ -388,8 +388,7 @@ def _hysteresis(size: np.ndarray) -> np.ndarray:
     """Regions above the lower threshold that contain pixels above the upper one, holes filled."""
     from scipy import ndimage
 
-    square = np.ones((3, 3), bool)
-    labels, _ = ndimage.label(size > WEAK, square)
+    labels, _ = connected_regions(size > WEAK)
     strong = size > STRONG
     # a single strong pixel is a defect of the sensor
     often = np.bincount(labels[strong], minlength=labels.max() + 1) >= 4
@@ -494,12 +493,11 @@ def _check_background(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray, nam
 
 def _solidity(bodies: np.ndarray) -> float:
     """Fraction of its convex hull that the largest region of a body fills, the median over frames."""
-    from scipy import ndimage
     from scipy.spatial import ConvexHull
 
     fractions = []
     for body in bodies:
-        labels, _ = ndimage.label(body, np.ones((3, 3), bool))
+        labels, _ = connected_regions(body)
         size = np.bincount(labels.ravel(), minlength=2)[1:]
         rows, columns = np.nonzero(labels == 1 + int(size.argmax()))
         if len(rows) >= 12:
@@ -514,10 +512,10 @@ def _is_ghost(frame: np.ndarray, B: np.ndarray, body: np.ndarray) -> bool:
 
     box = _box(body, 3)
     frame, B, body = frame[box], B[box], body[box]
-    labels, count = ndimage.label(body, np.ones((3, 3), bool))
+    labels, count = connected_regions(body)
     wide = ndimage.grey_dilation(labels, (3, 3))
     ring = np.where(ndimage.grey_erosion(labels, (3, 3)) != wide, wide, 0)
-    edges = [sum(g**2 for g in np.gradient(image, axis=(0, 1))).sum(-1) ** 0.5 for image in (frame / 255, B)]
+    edges = [np.square(np.gradient(image, axis=(0, 1))).sum(0).sum(-1) ** 0.5 for image in (frame / 255, B)]
     front, behind = (ndimage.mean(edge, ring, np.arange(1, count + 1)) for edge in edges)
     size = np.bincount(labels.ravel())[1:]
     large = size >= PART * size.max()  # a body as bright as the background behind it falls into pieces

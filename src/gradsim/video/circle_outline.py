@@ -15,6 +15,7 @@ import numpy as np
 
 from gradsim.errors import InputError
 from gradsim.video.masks import require_masks
+from gradsim.video.persistence import connected_regions
 
 DIM = 0.05  # p below which a pixel is too dark to have a color
 BLUR = 3  # [px] width of the box filter, which removes the dither of small palettes
@@ -99,7 +100,7 @@ def _hull(inside: np.ndarray) -> np.ndarray:
     from scipy.spatial import ConvexHull
 
     covered = np.zeros(inside.shape, np.float32)
-    labels, count = ndimage.label(inside)
+    labels, count = connected_regions(inside, None)
     if not count:
         return covered
     blob = labels == 1 + ndimage.sum(inside, labels, np.arange(1, count + 1)).argmax()

@@ -76,7 +76,7 @@ def _search_region(body: np.ndarray, velocity: np.ndarray) -> np.ndarray:
     from scipy import ndimage
 
     far = AROUND * 2 * (body.sum() / np.pi) ** 0.5
-    distance = ndimage.distance_transform_edt(~ndimage.shift(body, velocity, order=0))
+    distance = ndimage.distance_transform_edt(np.logical_not(ndimage.shift(body, velocity, order=0)))
     region = distance <= far
     return region if region.any() else body
 
@@ -86,7 +86,7 @@ def _largest(body: np.ndarray) -> np.ndarray:
     from scipy import ndimage
 
     labels, regions = label_regions(body)
-    return ndimage.binary_fill_holes(labels == regions[0].label) if regions else body
+    return np.asarray(ndimage.binary_fill_holes(labels == regions[0].label)) if regions else body
 
 
 def _centre(body: np.ndarray) -> np.ndarray:

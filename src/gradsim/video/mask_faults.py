@@ -88,7 +88,7 @@ def mask_faults(masks: np.ndarray, bodies: int | None = 1, used: Iterable[int] |
     """
     inside = masks > OPAQUE
     area = inside.sum((1, 2))
-    cut = inside[:, [0, -1]].any((1, 2)) | inside[:, :, [0, -1]].any((1, 2))
+    cut = np.any(inside[:, [0, -1]], (1, 2)) | np.any(inside[:, :, [0, -1]], (1, 2))
     (visible,) = np.nonzero(area)
     first = visible[0] if len(visible) and _at_border(inside[visible[0]]) else 0
     last = visible[-1] if len(visible) and _at_border(inside[visible[-1]]) else len(masks) - 1

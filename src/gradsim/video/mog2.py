@@ -17,7 +17,7 @@ import numpy as np
 
 from gradsim.errors import InputError
 from gradsim.runtime.optional import require_extra
-from gradsim.video.persistence import SQUARE, label_regions, remove_flashes
+from gradsim.video.persistence import connected_regions, label_regions, remove_flashes
 
 BACKGROUND = 0.6  # share of the frames in which a pixel shows background: a body covers it in fewer than 0.4
 PASSES = 3  # over the video, in random order: a single one in time would begin with the body as background
@@ -81,7 +81,7 @@ def clean_region(body: np.ndarray) -> np.ndarray:
     """Mask (height, width) of the large regions of a noisy one: a majority of 3 × 3 pixels, holes filled."""
     from scipy import ndimage
 
-    smooth = ndimage.binary_fill_holes(ndimage.uniform_filter(body.astype(np.float32), 3) > 0.5)
+    smooth = np.asarray(ndimage.binary_fill_holes(ndimage.uniform_filter(body.astype(np.float32), 3) > 0.5))
     labels, regions = label_regions(smooth)
     large = [r.label for r in regions if r.area >= max(SMALLEST, PART * regions[0].area)]
     return np.isin(labels, large)
@@ -94,11 +94,10 @@ def _check_hidden(bodies: np.ndarray, second: np.ndarray) -> None:
         bodies: (T, height, width) bool.
         second: Pixels that are background of another than the most frequent color (T, height, width).
     """
-    from scipy import ndimage
 
     shares = []
     for body, other in zip(bodies, second, strict=True):
-        labels, _ = ndimage.label(body | other, SQUARE)
+        labels, _ = connected_regions(body | other)
         connected = np.isin(labels, np.unique(labels[body])) & other
         shares.append(connected.sum() / max(1, body.sum()))
     if (share := float(np.quantile(shares, FREQUENT))) > HIDDEN:
@@ -113,7 +112,7 @@ def _shadows(frames: np.ndarray, background: np.ndarray, front: np.ndarray) -> n
     """Pixels (T, height, width) that are the background but darker; see above."""
     from scipy import ndimage
 
-    smooth = lambda image: ndimage.uniform_filter(image, (3, 3, 0))
+    smooth = lambda image: ndimage.uniform_filter(image, (3, 3, 0))  # pyright: ignore[reportArgumentType] -- one size for each axis
     behind = smooth(background)
     square = np.maximum((behind**2).sum(-1), 1e-6)
     dark, tint = np.zeros(front.shape, bool), np.zeros(front.shape, np.float32)

@@ -36,7 +36,7 @@ def soft_edges(frames: np.ndarray, bodies: np.ndarray, gamma: float = 1.0) -> np
         )
         frame, body, mask = frame[box], body[box], mask[box]
         core = ndimage.binary_erosion(body, SQUARE, CORE)
-        outside = ~ndimage.binary_dilation(body, SQUARE, CORE)
+        outside = np.logical_not(ndimage.binary_dilation(body, SQUARE, CORE))
         if not core.any() or not outside.any():
             continue
         image = frame / 255
@@ -45,7 +45,8 @@ def soft_edges(frames: np.ndarray, bodies: np.ndarray, gamma: float = 1.0) -> np
         image, behind, inside = (light(y, gamma) for y in (image, behind, inside))
         across = inside - behind
         contrast = (across**2).sum(-1)
-        edge = ndimage.binary_dilation(body, SQUARE) & ~ndimage.binary_erosion(body, SQUARE) & clear & (contrast > 0)
+        inner = ndimage.binary_erosion(body, SQUARE)
+        edge = ndimage.binary_dilation(body, SQUARE) & np.logical_not(inner) & clear & (contrast > 0)
         mask[edge] = np.clip(((image - behind) * across).sum(-1)[edge] / contrast[edge], 0, 1)
     return masks
 
@@ -64,7 +65,7 @@ def continued_color(image: np.ndarray, region: np.ndarray) -> np.ndarray:
     rows, columns = np.nonzero(region)
     if len(rows) < FEWEST:
         return nearest_color(image, region)
-    places = np.stack(np.mgrid[: region.shape[0], : region.shape[1]], -1).astype(float)
+    places = np.stack(list(np.mgrid[: region.shape[0], : region.shape[1]]), -1).astype(float)
     color, place = np.split(_nearest(np.concatenate([image, places], -1), region), [image.shape[2]], -1)
     inside = np.stack([rows, columns, np.ones(len(rows))], -1)
     slope = np.linalg.lstsq(inside, image[region], rcond=None)[0][:2]
@@ -78,5 +79,6 @@ def _nearest(image: np.ndarray, region: np.ndarray) -> np.ndarray:
     fraction = np.maximum(ndimage.uniform_filter(region.astype(float), 3), 1e-9)
     channels = np.moveaxis(image, -1, 0)
     smooth = np.stack([ndimage.uniform_filter(channel * region, 3) / fraction for channel in channels], -1)
-    row, column = ndimage.distance_transform_edt(~region, return_distances=False, return_indices=True)
+    nearest = ndimage.distance_transform_edt(~region, return_distances=False, return_indices=True)
+    row, column = np.asarray(nearest)
     return smooth[row, column]

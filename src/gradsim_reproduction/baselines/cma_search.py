@@ -17,7 +17,7 @@ from gradsim.dataset import Sample, sample
 from gradsim.identification import synthetic
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import model_for, parameter_values
-from gradsim.identification.unknowns import Space
+from gradsim.identification.unknowns import Ranges, Space
 from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.optional import require_extra
 from gradsim.runtime.progress import NullProgress, Progress
@@ -110,7 +110,7 @@ def search(
                 best, least = points[costs.argmin()], float(costs.min())
 
 
-def _start(space: Space, rng: np.random.Generator) -> np.ndarray:
+def _start(space: Ranges, rng: np.random.Generator) -> np.ndarray:
     """A point drawn as the starts of least squares are: uniform over the values, not their logarithms."""
     u = space.draw(rng, 1)[0]
     return ((u - space.low) / (space.high - space.low)).numpy()

@@ -91,6 +91,7 @@ def _rebound(one: Recording, truth: Truth, drag: float) -> Motion:
         rise = velocity[2] / -g[2]  # without drag, at which it ends a little earlier
         fallen = rise + np.sqrt(rise**2 + 2 * max(0.0, place[2] - lowest) / -g[2])
         impact = brentq(lambda t: after(t)[0, 2] - lowest, max(rise / 2, 1e-9), 2 * fallen, xtol=1e-14)  # noqa: B023
+        assert isinstance(impact, float)  # without `full_output`
         now = one.times >= begun
         centre[now] = after(one.times[now] - begun)
         place, velocity = after(impact)[0], speed(impact, velocity, g, drag) * [1.0, 1.0, -left]

@@ -176,7 +176,7 @@ def agreement(first: np.ndarray, second: np.ndarray, covariance: np.ndarray) -> 
     return float(difference @ np.linalg.solve(covariance, difference) / len(difference))
 
 
-def scene(beam: Beam, u: Sequence[float], seconds: float) -> Scene:
+def scene(beam: Beam, u: Sequence[float] | np.ndarray, seconds: float) -> Scene:
     """The beam of a law as a scene: clamped at z = 0, its weight along -x."""
     young, viscosity, *branch = np.exp(np.asarray(u)[:-2])
     across, along = beam.cells
@@ -198,7 +198,7 @@ def scene(beam: Beam, u: Sequence[float], seconds: float) -> Scene:
     return Scene.parse({"bodies": {"beam": solid}, "gravity": [-GRAVITY, 0, 0], "timing": timing})
 
 
-def swing(beam: Beam, u: Sequence[float], load: float, seconds: float) -> np.ndarray:
+def swing(beam: Beam, u: Sequence[float] | np.ndarray, load: float, seconds: float) -> np.ndarray:
     """Heights of the three markers over the level pose (frames, 3) [m] at `FPS` after the release, by a rollout of the scene."""
     young = YOUNG * float(np.exp(u[0]))
     level = beam.at_rest(young, load, 0.0)

@@ -121,7 +121,10 @@ def model(frames: int, table: bool = True) -> Model:
         "friction_rate": SLIP,
     }
     timing = {"fps": FPS, "frames": frames, "integrator": "semi-implicit", "substeps": SUBSTEPS}
-    content = {"bodies": {"one": {**link, "position": [0, 0, 1]}, "two": link}, "joints": {"hinge": hinge}}
+    content: dict[str, dict] = {
+        "bodies": {"one": {**link, "position": [0, 0, 1]}, "two": link},
+        "joints": {"hinge": hinge},
+    }
     if table:
         content["ground"] = {"stiffness": RANGES["ground.stiffness"][0], "dissipation": RANGES["ground.dissipation"][0]}
     return Model(Scene.parse({**content, "timing": timing}))

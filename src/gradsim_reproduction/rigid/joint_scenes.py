@@ -16,6 +16,7 @@ from gradsim.geometry import mesh as meshes
 from gradsim.numerics import rotation
 from gradsim.runtime.atomic import atomic_path
 from gradsim.scene import Scene
+from gradsim.scene.body import Rigid
 
 CONVEX = ("box", "sphere", "cylinder", "cone", "capsule")
 OTHER = ("torus", "mesh")
@@ -138,6 +139,7 @@ def _camera(size: float) -> dict:
 def _lowest(scene: Scene) -> float:
     """Height of the lowest vertex over the centre of mass [m], as the body is turned at the start."""
     body = scene.bodies["body"]
+    assert isinstance(body, Rigid)
     mesh = body.shape.mesh()
     one = torch.tensor(1.0).double()
     centre = meshes.mass_properties(torch.tensor(mesh.vertices), torch.tensor(mesh.faces), one).centre

@@ -24,6 +24,7 @@ from gradsim.identification.synthetic import TRUTH_STREAM, own_steps
 from gradsim.physics.model import Model
 from gradsim.render.renderer import Renderer
 from gradsim.runtime.progress import Progress
+from gradsim.scene.soft_body import Soft
 from gradsim_reproduction.soft.scenes import RANGES, Instance
 
 ASKED = {"beam": "particle_mass", "ball": "particle_mass", "cloth": "particle_velocity"}
@@ -72,6 +73,7 @@ def fit(one: Instance, quantity: str, mode: str, seed: int, progress: Progress, 
     report = lambda entry: progress.update(entry["iterations"], entry["cost"], {})
     estimate = identify_fields(scene, [field], observation, seed=seed, report=report, model=model)
     estimate = estimate.against({name: value[0].numpy() for name, value in truth.items()})
+    assert estimate.errors is not None  # against a truth
     return {
         "status": estimate.status,
         "unknowns": estimate.unknowns,
@@ -98,6 +100,7 @@ def _substeps(scene, field: Field) -> int:
     model = Model(scene)
     if field.scale is not None:
         return model.substeps
+    assert field.low is not None  # as of every field without a scale
     lightest = torch.full((1, *model.kinds[field.name].value.shape), field.low, dtype=torch.float64)
     return model.recommended_substeps(model.values({field.name: lightest}))
 
@@ -122,6 +125,7 @@ def _textured(one: Instance, folder: Path):
 def _cameras(one: Instance) -> list[dict]:
     """Three cameras that the body nearly fills: from where the instance has its own, a quarter turn on, and above."""
     body, look = one.scene.bodies["body"], one.scene.view().look_at
+    assert isinstance(body, Soft) and look is not None and look.fov is not None  # as every scene of this experiment has
     rest = body.rest_vertices
     target = np.array(body.position) - [0, 0, FALL * np.ptp(rest, 0).max()]
     away = ROOM * np.linalg.norm(np.ptp(rest, 0)) / 2 / math.tan(look.fov / 2)

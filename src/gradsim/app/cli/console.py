@@ -182,8 +182,9 @@ def show_result(console: Console, result: Mapping) -> None:
             console.print(Text.assemble(("residuals: ", "dim"), section.residual_diagnostics["words"]))
         if words_of_steps := (section.discretization or {}).get("words"):
             console.print(Text.assemble(("time step: ", "dim"), str(words_of_steps)))
-        for prior in section.priors["numbers"] if section.priors else ():
-            console.print(Text.assemble(("prior: ", "dim"), prior_words(prior, section.priors["shares"])))
+        if priors := section.priors:
+            for prior in priors["numbers"]:
+                console.print(Text.assemble(("prior: ", "dim"), prior_words(prior, priors["shares"])))
         if section.known_numbers and section.known_numbers["words"]:
             console.print(Text.assemble(("known numbers: ", "dim"), section.known_numbers["words"]))
         if section.next_video:

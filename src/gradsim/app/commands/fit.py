@@ -73,12 +73,18 @@ class ClipFit(FitJob):
         self.space = Space(self.scene, [Unknown.parse(text) for text in arguments.unknowns], priors=priors)
         self.observation = self.observe()
 
+    @property
+    def video_file(self) -> Path:
+        """The video that is fitted; a fit of tracks alone has none."""
+        assert self.arguments.video is not None
+        return self.arguments.video
+
     def observe(self) -> Observation:
         """Read what is fitted."""
         arguments = self.arguments
         return from_video(
             self.scene,
-            arguments.video,
+            self.video_file,
             arguments.mask,
             arguments.noise,
             **arguments.video_options,
@@ -103,7 +109,7 @@ class ClipFit(FitJob):
             if self.faults.words:
                 write_mask_sheet(
                     directory.path / FILE,
-                    videos.read_with_clock(self.arguments.video, self.scene.timing.fps).frames,
+                    videos.read_with_clock(self.video_file, self.scene.timing.fps).frames,
                     self.faults,
                 )
             yield checkpoint
@@ -148,7 +154,7 @@ class ClipFit(FitJob):
         with torch.no_grad():
             fitted = self.problem.model.rollout(values, frames=self.observation.frames)
         arguments = self.arguments
-        observed, mask = write_clip_videos(folder, self.scene, fitted, arguments.video, arguments.frames)
+        observed, mask = write_clip_videos(folder, self.scene, fitted, self.video_file, arguments.frames)
         write_residuals(folder, self.observation, mask, self.scene.timing.fps)
         write_player(folder / "player.html", self.scene, fitted.scene_surface, observed)
         return {"video": RunDirectory(folder).recorded_argument("video")} | self._mask_image()

@@ -82,14 +82,15 @@ class TracksFit(ClipFit):
     @property
     def points(self) -> dict[str, Points]:
         """Tracks by camera; of one camera under its name, or ""."""
-        return dict(self.observation.parts)
+        return {name: part for name, part in self.observation.parts.items() if isinstance(part, Points)}  # all are
 
     def _check_video(self, path: Path, frames: int) -> None:
         video, camera = (
             videos.read_with_clock(path, self.scene.timing.fps),
             self.scene.view((self.arguments.track_cameras or ("camera",))[0]),
         )
-        videos.check_video(video, *camera.size, self.scene.timing.fps, path, self.scene.timing.stamps)
+        width, height = camera.size
+        videos.check_video(video, width, height, self.scene.timing.fps, path, self.scene.timing.stamps)
         if len(video.frames) < frames:
             raise InputError(
                 f"{path} has {len(video.frames)} frames, the tracks {frames}; give the video they are from."

@@ -37,8 +37,8 @@ class Case:
         scene: The scene.
         title: Title of the page.
         video: Observed video; None: silhouettes of the true trajectory.
-        mask: Mask video.
-        noise: Standard deviation of a pixel's noise.
+        mask: Mask video, or a method, as in `from_video`.
+        noise: Standard deviation of a pixel's noise, or "auto".
         video_options: Further options of the video, as in `FitArguments.video_options`.
         unknowns: Range by name of the fit's unknowns.
         priors: Of the fit, or of the scene.
@@ -48,8 +48,8 @@ class Case:
     scene: Scene
     title: str
     video: Path | None = None
-    mask: Path | None = None
-    noise: float | None = None
+    mask: Path | str | None = None
+    noise: float | str | None = None
     video_options: dict = field(default_factory=dict)
     unknowns: dict[str, tuple[float, float]] = field(default_factory=dict)
     priors: list[Prior] = field(default_factory=list)

@@ -32,7 +32,7 @@ from gradsim.identification.uncertainty.discretization import Discretization, re
 from gradsim.identification.uncertainty.fisher import KNOWN, analyze
 from gradsim.identification.uncertainty.intervals import estimates_with_intervals
 from gradsim.identification.uncertainty.outline import OutlineErrors, fit_outline
-from gradsim.identification.unknowns import Space
+from gradsim.identification.unknowns import Ranges, Space
 from gradsim.physics.trajectory import Trajectory
 from gradsim.runtime.progress import CheckpointStore
 from gradsim.scene.body import Rigid
@@ -212,7 +212,7 @@ def fit_outlines(
     return OutlineFit(_with_prior(whole, u, precision), u, outcome, discretization, errors)
 
 
-def _determined(space: Space, information: Tensor) -> Tensor:
+def _determined(space: Ranges, information: Tensor) -> Tensor:
     """Information along the directions that it determines to 10 %."""
     unit = space.unit
     eigenvalues, axes = torch.linalg.eigh(information * unit[:, None] * unit)

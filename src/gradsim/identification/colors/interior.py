@@ -275,8 +275,8 @@ def interior_pixels(
     selected = []
     for k in range(len(whole)):
         padded = np.pad(whole[k], 1, constant_values=False)
-        inside = distance_transform_edt(padded)[1:-1, 1:-1] > margin
-        foreign = distance_transform_edt(others[k].max(0) <= 0.001) <= margin
+        inside = np.asarray(distance_transform_edt(padded))[1:-1, 1:-1] > margin
+        foreign = np.asarray(distance_transform_edt(others[k].max(0) <= 0.001)) <= margin
         selected.append(inside & ~(foreign & (others[k].max(0).max() > 0)) & used[k])
     frame, row, column = np.nonzero(np.stack(selected))
     place = torch.tensor(np.stack([column + 0.5, row + 0.5], 1)).double()
@@ -286,7 +286,8 @@ def interior_pixels(
     frontal = (points.slant > LEAST_SLANT).numpy() & (True if faces is None else (faces >= 0).numpy())
     counts = np.bincount(frame[frontal], minlength=len(whole))
     frontal &= counts[frame] >= FEWEST
-    pixels = PixelList(pixels.frame[frontal], pixels.place[frontal])
+    used_pixels = torch.tensor(frontal)
+    pixels = PixelList(pixels.frame[used_pixels], pixels.place[used_pixels])
     return pixels, harmonics(points.normals.numpy()[frontal])
 
 

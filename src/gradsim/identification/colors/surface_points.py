@@ -187,7 +187,8 @@ def visible_faces(
     table = fragments.onto((fragments.face + 1).double()[:, None], 0.0)[..., 0].long() - 1
     place = pixels.place
     if pose.lens is not None:
-        _, d = rays(pose, place, silhouettes.camera.optics.fisheye is not None)  # pyright: ignore[reportOptionalMemberAccess]
+        optics = silhouettes.camera.optics
+        d = rays(pose.K, pose.R, place, pose.lens, optics is not None and optics.fisheye is not None)
         straight = (d @ pose.R.mT) @ pose.K.mT
         place = straight[:, :2] / straight[:, 2:]
     column, row = place.floor().long().unbind(1)

@@ -280,7 +280,7 @@ class Texture:
             both = (a >= 0) & (b >= 0)
             pairs.append((a[both], b[both]))
         a, b = (np.concatenate(side) for side in zip(*pairs, strict=True))
-        ones, count = np.full(len(a), SMOOTH), self._at.shape[1]
+        ones, count = np.full(len(a), SMOOTH), int(self.used.sum())
         places = np.concatenate([a, b, a, b]), np.concatenate([a, b, b, a])
         laplacian = coo_array((np.concatenate([ones, ones, -ones, -ones]), places), (count, count)).tocsr()
         return laplacian + LOOSE * diags_array(np.ones(count))

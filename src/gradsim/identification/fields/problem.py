@@ -31,8 +31,10 @@ class FieldProblem(Problem):
         space: The unknowns.
     """
 
+    space: FieldSpace
+
     def __init__(self, model: Model, observation: Observation, space: FieldSpace):
-        self.model, self.observation, self.space = model, observation, space  # pyright: ignore[reportAttributeAccessIssue]
+        self.model, self.observation, self.space = model, observation, space
         require_dependency(model, (p.field.name for p in space.pieces))
         self.effort = Effort()
         self.mean = space.start().clone()
@@ -112,7 +114,8 @@ class Linear:
     """
 
     def __init__(self, problem: FieldProblem, u: Tensor, frames: int, residual: Residual = "pixels"):
-        self.problem, self.frames, self.residual = problem, frames, residual
+        self.problem, self.frames = problem, frames
+        self.residual: Residual = residual
         self.u = u.detach().clone().requires_grad_()
         trajectory = problem.model.rollout(problem.space.values(self.u[None]), frames)
         problem.effort.rollouts += 1

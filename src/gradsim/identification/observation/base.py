@@ -225,8 +225,8 @@ class Masks(Observation):
         if torch.is_grad_enabled() and any(x.requires_grad for x in numbers):
             return self.silhouettes.union(trajectory.surface, trajectory.values)[0]
         # by kernels, which are ten times as fast through a lens and a shutter
-        screen, slope, *faces = image_vertices(self.silhouettes, trajectory).shapes
-        return self.mean_coverage(self.views(screen, slope), slice(0, self.frames), *faces)[0][0]
+        screen, slope, faces, convex = image_vertices(self.silhouettes, trajectory).shapes
+        return self.mean_coverage(self.views(screen, slope), slice(0, self.frames), faces, convex)[0][0]
 
     def views(self, screen: Tensor, slope: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Screen vertices and derivatives of images (worlds, frames · instants, ...) whose mean is compared with the masks."""

@@ -24,7 +24,7 @@ from torch import Tensor
 from gradsim.identification.observation.base import Masks, Residual, normal_equations
 from gradsim.identification.observation.projection import Sensitivity, image_vertices
 from gradsim.identification.problem import Problem
-from gradsim.identification.unknowns import Ranges, Unknown
+from gradsim.identification.unknowns import Ranges, Space, Unknown
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 
@@ -166,8 +166,8 @@ class AffectedMasks(Masks):
         return [(s.contiguous(), d.contiguous()) for s, d in zip(screens, slopes, strict=True)]
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
-        screen, slope, *faces = image_vertices(self.silhouettes, trajectory).shapes
-        image = self.mean_coverage(self.views(screen, slope), slice(0, frames), *faces)[0]
+        screen, slope, faces, convex = image_vertices(self.silhouettes, trajectory).shapes
+        image = self.mean_coverage(self.views(screen, slope), slice(0, frames), faces, convex)[0]
         yield self.compared(image, frames, residual)
 
     def sums(self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int, residual: Residual):
@@ -177,7 +177,7 @@ class AffectedMasks(Masks):
 class _WithAmount(Ranges):
     """Unknowns of a problem, and the number of an effect."""
 
-    def __init__(self, base: Ranges, effect: CameraEffect):
+    def __init__(self, base: Space, effect: CameraEffect):
         last = Unknown(effect.name, -20 * effect.typical, 20 * effect.typical)
         kinds = [*base.logarithmic, False], [*base.units, effect.unit]
         super().__init__([*base.unknowns, last], *kinds, priors=base.priors)
@@ -185,7 +185,7 @@ class _WithAmount(Ranges):
 
     def values(self, inner: Tensor) -> Values:
         """Parameters (worlds, ...) that the unknowns touch, by name."""
-        return self.base.values(inner[:, :-1])  # pyright: ignore[reportAttributeAccessIssue] -- a Space
+        return self.base.values(inner[:, :-1])
 
 
 class WithEffect(Problem):
@@ -196,10 +196,12 @@ class WithEffect(Problem):
         effect: The effect.
     """
 
+    space: Space | _WithAmount
+
     def __init__(self, problem: Problem, effect: CameraEffect):
         self.__dict__.update(problem.__dict__)
         self.effect, self.base = effect, problem.space
-        self.space = _WithAmount(problem.space, effect)  # pyright: ignore[reportAttributeAccessIssue]
+        self.space = _WithAmount(problem.space, effect)
 
     def observation_at(self, u: Tensor) -> AffectedMasks:
         observation = self.observation

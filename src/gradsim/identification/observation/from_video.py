@@ -21,6 +21,7 @@ from gradsim.video.background import MOG2, read_background, subtract_background
 from gradsim.video.clip_properties import variable_stamps
 from gradsim.video.mask_faults import mask_faults
 from gradsim.video.mask_input import matching_frames, read_masks
+from gradsim.video.persistence import connected_regions
 from gradsim.video.read import is_lossy, read_times
 from gradsim.video.timing import FrameAlignment, align_frames, centroids, suspicious_steps
 
@@ -212,12 +213,12 @@ def _filled(masks: np.ndarray) -> np.ndarray:
     The largest piece of a mask, and others of a tenth of it, become their convex hulls, unless these are much larger: then something
     else is in the mask.
     """
-    from scipy.ndimage import binary_closing, binary_fill_holes, binary_opening, label
+    from scipy.ndimage import binary_closing, binary_fill_holes, binary_opening
 
     square, filled = np.ones((3, 3), bool), np.zeros_like(masks)
     for image, mask in zip(filled, masks, strict=True):
         whole = binary_fill_holes(binary_closing(np.pad(mask > 0.5, CLOSED), square, CLOSED))
-        pieces, count = label(binary_opening(whole, square))
+        pieces, count = connected_regions(binary_opening(whole, square))
         sizes = np.bincount(pieces.ravel(), minlength=count + 1)[1:]
         rows, columns = (slice(CLOSED, n + CLOSED) for n in mask.shape)
         for k in np.nonzero(sizes > SPECK * sizes.max(initial=0))[0]:

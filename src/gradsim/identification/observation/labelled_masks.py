@@ -99,9 +99,9 @@ class LabelledMasks(Observation):
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
         screen, parts = self.silhouettes.image_vertices(trajectory.surface, trajectory.values)
-        screen, by_rows = whole(screen), []
+        (height, width), screen, by_rows = self.shares.shape[2:], whole(screen), []
         for masks, rows, index, faces, convex in self._groups(parts, frames, residual):
-            images = coverage(screen[:, self._images(rows)][:, :, index], faces, *self.shares.shape[2:], convex)
+            images = coverage(screen[:, self._images(rows)][:, :, index], faces, height, width, convex)
             by_rows.append((rows, masks.compared(self.silhouettes.mean_of_instants(images), len(rows), residual)))
         yield _by_frame(by_rows, frames)
 

@@ -29,8 +29,9 @@ def place_markers(scene, points: Mapping[str, np.ndarray], camera: str = "camera
         start = Model(scene).rollout(frames=2).at([0])
         vertices = start.surface.vertices[0, 0].double()
     view, pixels = from_scene(scene.view(camera)), torch.tensor(np.array(list(points.values()), float).reshape(-1, 2))
-    lens = (view.optics.coefficients, view.optics.fisheye is not None) if view.optics is not None else ()
-    origin, directions = view.centre.numpy(), rays(view.K, view.R, pixels, *lens).numpy()
+    optics = view.optics
+    lens, fisheye = (None, False) if optics is None else (optics.coefficients, optics.fisheye is not None)
+    origin, directions = view.centre.numpy(), rays(view.K, view.R, pixels, lens, fisheye).numpy()
     nearest = np.full(len(directions), np.inf)
     owner: list[tuple[str, int] | None] = [None] * len(directions)
     for part in start.parts:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from gradsim.identification.observation.base import Residual
 from gradsim.identification.problem import Problem
-from gradsim.identification.unknowns import Space
+from gradsim.identification.unknowns import Ranges
 from gradsim.losses import Schedule
 
 DAMPING_FACTORS = (0.2, 1.0, 6.0, 36.0)  # of λ that are tried at once
@@ -145,7 +145,7 @@ def minimize(
     return current, damping, count
 
 
-def damped_step(space: Space, u: Tensor, A: Tensor, g: Tensor, damping: Tensor) -> Tensor:
+def damped_step(space: Ranges, u: Tensor, A: Tensor, g: Tensor, damping: Tensor) -> Tensor:
     """Unknowns (starts, n) after a damped Gauss–Newton step, within their ranges."""
     held = ((u <= space.low) & (g > 0)) | ((u >= space.high) & (g < 0))
     reach = torch.where(torch.tensor(space.logarithmic), 1.0, 0.5 * (space.high - space.low))

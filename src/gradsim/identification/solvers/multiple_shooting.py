@@ -197,10 +197,12 @@ class ShootingProblem:
             return self._borders(lively, shape)
 
         turned = {name: own.values[name] for name in along}
-        (ends, begins), (d_ends, d_begins) = torch.func.jvp(borders, (own.states, turned), (moved.states, dict(along)))
+        (ends, begins), (d_ends, d_begins) = torch.func.jvp(borders, (own.states, turned), (moved.states, dict(along)))[
+            :2
+        ]
         still = lambda states: [{key: torch.zeros_like(y) for key, y in s.items()} for s in states]
-        gap, by_begin = torch.func.jvp(self.windows.gap, (ends, begins), (still(ends), d_begins))
-        _, by_end = torch.func.jvp(self.windows.gap, (ends, begins), (d_ends, still(begins)))
+        gap, by_begin = torch.func.jvp(self.windows.gap, (ends, begins), (still(ends), d_begins))[:2]
+        _, by_end = torch.func.jvp(self.windows.gap, (ends, begins), (d_ends, still(begins)))[:2]
         # (starts, windows − 1, lanes, size) → (starts, windows − 1, size, lanes)
         gap = gap.unflatten(0, (starts, count - 1, lanes))[:, :, 0]
         by_begin, by_end = (y.unflatten(0, (starts, count - 1, lanes)).mT for y in (by_begin, by_end))

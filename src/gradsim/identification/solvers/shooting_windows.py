@@ -177,7 +177,7 @@ def _within(push, begin: float, length: float, dt: float):
     return push.model_copy(update={"window": (first, last)}), share
 
 
-def part(trajectory: Trajectory, rows: slice, frames: int) -> Trajectory:
+def part(trajectory: Trajectory, rows: slice | Tensor, frames: int) -> Trajectory:
     """Some worlds of a trajectory, up to a frame."""
     states = {body: {k: y[rows, :frames] for k, y in state.items()} for body, state in trajectory.states.items()}
     values = {name: v[rows] for name, v in trajectory.values.items()}

@@ -36,7 +36,8 @@ def restitution(problem: Problem, u: Tensor, covariance: Tensor) -> dict[str, di
 
         def share(u: Tensor, stated=stated) -> float:
             numbers = stated | dict(zip(names, problem.space.numbers(u).tolist(), strict=True))
-            return of_damping(*(numbers[name] for name in stated), LAW)
+            damping, stiffness, mass = (numbers[name] for name in stated)
+            return of_damping(damping, stiffness, mass, LAW)
 
         shifts = torch.diag(STEP * std)
         slope = torch.tensor([share(u + shift) - share(u - shift) for shift in shifts]) / (2 * STEP * std).clamp(

@@ -24,7 +24,7 @@ from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.uncertainty.causes import COARSE, Cause, misfit_of
 from gradsim.identification.uncertainty.outline import OutlineErrors, fit_outline
 from gradsim.identification.uncertainty.residual_diagnostics import first_contact
-from gradsim.identification.unknowns import Space, Unknown
+from gradsim.identification.unknowns import Ranges, Space, Unknown
 from gradsim.numerics.formatting import with_error
 from gradsim.physics.model import Model
 from gradsim.physics.rigid.body import RigidBody
@@ -126,7 +126,7 @@ def contact_cause(
     return ContactCause(frame, misfit_of(errors), values, along, across, shifted, causes)
 
 
-def _determined(space: Space, u: Tensor, errors: OutlineErrors) -> dict[str, tuple[float, float]]:
+def _determined(space: Ranges, u: Tensor, errors: OutlineErrors) -> dict[str, tuple[float, float]]:
     """Value and standard deviation of the unknowns that a fit determines to a tenth of their unit."""
     bars = errors.covariance.diagonal().clamp(min=0).sqrt()
     ends = space.numbers(torch.stack([u, u + bars]))
@@ -277,7 +277,7 @@ def _fitted(
     return Cause(name, None, "", misfit_of(final), final.explained, (), words)
 
 
-def _near(space: Space, k: int, flight: Tensor, bars: Tensor) -> Unknown:
+def _near(space: Ranges, k: int, flight: Tensor, bars: Tensor) -> Unknown:
     """The k-th unknown in the range that the flight leaves."""
     unknown, reach = space.unknowns[k], AROUND * max(bars[k].item(), 1e-4 * space.unit[k].item())
     if not 0 < bars[k] < DETERMINED * space.unit[k]:

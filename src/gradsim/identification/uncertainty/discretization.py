@@ -25,7 +25,7 @@ from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import EXACT, Outcome, history_entry, restart_around_best, solved_cost
 from gradsim.identification.uncertainty.fisher import analyze, secant_fisher
-from gradsim.identification.unknowns import Space
+from gradsim.identification.unknowns import Ranges
 from gradsim.physics.convergence import halve
 
 RELATIVE = 1e-7  # shift in relative units that does not count where the video has no noise
@@ -372,7 +372,7 @@ def at_answer(problem: Problem, discretization: Discretization | None) -> Proble
 
 
 def with_steps(
-    space: Space, information: Tensor, samples: Samples | None, discretization: Discretization | None, seed: int
+    space: Ranges, information: Tensor, samples: Samples | None, discretization: Discretization | None, seed: int
 ) -> tuple[Tensor, Samples | None, Discretization | None]:
     """Error bars that contain what half the step still moves, and the verdict in units of those without it.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gradsim.identification.unknowns import Space
+from gradsim.identification.unknowns import Ranges
 
 KNOWN = 0.1  # relative bound below which an unknown counts as identified
 WIDEST = 0.3  # relative step of a secant at most, for directions that the data leave open
@@ -55,7 +55,7 @@ class Uncertainty:
     null: list[NullDirection]
 
 
-def analyze(space: Space, fisher: Tensor, has_push: bool) -> Uncertainty:
+def analyze(space: Ranges, fisher: Tensor, has_push: bool) -> Uncertainty:
     """Bounds, rank and null directions from the Fisher information (unknowns, unknowns) of whitened residuals.
 
     Args:
@@ -175,12 +175,12 @@ def _secants(problem, u: Tensor, unit: Tensor, axes: Tensor, step: Tensor, known
     return torch.stack(flattest)
 
 
-def _combination(space: Space, direction: Tensor) -> dict[str, float]:
+def _combination(space: Ranges, direction: Tensor) -> dict[str, float]:
     sign = 1.0 if direction[direction.abs().argmax()] > 0 else -1.0
     return {name: round(sign * float(c), 12) + 0.0 for name, c in zip(space.names, direction, strict=True)}
 
 
-def _explain(space: Space, combination: dict[str, float], has_push: bool) -> str:
+def _explain(space: Ranges, combination: dict[str, float], has_push: bool) -> str:
     """The combination in words, and what would fix it."""
     largest = max(abs(c) for c in combination.values())
     members = {name: c for name, c in combination.items() if abs(c) > 0.05 * largest}

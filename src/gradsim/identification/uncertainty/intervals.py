@@ -13,14 +13,14 @@ from torch import Tensor
 from gradsim.identification.fit import Estimate
 from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.uncertainty.fisher import KNOWN, Uncertainty
-from gradsim.identification.unknowns import Space
+from gradsim.identification.unknowns import Ranges
 
 Z95 = 1.959963984540054  # of the normal distribution
 BLIND = 10.0  # relative bound above which the data say nothing at all
 
 
 def estimates_with_intervals(
-    space: Space, u: Tensor, uncertainty: Uncertainty, samples: Samples | None = None
+    space: Ranges, u: Tensor, uncertainty: Uncertainty, samples: Samples | None = None
 ) -> dict[str, Estimate]:
     """Estimates of all unknowns with standard deviations and 95 % intervals, by name.
 
@@ -49,7 +49,7 @@ def estimates_with_intervals(
     return estimates
 
 
-def estimate_in_range(space: Space, k: int, inner: float, uncertainty: Uncertainty) -> Estimate:
+def estimate_in_range(space: Ranges, k: int, inner: float, uncertainty: Uncertainty) -> Estimate:
     """Estimate of the k-th unknown; an interval wider than its range is its range."""
     spread = uncertainty.std_inner[k].item()
     ends = torch.tensor([inner - Z95 * spread, inner, inner + Z95 * spread]).double()

@@ -14,7 +14,7 @@ eliminated, and a little along a motion (`BLUR_SD`).
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 
 import torch
@@ -205,7 +205,7 @@ class _Test:
             if self.effects[k] is BLUR:
                 covariance[n + place, n + place] += self._codec() ** 2
         count = n + len(chosen)
-        after = OutlineErrors(**(vars(after) | {"covariance": covariance[:count, :count]}))
+        after = replace(after, covariance=covariance[:count, :count])
         return torch.cat([delta[n : n + m], delta[:n]]), after
 
     def statistic(self, step: Tensor, after: OutlineErrors, chosen: Sequence[int]) -> float:

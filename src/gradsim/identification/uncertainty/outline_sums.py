@@ -66,9 +66,8 @@ def sums_by_frame(problem: Problem, u: Tensor) -> OutlineSums:
         image = torch.where(scale > 0, block[0] / scale.clamp(min=1e-300), 0.0) + data.masks[first:last]
         for k in range(last - first):
             box = _box((image[k] > 0) | (data.masks[first + k] > 0))
-            frames.append(
-                _Frame(*(y[k][box] for y in (*block, slope, image, scale)), bodies.regions(first + k, size)[:, *box])
-            )
+            cut = [y[k][box] for y in (*block, slope, image, scale)]
+            frames.append(_Frame._make([*cut, bodies.regions(first + k, size)[:, *box]]))
         first = last
     blurs = torch.zeros(2 * [frames[0].J.shape[2] + 1]).double()
     if any(name.endswith(EXPOSURE) for name in problem.space.names):

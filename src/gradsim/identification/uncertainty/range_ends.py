@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gradsim.identification.unknowns import Space
+from gradsim.identification.unknowns import Ranges
 
 FARTHEST = 3.0  # standard deviations of chance: 0.3 % where the truth is the end itself
 AT_END = 1e-9  # distance from an end, of the width of its range
@@ -29,7 +29,7 @@ class PressedEnds:
     contradicted: bool
 
 
-def pressed_ends(space: Space, u: Tensor, step: Tensor, covariance: Tensor) -> PressedEnds:
+def pressed_ends(space: Ranges, u: Tensor, step: Tensor, covariance: Tensor) -> PressedEnds:
     """Unknowns at the ends of their ranges.
 
     Args:

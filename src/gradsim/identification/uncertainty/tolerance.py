@@ -16,14 +16,14 @@ from torch import Tensor
 
 from gradsim.identification.uncertainty.causes import Cause
 from gradsim.identification.uncertainty.intervals import Z95
-from gradsim.identification.unknowns import Space
+from gradsim.identification.unknowns import Ranges
 
 MARGIN = 1.5  # of a shift: effects are of the first order, and a cause may be the neighbour of the true one
 LIKELY = 5.0  # typical sizes of a number beyond which it explains the video by chance
 LARGEST = 0.1  # relative half width up to which an answer is approximate
 
 
-def tolerances(space: Space, u: Tensor, causes: Sequence[Cause]) -> Tensor | None:
+def tolerances(space: Ranges, u: Tensor, causes: Sequence[Cause]) -> Tensor | None:
     """Half widths of 95 % intervals about an answer, in solver coordinates (unknowns,); None where it is not approximate.
 
     Args:
@@ -45,7 +45,7 @@ def tolerances(space: Space, u: Tensor, causes: Sequence[Cause]) -> Tensor | Non
     return half if (relative(space, u, half) <= LARGEST).all() else None
 
 
-def relative(space: Space, u: Tensor, half: Tensor) -> Tensor:
+def relative(space: Ranges, u: Tensor, half: Tensor) -> Tensor:
     """Half widths (unknowns,) over the values; those of a value near 0 are large."""
     size = space.numbers(u).abs().clamp(min=1e-300)
     return half / torch.where(torch.tensor(space.logarithmic), 1.0, size)

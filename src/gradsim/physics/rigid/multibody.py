@@ -135,8 +135,8 @@ class Bodies:
         states = [
             buffers.layout.unpack(kind, getattr(trajectory, name), buffers.worlds) for name, kind in STATE.items()
         ]
-        cut = lambda y, r: None if y is None else y[:, :, r].contiguous()
-        return [(cut(y, r), cut(t, r)) for r in range(buffers.n) for y, t in states]
+        cut = lambda y, r: y[:, :, r].contiguous()
+        return [(cut(y, r), None if t is None else cut(t, r)) for r in range(buffers.n) for y, t in states]
 
 
 class _BodyBuffers:

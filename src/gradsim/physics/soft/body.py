@@ -10,7 +10,8 @@ same for all. Masses are lumped: each element gives equal shares of its mass to 
 """
 
 import math
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -77,6 +78,15 @@ class ElementModel(Protocol):
         ...
 
 
+@runtime_checkable
+class HasFrames(Protocol):
+    """An `ElementModel` whose edges have frames that twist, as those of a rod."""
+
+    def frames_between(self, held: Sequence[int]) -> list[tuple[int, int, int]]:
+        """Frame points of the edges whose ends are both held, as (point, first end, second end)."""
+        ...
+
+
 class SoftBody(System):
     """A `System` (see `system.py`) made of some matter.
 
@@ -108,7 +118,7 @@ class SoftBody(System):
             self.times = torch.tensor(self.motion.times, **to)
             self.table = torch.tensor(self.motion.positions, **to)
         self.pinned = np.unique(np.concatenate(held)).tolist() if held else []
-        if hasattr(matter, "frames_between"):  # clamped edges of a rod
+        if isinstance(matter, HasFrames):  # clamped edges of a rod
             self.pinned += [point for point, *_ in matter.frames_between(self.pinned)]
         self.free = torch.ones(len(self.rest), **to)
         self.free[self.pinned] = 0.0
@@ -189,6 +199,7 @@ class SoftBody(System):
                     self.elements, frames, substeps, dt, **arguments, driven=self.motion is not None
                 )
                 if self.motion is not None:
+                    assert isinstance(self.matter, HasFrames)  # rods alone follow a recording
                     driven = self.motion.vertices
                     made = DrivenParticles(made, self.times, driven, self.matter.frames_between(driven))
             else:

@@ -197,7 +197,7 @@ class ImplicitParticles:
         s.p, s.e = buffers.structs
         for name in ("x", "u", "a", "b", "rest_x", "rest_v"):
             setattr(s, name, buffers.work())
-        worst, drives = _reals(buffers, 1), buffers.work(drive.shape[1] if self.driven else 0)
+        worst, drives = _reals(buffers, 1), buffers.work(0 if drive is None else drive.shape[1])
         for first in reversed(range(0, self.frames - 1, self.segment)):
             last = min(first + self.segment, self.frames - 1)
             steps = [y[:, first : last + 1] for y in outputs]

@@ -180,8 +180,9 @@ class RolloutBuffers:
         self.rows, self.copies = fixed.rows, fixed.copies
         slopes = list(tangents) if tangents else [None] * len(inputs)
         p, e = self.code.Parameters(), self.forces.Elements()
-        moves = lambda y: None if y is None else y * fixed.moves.to(y)
-        p.inverse_mass = self.to.scalars(moves(inputs[2]), moves(slopes[2]), self.rows)
+        moves = lambda y: y * fixed.moves.to(y)
+        slope = slopes[2]
+        p.inverse_mass = self.to.scalars(moves(inputs[2]), None if slope is None else moves(slope), self.rows)
         p.free = fixed.free
         p.gravity = self.to.uniform("Vec3", inputs[3][:, None], None if slopes[3] is None else slopes[3][:, None])
         step, slope = inputs[-1], slopes[-1]

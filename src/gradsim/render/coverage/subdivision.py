@@ -29,7 +29,8 @@ def subdivide(points: Tensor, parts: tuple[Part, ...], pieces: list[int]) -> tup
     for part, count in zip(parts, pieces, strict=True):
         faces, corners, weights = lattice(part.faces, part.size, count)
         old = points[..., part.vertices, :]
-        new = sum(old[..., corners[:, k], :] * weights[:, k, None].to(points) for k in range(3))
+        a, b, c = (old[..., corners[:, k], :] * weights[:, k, None].to(points) for k in range(3))
+        new = a + b + c
         columns.append(torch.cat([old, new], -2) if len(corners) else old)
         n = columns[-1].shape[-2]
         look = part.appearance if count == 1 else Appearance(part.appearance.color)

@@ -132,8 +132,8 @@ def _link(name: str, body: Rigid) -> Link:
     if any(body.rotation_vector):
         quat = Rotation.from_rotvec(body.rotation_vector) * quat
     contact = {key: value for key in CONTACT if (value := getattr(body, key)) is not None}
-    start = (np.array(vector, np.float64) for vector in (body.velocity, body.angular_velocity))
-    return Link(name, mass, inertia, (form,), np.array(body.position, np.float64), quat.as_quat(), *start, contact)
+    v, w = (np.array(vector, np.float64) for vector in (body.velocity, body.angular_velocity))
+    return Link(name, mass, inertia, (form,), np.array(body.position, np.float64), quat.as_quat(), v, w, contact)
 
 
 def _mass_properties(body: Rigid, mesh: meshes.Mesh) -> tuple[float, np.ndarray, np.ndarray]:

@@ -251,7 +251,11 @@ def _limit_weights(twin: Twin) -> dict[str, float]:
     count = rates(zero)
     first = dict(zip(count, np.cumsum([0, *count.values()]), strict=False))
     inverse = np.linalg.inv(mass_matrix(zero))
-    return {joint.name: inverse[first[child], first[child]] for child, joint in zero.tree.items() if count[child] == 1}
+    return {
+        joint.name: float(inverse[first[child], first[child]])
+        for child, joint in zero.tree.items()
+        if count[child] == 1
+    }
 
 
 def _contact(root: xml.Element, draft: Draft) -> None:

@@ -105,6 +105,6 @@ def _rod(radius: float, length: float, centre: np.ndarray, color) -> Form:
     return Form("cylinder", (radius, length), mesh, centre, color=tuple(color), collides=False)
 
 
-def _rest() -> tuple[np.ndarray, ...]:
+def _rest() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Position, orientation and velocities at the origin, until `place_children` sets them."""
     return np.zeros(3), np.array(IDENTITY), np.zeros(3), np.zeros(3)

@@ -21,7 +21,7 @@ def numbers(values: Iterable[float]) -> str:
     return " ".join(number(value) for value in np.asarray(list(values), np.float64).ravel())
 
 
-def wxyz(quat_xyzw: Sequence[float]) -> str:
+def wxyz(quat_xyzw: Sequence[float] | np.ndarray) -> str:
     """A quaternion with the real part first, and not below 0."""
     x, y, z, w = np.asarray(quat_xyzw) * (-1 if quat_xyzw[3] < 0 else 1)
     return numbers((w, x, y, z))

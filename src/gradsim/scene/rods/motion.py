@@ -41,7 +41,7 @@ class _Positions:
         try:
             table = np.array(plain(raw), np.float64)
         except (TypeError, ValueError):
-            table = np.zeros(0)
+            table = np.array([], np.float64)
         if table.ndim != 3 or table.shape[2] != 3 or len(table) < 2 or not np.isfinite(table).all():
             raise mistake(
                 "expected for each time a list with a point [x, y, z] in m for each vertex, at two times or more."

@@ -37,7 +37,7 @@ class _Points:
         try:
             points = np.array(plain(raw), np.float64)
         except (TypeError, ValueError):
-            points = np.zeros(0)
+            points = np.array([], np.float64)
         if points.ndim != 2 or points.shape[1] != 3 or len(points) < 3 or not np.isfinite(points).all():
             raise mistake(f"got {quote(raw)}; expected three or more points [x, y, z] in m.")
         lengths = np.linalg.norm(np.diff(points, axis=0), axis=1)

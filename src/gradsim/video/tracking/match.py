@@ -141,9 +141,8 @@ def _covariance(J: np.ndarray, residual: np.ndarray, shape: tuple[int, ...]) -> 
     count = len(residual)
     simple = residual @ residual / (count - PARAMETERS) * inverse
     scores = (J * residual[:, None]).reshape(*shape, PARAMETERS)
-    sums = ndimage.uniform_filter(
-        np.pad(scores, ((BARTLETT, BARTLETT), (BARTLETT, BARTLETT), (0, 0))), (BARTLETT, BARTLETT, 0)
-    )
+    padded = np.pad(scores, ((BARTLETT, BARTLETT), (BARTLETT, BARTLETT), (0, 0)))
+    sums = ndimage.uniform_filter(padded, (BARTLETT, BARTLETT, 0))  # pyright: ignore[reportArgumentType] -- by axis
     sums = sums.reshape(-1, PARAMETERS) * BARTLETT
     alike = inverse @ (sums.T @ sums) @ inverse * count / (count - PARAMETERS)
     a, b = simple[:2, :2], alike[:2, :2]

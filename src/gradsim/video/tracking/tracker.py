@@ -69,7 +69,7 @@ class FeatureTracks:
     @property
     def tracked(self) -> np.ndarray:
         """(frames, n) True where a point was tracked."""
-        return np.isfinite(self.positions).all(2)
+        return np.all(np.isfinite(self.positions), 2)
 
 
 class _Frame(Image):
@@ -154,7 +154,7 @@ def textured_points(
 
 
 def track(
-    frames: np.ndarray, points: Mapping[str, Sequence[float]], first: int = 0, radius: int = RADIUS
+    frames: np.ndarray, points: Mapping[str, Sequence[float] | np.ndarray], first: int = 0, radius: int = RADIUS
 ) -> FeatureTracks:
     """Track points through a video.
 
