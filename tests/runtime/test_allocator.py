@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from gradsim.runtime import allocator
 from gradsim.runtime.allocator import SETTINGS, freed_memory_reused
 
 LARGE = 2**27  # bytes, above the largest threshold of mappings
@@ -22,6 +23,8 @@ def library(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     if not sys.platform.startswith("linux") or not hasattr(ctypes.CDLL(None), "mallinfo2"):
         pytest.skip("not the C library of GNU")
+    monkeypatch.setattr(allocator, "_calls", 0)  # workers that tests begin in this process keep it for good
+    allocator._set(allocator.RETURNED)
     library = ctypes.CDLL(None)
     library.mallinfo2.restype = _Usage
     return library

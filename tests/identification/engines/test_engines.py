@@ -1,5 +1,7 @@
 """Fits in which a function of the user, or MuJoCo, moves the bodies."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -142,9 +144,11 @@ class TestMuJoCo:
             assert (ours[body]["x"] - theirs[body]["x"]).norm(dim=-1).max() < 1e-5  # of links of 0.4 m
             assert (ours[body]["q"] - theirs[body]["q"]).abs().max() < 1e-5
 
-    def test_an_unstable_simulation_is_not_a_number(self):
+    def test_an_unstable_simulation_is_not_a_number_and_leaves_no_log(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
         scene = Scene.library("cube")
         motion = MuJoCo(timestep=0.03, integrator="Euler")(scene, np.arange(30) / 30)["cube"]
+        assert not (Path.cwd() / "MUJOCO_LOG.TXT").exists()
         stable = MuJoCo()(scene, np.arange(30) / 30)["cube"]
         assert np.isfinite(stable.position).all() and not np.isfinite(motion.position).all()
 

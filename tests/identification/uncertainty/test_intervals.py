@@ -20,7 +20,7 @@ def space() -> Space:
 
 def uncertainty(space: Space, *std: float) -> Uncertainty:
     inner = torch.tensor(std).double()
-    return Uncertainty(inner, inner / space.unit, torch.diag(inner**2), len(inner), [])
+    return Uncertainty(inner, inner / space.unit, torch.diag(inner**2), torch.diag(inner**2), len(inner), [])
 
 
 def answer(space: Space) -> torch.Tensor:

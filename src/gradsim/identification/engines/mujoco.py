@@ -32,6 +32,8 @@ class MuJoCo:
 
     def __init__(self, timestep: float | None = None, integrator: str = "RK4"):
         self._mujoco: Any = require_extra("mujoco", "a fit in MuJoCo", "engines")
+        if self._mujoco.get_mju_user_warning() is None:  # which would write MUJOCO_LOG.TXT where the user works
+            self._mujoco.set_mju_user_warning(lambda message: None)
         integrators = {"Euler": 0, "RK4": 1, "implicit": 2, "implicitfast": 3}
         if integrator not in integrators:
             raise InputError(f"got the integrator {integrator!r}; choose one of {', '.join(integrators)}.")
