@@ -1,59 +1,73 @@
-"""Freed memory that is used again: large arrays come from the heap within a call, and from mappings of their own outside."""
+"""Freed memory that is used again: large arrays come from the heap within a call, and from mappings of their own outside.
+
+Each test has a process of its own: in an old one a hole in the heap may hold the large array.
+"""
 
 import ctypes
+import os
+import subprocess
 import sys
 
-import numpy as np
 import pytest
 
-from gradsim.runtime import allocator
-from gradsim.runtime.allocator import SETTINGS, freed_memory_reused
+from gradsim.runtime.allocator import SETTINGS
 
-LARGE = 2**27  # bytes, above the largest threshold of mappings
+BEGIN = """
+import ctypes
+
+import numpy as np
+
+from gradsim.runtime.allocator import freed_memory_reused
+
 FIELDS = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
+LARGE = 2**27  # bytes, above the largest threshold of mappings
 
 
-class _Usage(ctypes.Structure):
+class Usage(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in FIELDS]
 
 
-@pytest.fixture
-def library(monkeypatch):
-    for name in SETTINGS:
-        monkeypatch.delenv(name, raising=False)
-    if not sys.platform.startswith("linux") or not hasattr(ctypes.CDLL(None), "mallinfo2"):
-        pytest.skip("not the C library of GNU")
-    monkeypatch.setattr(allocator, "_calls", 0)  # workers that tests begin in this process keep it for good
-    allocator._set(allocator.RETURNED)
-    library = ctypes.CDLL(None)
-    library.mallinfo2.restype = _Usage
-    return library
+library = ctypes.CDLL(None)
+library.mallinfo2.restype = Usage
 
 
-def mapped_bytes(library) -> int:
-    """Bytes that a large array has in mappings of its own."""
+def mapped_bytes():
     before = library.mallinfo2().hblkhd
     array = np.empty(LARGE, np.uint8)
     return library.mallinfo2().hblkhd - before if len(array) else 0
+"""
 
 
-def test_large_arrays_come_from_the_heap_within_the_outermost_call(library):
-    assert mapped_bytes(library) >= LARGE
+def run(code: str, **settings: str) -> None:
+    """Run code in a new process whose allocator has these settings only."""
+    if not sys.platform.startswith("linux") or not hasattr(ctypes.CDLL(None), "mallinfo2"):
+        pytest.skip("not the C library of GNU")
+    environment = {name: value for name, value in os.environ.items() if name not in SETTINGS}
+    done = subprocess.run(
+        [sys.executable, "-c", BEGIN + code], env=environment | settings, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_large_arrays_come_from_the_heap_within_the_outermost_call():
+    run("""
+assert mapped_bytes() >= LARGE
+with freed_memory_reused():
     with freed_memory_reused():
-        with freed_memory_reused():
-            assert mapped_bytes(library) == 0
-        assert mapped_bytes(library) == 0
-    assert mapped_bytes(library) >= LARGE
+        assert mapped_bytes() == 0
+    assert mapped_bytes() == 0
+assert mapped_bytes() >= LARGE
+""")
 
 
-def test_freed_memory_goes_back_to_the_system_after_the_call(library):
-    with freed_memory_reused():
-        np.ones(LARGE, np.uint8)
-        assert library.mallinfo2().keepcost >= LARGE
-    assert library.mallinfo2().keepcost < LARGE
+def test_freed_memory_goes_back_to_the_system_after_the_call():
+    run("""
+with freed_memory_reused():
+    np.ones(LARGE, np.uint8)
+    assert library.mallinfo2().keepcost >= LARGE
+assert library.mallinfo2().keepcost < LARGE
+""")
 
 
-def test_allocator_of_a_user_is_left_alone(library, monkeypatch):
-    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
-    with freed_memory_reused():
-        assert mapped_bytes(library) >= LARGE
+def test_allocator_of_a_user_is_left_alone():
+    run("with freed_memory_reused():\n    assert mapped_bytes() >= LARGE", MALLOC_TRIM_THRESHOLD_="131072")
