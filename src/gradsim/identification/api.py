@@ -185,7 +185,7 @@ def identify(
         unknowns: Unknowns: NAME, NAME:LOW:HIGH or `Unknown`, such as "cube.mass:2:12".
         clip: Video file, video files by camera, or `Clip` with a mask, noise, frames to use; or give an observation.
         observation: `Masks`, `States`, `Vertices` or `Images` in place of a clip.
-        starts: Number of starts, drawn_indices uniformly over the ranges.
+        starts: Number of starts, drawn uniformly over the ranges.
         seed: Random seed of the starts.
         report: Called after each stage of the search.
         shooting: Multiple shooting for a long or chaotic clip, such as `MultipleShooting(window=20)`.

@@ -16,7 +16,7 @@ from gradsim.scene.importers.newton import load
 from gradsim_reproduction.twin.scenes import chain, drop, free_body
 
 STEPS = (16, 32, 64)  # per frame, at which motions are compared
-STILL = 0.02  # of the last height and of the size of a body [m] within which it has settled
+STILL = 0.02  # distance from its last place [m] within which a body has settled
 URDF_KINDS = ("revolute", "prismatic")
 
 

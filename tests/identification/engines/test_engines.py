@@ -15,7 +15,6 @@ from gradsim.physics.model import Model
 from gradsim.scene import Scene
 from gradsim.scene.exporters.substitution import with_values
 
-STILL = {"angular_velocity": [0, 0, 0], "rotation_vector": [0, 0, 0]}
 CONTENT = {
     "bodies": {
         "ball": {

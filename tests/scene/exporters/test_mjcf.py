@@ -148,19 +148,25 @@ def test_pendulums_swing_as_ours(mujoco, tmp_path, name):
     assert_near(np.cumsum(data.qpos), np.atleast_1d(states["angle"][0, 19].numpy()), SOLVED, scale=100.0)  # 1e-7
 
 
+def places(mujoco, scene: Scene, folder) -> tuple[np.ndarray, np.ndarray]:
+    """Centers of body `a` at all frames (frames, 3) [m], ours and MuJoCo's."""
+    with torch.no_grad():
+        ours = Model(scene, dtype=torch.float64).rollout().states["a"]["x"][0].numpy()
+    model, data = compiled(mujoco, scene, folder)
+    theirs = []
+    for _ in range(scene.timing.frames):
+        theirs.append(data.body("a").xpos.copy())
+        mujoco.mj_step(model, data, 64)
+    return ours, np.array(theirs)
+
+
 def test_a_ball_bounces_by_the_spring_and_damper_of_the_contact_law(mujoco, tmp_path):
     """The paper's law is a spring and a damper, which MuJoCo's soft contact is too: they differ by its impedance, 1e-4."""
     ball = {"shape": SHAPES["sphere"], "mass": 0.4, "position": [0, 0, 0.3], "velocity": [1, 0, 0]}
     ground = {"law": "paper", "stiffness": 2000, "damping": 3, "friction_stiffness": 5, "friction": 0.0}
     scene = Scene.parse({"bodies": {"a": ball}, "ground": ground, "timing": {"fps": 60, "frames": 60, "substeps": 64}})
-    with torch.no_grad():
-        ours = Model(scene, dtype=torch.float64).rollout().states["a"]["x"][0].numpy()
-    model, data = compiled(mujoco, scene, tmp_path)
-    places = []
-    for _ in range(60):
-        places.append(data.body("a").xpos.copy())
-        mujoco.mj_step(model, data, 64)
-    assert np.abs(np.array(places) - ours).max() < 2e-3 and np.ptp(ours[20:, 2]) > 0.02
+    ours, theirs = places(mujoco, scene, tmp_path)
+    assert np.abs(theirs - ours).max() < 2e-3 and np.ptp(ours[20:, 2]) > 0.02
 
 
 def test_a_box_that_slides_as_it_lands_is_not_thrown_up(mujoco, tmp_path):
@@ -168,14 +174,8 @@ def test_a_box_that_slides_as_it_lands_is_not_thrown_up(mujoco, tmp_path):
     box = {"shape": {"box": {"size": [0.2, 0.2, 0.16]}}, "mass": 2.6, "position": [0, 0, 0.5], "velocity": [1.8, 0, 0]}
     ground = {"law": "paper", "stiffness": 15000, "damping": 57, "friction_stiffness": 100, "friction": 0.55}
     scene = Scene.parse({"bodies": {"a": box}, "ground": ground, "timing": {"fps": 60, "frames": 40, "substeps": 64}})
-    with torch.no_grad():
-        ours = Model(scene, dtype=torch.float64).rollout().states["a"]["x"][0].numpy()
-    model, data = compiled(mujoco, scene, tmp_path)
-    places = []
-    for _ in range(40):
-        places.append(data.body("a").xpos.copy())
-        mujoco.mj_step(model, data, 64)
-    assert np.abs(np.array(places) - ours)[:32, 2].max() < 2e-3  # until it lands again
+    ours, theirs = places(mujoco, scene, tmp_path)
+    assert np.abs(theirs - ours)[:32, 2].max() < 2e-3  # until it lands again
 
 
 def test_a_camera_off_its_center_has_the_intrinsics_of_the_scene(mujoco, tmp_path):
