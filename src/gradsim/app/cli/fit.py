@@ -87,7 +87,7 @@ class Fit(Command):
     known_numbers: bool = True
     """Examine what an error of 1 % in each known number of the scene would do to the unknowns."""
     plan: bool = True
-    """Where an unknown is left open: name the one change of a next video that would tell most (docs/plan.md); of one clip."""
+    """Where an unknown is left open: name the one change of a next video that would tell most (docs/guides/plan.md); of one clip."""
     starts: int = 16
     """Number of starts, drawn from the whole ranges."""
     estimator: Annotated[str, arg(metavar="NAME")] = "least-squares"

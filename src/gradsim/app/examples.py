@@ -1,0 +1,45 @@
+"""Clips of the scenes of the library, for first steps without a camera."""
+
+from pathlib import Path
+
+import torch
+
+from gradsim.errors import InputError
+from gradsim.identification import synthetic
+from gradsim.physics import Model
+from gradsim.scene import Scene
+
+NOISE = 1 / 255  # standard deviation of a pixel, before rounding to 8 bits
+
+__all__ = ["clip"]
+
+
+def clip(name: str = "cube", path: str | Path | None = None, noise: float = NOISE, seed: int = 0) -> Path:
+    """Write a lossless 8-bit clip of a scene of the library, with noise, in place of a clip by a camera.
+
+    The motion and the images are gradsim's, so a fit to them tests the method, not the model.
+
+    Args:
+        name: Scene of the library, such as "cube" or "beam"; `Scene.library_names()` lists them.
+        path: Video to write (.webm, .mp4, .gif); by default NAME.webm in the current folder. An existing file is replaced.
+        noise: Standard deviation of a pixel, of 1, before it is rounded to 8 bits; at least 0.
+        seed: Seed of the noise.
+
+    Returns:
+        Path of the video.
+
+    Raises:
+        InputError: If the library has no such scene, `noise` is below 0 or above 1, or the path has another suffix.
+
+    Example:
+        >>> import gradsim as gs
+        >>> gs.examples.clip("throw").name
+        'throw.webm'
+    """
+    if not 0 <= noise <= 1:
+        raise InputError(f"`noise` is {noise}; give a standard deviation from 0 to 1, of images in [0, 1].")
+    scene = Scene.library(name)
+    with torch.no_grad():
+        trajectory = Model(scene).rollout()
+    frames = synthetic.noisy_8bit(synthetic.render_video(scene, trajectory), noise, seed)
+    return synthetic.write_video(Path(path or f"{name}.webm"), frames, scene.timing.fps)
