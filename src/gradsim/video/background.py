@@ -205,7 +205,16 @@ def _subtraction(
     near = _near(bodies) if near is None else near
     cores = _cores(bodies, _passed(bodies, blur))
     masks, contrast = (
-        _alpha_in_front(frames, B, cores, near, SHARP if subsampled else np.eye(3), shaded, gamma)
+        _alpha_in_front(
+            frames,
+            B,
+            cores,
+            cores if cores.any() else _strongest(frames, B, bodies),
+            near,
+            SHARP if subsampled else np.eye(3),
+            shaded,
+            gamma,
+        )
         if color is None
         else _alpha_of_color(frames, B, np.asarray(color), gamma)
     )
@@ -258,6 +267,7 @@ def _alpha_in_front(
     frames: np.ndarray,
     B: np.ndarray,
     cores: np.ndarray,
+    colored: np.ndarray,
     near: np.ndarray,
     metric: np.ndarray,
     shaded: bool,
@@ -265,10 +275,11 @@ def _alpha_in_front(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coverage near the bodies, of the color that is inside of them, and its squared contrast (T, height, width); else 0.
 
-    `metric` (3, 3) weighs differences of color. `shaded`: the background is as bright as next to the bodies, where shadows may be.
+    `colored`: pixels (T, height, width) whose median is the color of bodies, or frames, without a core. `metric` (3, 3) weighs
+    differences of color. `shaded`: the background is as bright as next to the bodies, where shadows may be.
     """
     alpha, contrast = np.zeros(near.shape), np.zeros(near.shape)
-    median_color = np.median(frames[cores if cores.any() else near], axis=0) / 255
+    median_color = np.median(frames[colored], axis=0) / 255
     for frame, core, where, a, c in zip(frames, cores, near, alpha, contrast, strict=True):
         if not where.any():
             continue
@@ -412,6 +423,12 @@ def _box(region: np.ndarray, margin: int = 1) -> tuple[slice, slice]:
 def _inner_color(image: np.ndarray, core: np.ndarray, median_color: np.ndarray) -> np.ndarray:
     """Color of the core, continued to its surroundings (height, width, 3); the median color where there is none."""
     return continued_color(image, core) if core.any() else np.broadcast_to(median_color, image.shape)
+
+
+def _strongest(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> np.ndarray:
+    """The fifth of the pixels of bodies (T, height, width) that differs most from the background: edges are mixtures with it."""
+    difference = np.linalg.norm(frames / 255 - B, axis=-1)
+    return bodies & (difference >= np.quantile(difference[bodies], 0.8))
 
 
 def _cores(bodies: np.ndarray, passed: np.ndarray) -> np.ndarray:
