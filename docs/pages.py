@@ -165,7 +165,8 @@ def main(arguments: list[str]) -> int:
         return 0
     if arguments[:1] == ["run"] and len(arguments) > 1:
         names = [name for name in arguments[1:] if name != "--write"]
-        return 0 if all([renew(Path(name), "--write" in arguments) for name in names]) else 1
+        results = [renew(Path(name), "--write" in arguments) for name in names]
+        return 0 if all(results) else 1
     print(__doc__)
     return 2
 
