@@ -14,6 +14,7 @@ exclude_patterns = ["_build", "reference/differentiability_table.md", "tutorials
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # shapes and units are in the text
+default_role = "literal"  # backticks of docstrings
 napoleon_google_docstring = True
 
 html_theme = "furo"
