@@ -4,6 +4,7 @@ from importlib.metadata import version as installed
 
 project = "gradsim"
 author = "The gradsim contributors"
+copyright = "The gradsim contributors, Apache-2.0"  # noqa: A001 -- a name of Sphinx
 version = release = installed("gradsim")
 
 extensions = ["myst_nb", "sphinx_design", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
@@ -19,4 +20,5 @@ napoleon_google_docstring = True
 
 html_theme = "furo"
 html_title = f"gradsim {version}"
-html_static_path = ["images"]
+html_static_path = ["static"]
+html_css_files = ["site.css"]
