@@ -4,7 +4,7 @@ from importlib.metadata import version as installed
 
 project = "gradsim"
 author = "The gradsim contributors"
-copyright = "The gradsim contributors, Apache-2.0"  # noqa: A001 -- a name of Sphinx
+copyright = "The gradsim contributors, Apache-2.0"
 version = release = installed("gradsim")
 
 extensions = ["myst_nb", "sphinx_design", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
