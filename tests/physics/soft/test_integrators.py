@@ -98,13 +98,15 @@ def test_tangent_is_that_of_central_differences(integrator):
 
 
 @ALL
-def test_gradient_is_the_same_bit_for_bit_whatever_is_kept(integrator):
+def test_gradient_hardly_depends_on_the_checkpoints(integrator):
+    """By some units in the last place: the reverse sweep recomputes steps that the forward sweep, a Warp module of its own,
+    computed; their compilers fuse other products and sums."""
     given, results = cases.inputs(2, seed=11), []
     for segment in (1, 2, 3):
         rollout = program(integrator, segment=segment)
         outputs = rollout.forward(given)
         results.append(rollout.backward(given, outputs, weights(outputs, seed=12)))
-    assert all(torch.equal(a, b) for other in results[1:] for a, b in zip(results[0], other, strict=True))
+    assert max(error(a, b) for other in results[1:] for a, b in zip(results[0], other, strict=True)) < 1e-13
 
 
 @ALL
