@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from tolerances import ROUNDING, assert_near
 
 from gradsim import InputError
 from gradsim.render.camera import look_at
@@ -15,7 +16,6 @@ from gradsim.render.optics import (
     radial_limit,
     undistort,
 )
-from tests.support.tolerances import ROUNDING, assert_near
 
 BROWN = torch.tensor([-0.28, 0.07, 1e-3, -2e-3, 0.01], dtype=torch.float64)
 FISHEYE = torch.tensor([0.02, -0.01, 0.003, -0.001], dtype=torch.float64)

@@ -239,8 +239,8 @@ class CoupledIsland(Island):
         rest = next(s.rest for s in self.soft if s.name == name)
         return torch.tensor(region.of(rest.cpu().double().numpy()), device=rest.device)
 
-    def _system(self, name: str):
-        return next(s for s in self.systems if s.name == name)
+    def _system(self, name: str) -> SoftBody | RigidBody:
+        return next(s for s in (*self.soft, *self.hard) if s.name == name)
 
     def _place(self, name: str) -> int:
         return [s.name for s in self.hard].index(name)

@@ -88,7 +88,7 @@ class Vibration:
         k, n = place.shape[1], 3 * len(self.beam.mesh[0])
         rows, columns = place[:, :, None].expand(-1, -1, k), place[:, None, :].expand(-1, k, -1)
         content = (matrices.flatten().numpy(), (rows.flatten().numpy(), columns.flatten().numpy()))
-        return scipy.sparse.csc_matrix(content, (n, n)).tocsr()
+        return scipy.sparse.csr_matrix(scipy.sparse.csc_matrix(content, (n, n)))
 
     def heights(self, u: np.ndarray, times: np.ndarray) -> np.ndarray:
         """Mean height of the markers over the level pose at times after the release (k,) [m].

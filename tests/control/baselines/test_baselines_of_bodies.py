@@ -44,6 +44,7 @@ def test_the_policy_that_comes_back_is_the_best_of_the_history(name, case):
         assert setup.goal.loss(episode).item() == near(history.at_best()[-1], SOLVED)
 
 
+@pytest.mark.slow
 def test_diffphysics_gets_where_the_image_is():
     history = diffphysics(throw(), Budget(60), rate=0.1)[1]
     assert history.raw("position_error") == pytest.approx(history.raw())

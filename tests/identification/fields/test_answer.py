@@ -110,6 +110,7 @@ def test_stated_steps_stay_and_are_part_of_the_error_bars():
     assert "holds at this step" in steps.words and steps.words in fit.table
 
 
+@pytest.mark.slow
 def test_errors_of_first_order_count_where_the_effort_is_spent():
     fit = gs.identify_fields(beam("semi-implicit"), [FIELD], tracked(1e-3, 30))
     assert not fit.discretization.converged

@@ -118,6 +118,7 @@ def test_a_point_that_a_pixel_shows_is_projected_back_to_it(shape):
         assert ((shown.points.abs() - half).amax(1)).abs().max() < 1e-7  # corners of the model are in single precision
 
 
+@pytest.mark.slow
 def test_slope_of_the_profiled_cost_is_that_of_its_differences():
     problem, _, spin = spin_problem()
     problem = problem.with_observation(problem.observation.with_steps(15))

@@ -160,6 +160,7 @@ class Fit(Command):
         from gradsim.app.commands.fit_multi import parse_clips
         from gradsim.app.job import FitArguments
 
+        assert self.scene is not None  # checked before
         videos, (clip, *others) = flatten(self.video), parse_clips([self.scene], flatten(self.tracks))
         if others:
             raise InputError("--tracks names a camera twice; give one table for each camera.")

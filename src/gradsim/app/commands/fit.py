@@ -19,8 +19,9 @@ from gradsim.identification.engines.model import EngineModel
 from gradsim.identification.engines.registry import chosen_engine
 from gradsim.identification.estimators import estimator_named
 from gradsim.identification.fit import SCHEMA, Fit
-from gradsim.identification.observation.base import Observation
+from gradsim.identification.observation.base import Masks, Observation
 from gradsim.identification.observation.from_video import from_video, with_stamps
+from gradsim.identification.observation.labelled_masks import LabelledMasks
 from gradsim.identification.observation.observability import require_observable
 from gradsim.identification.priors import priors_of
 from gradsim.identification.problem import Problem
@@ -155,6 +156,7 @@ class ClipFit(FitJob):
             fitted = self.problem.model.rollout(values, frames=self.observation.frames)
         arguments = self.arguments
         observed, mask = write_clip_videos(folder, self.scene, fitted, self.video_file, arguments.frames)
+        assert isinstance(self.observation, Masks | LabelledMasks)  # of one camera: what `observe` reads from a video
         write_residuals(folder, self.observation, mask, self.scene.timing.fps)
         write_player(folder / "player.html", self.scene, fitted.scene_surface, observed)
         return {"video": RunDirectory(folder).recorded_argument("video")} | self._mask_image()

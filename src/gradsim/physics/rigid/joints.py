@@ -213,7 +213,7 @@ class Joints:
         return value, rate
 
     @cached_property
-    def _moving(self) -> dict[str, AnyJoint]:
+    def _moving(self) -> dict[str, Revolute | Prismatic | Ball]:
         return {name: joint for name, joint in self.joints.items() if not isinstance(joint, Fixed)}
 
     def _ends(self, joint: AnyJoint) -> tuple[int, int]:
@@ -239,7 +239,7 @@ class Joints:
 
     def _stiff(self, name: str, values: Values) -> tuple[float, float]:
         """The joint's largest stiffness and damping, times μ."""
-        joint, frame = self.joints[name], self.geometry.frames(values)[name]
+        joint, frame = self._moving[name], self.geometry.frames(values)[name]
         of = lambda key: values[f"joints.{name}.{key}"] if f"joints.{name}.{key}" in values else torch.zeros(())
         mobility = torch.zeros(())
         for body, point, in_body in zip(
