@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 
 from gradsim import video as videos
-from gradsim.app.commands.fit import ClipFit
+from gradsim.app.clip_fit import ClipFit
 from gradsim.app.job import VIDEOS, FitArguments
 from gradsim.app.report.report import VIDEO_CAPTIONS
 from gradsim.errors import InputError

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradsim.app.clip import read_clip
 from gradsim.app.job import open_scene
-from gradsim.app.viewer.first_scene_file import check_free
+from gradsim.app.viewer.first_scene_file import check_free, write_scene
 from gradsim.app.viewer.scene_editor import SceneEditor
 from gradsim.errors import InputError
 from gradsim.identification.first_scene import first_scene, resting_scene
@@ -32,7 +32,7 @@ def new(video: Path, out: Path, **options: Any) -> str:
         InputError: If a file exists already or cannot be read, or no body moves in the clip.
     """
     check_free(out)
-    return draft_scene(video, **options).write(out)
+    return write_scene(draft_scene(video, **options), out)
 
 
 def edit(video: Path, out: Path, host: str = "127.0.0.1", port: int = 8080, **options: Any) -> "EditorPage":

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from gradsim.app.viewer.first_scene_file import write_scene
 from gradsim.app.viewer.scene_editor import CAMERA, GROUND, MOTION, SCALE, SceneEditor
 from gradsim.app.viewer.server import address, start_server, stop_server, tunnel_command
 from gradsim.errors import InputError
@@ -221,7 +222,7 @@ class EditorPage:
         self._change(lambda editor: editor.refine(parts, int(self.frames.value)))
 
     def _write(self) -> None:
-        self.written = self.editor.write(Path(self.out.value))
+        self.written = write_scene(self.editor, Path(self.out.value))
         lines = self.written.splitlines()
         self._show(f"Written: `{self.out.value}`. Next:\n\n`{lines[-1].removeprefix('next: ')}`")
 

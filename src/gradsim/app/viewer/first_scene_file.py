@@ -3,19 +3,16 @@
 import shlex
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gradsim.app.clip import ObservedClip
+from gradsim.app.viewer.scene_editor import SceneEditor
 from gradsim.errors import InputError
 from gradsim.identification.first_scene import first_unknowns
 from gradsim.runtime.atomic import atomic_path
 from gradsim.scene import Scene, yaml_io
 from gradsim.visualization.mask_sheet import write_mask_sheet
-
-if TYPE_CHECKING:
-    from gradsim.app.viewer.scene_editor import SceneEditor
 
 PICTURES = 3  # frames of the picture: the first, a middle and the last of those that place and speed come from
 LOOKED_AT = 8  # frames that place and speed come from
@@ -36,7 +33,7 @@ def check_free(out: Path) -> tuple[Path, Path]:
     return picture, flawed
 
 
-def write_scene(editor: "SceneEditor", out: Path) -> str:
+def write_scene(editor: SceneEditor, out: Path) -> str:
     """Write a scene file and its picture, both or none.
 
     Args:
@@ -79,7 +76,7 @@ def _read(clip: ObservedClip) -> str:
     return f"{film.width} × {film.height} px, {len(film.frames)} frames at {film.fps:.4g} per second"
 
 
-def _text(editor: "SceneEditor") -> str:
+def _text(editor: SceneEditor) -> str:
     """The scene file: comments say where each number comes from."""
     clip = editor.clip
     comments = [
@@ -109,7 +106,7 @@ def fit_command(scene: Scene, clip: ObservedClip, out: Path, known: Collection[s
     return shlex.join([*command, *clip.options, "--out", f"runs/{out.stem}"])
 
 
-def _report(editor: "SceneEditor", out: Path, picture: Path, warning: list[str]) -> str:
+def _report(editor: SceneEditor, out: Path, picture: Path, warning: list[str]) -> str:
     clip = editor.clip
     whole = 0 if clip.regions is None else len(clip.regions.frames)
     lines = [

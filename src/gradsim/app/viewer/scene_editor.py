@@ -8,14 +8,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from gradsim.app.clip import ObservedClip
-from gradsim.app.viewer.first_scene_file import write_scene
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Surface
 from gradsim.identification.camera_calibration import posed, rounded
@@ -441,17 +439,6 @@ class SceneEditor:
             f"were {result.before:.2g} px"
         )
         return replace(edited, sources=self._sources(sources))
-
-    def write(self, out: Path) -> str:
-        """Write the scene file with comments, and its picture next to it; both or none.
-
-        Returns:
-            A summary, and the next command.
-
-        Raises:
-            InputError: If one of the files exists, its folder does not, or the scene cannot be simulated.
-        """
-        return write_scene(self, Path(out))
 
     def _sources(self, new: Mapping[str, str]) -> dict[str, str]:
         """Sources with some that are new, which are last."""

@@ -121,7 +121,7 @@ class RigidBody(System):
 
     @property
     def contact_points(self) -> RigidContactPoints | None:
-        return RigidContactPoints(self) if self.surfaces else None
+        return RigidContactPoints(self.surfaces, self.law, len(self.points), self.inputs) if self.surfaces else None
 
     @property
     def in_free_flight(self) -> bool:
