@@ -253,13 +253,13 @@ class Answer(NamedTuple):
         problem: Of the recording alone.
         u: Its unknowns (n,) in solver coordinates.
         columns: Which unknowns of the fit they are; -1 for its own (n,).
-        own: Covariance of its own unknowns, by its first frames.
+        first: Covariance of its own unknowns, by its first frames.
     """
 
     problem: Problem
     u: Tensor
     columns: list[int]
-    own: np.ndarray
+    first: np.ndarray
 
     def residuals(self, first_frames: int) -> Tensor:
         """Whitened residuals (n,) after the first frames."""
@@ -277,7 +277,7 @@ class Answer(NamedTuple):
             fitted: Discrepancy of the fit to other recordings.
             residuals: Those of this one.
         """
-        wide = fitted.band(self.problem, self.u, self.columns, self.own)[-len(residuals) :]
+        wide = fitted.band(self.problem, self.u, self.columns, self.first)[-len(residuals) :]
         r = residuals.abs().numpy()
         return float((r <= wide)[r != 0].mean()) if (r != 0).any() else math.nan
 
@@ -309,8 +309,8 @@ def predict_recording(
     part.space = free = FreeSpace(space, single, whole)
     inner = search(part, plan, np.random.default_rng(seed)).best
     normal = part.linearize(inner[None], first_frames)[1][0].numpy()
-    own = np.linalg.pinv(normal, hermitian=True) * max(1.0, mean_square(part, inner))
-    return Answer(problem, free.whole(inner), columns, own)
+    covariance = np.linalg.pinv(normal, hermitian=True) * max(1.0, mean_square(part, inner))
+    return Answer(problem, free.whole(inner), columns, covariance)
 
 
 def _errors(residuals: Mapping[str, Tensor]) -> dict[str, float]:

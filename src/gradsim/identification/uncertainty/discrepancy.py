@@ -411,8 +411,8 @@ def _profile(part: Scores, process: Process, common: Sequence[int]) -> tuple[np.
     L = np.zeros((len(inside), len(A)))
     L[np.arange(len(inside)), inside] = 1.0
     if len(outside):
-        own = np.linalg.pinv(A[np.ix_(outside, outside)], hermitian=True)
-        L[:, outside] = -A[np.ix_(inside, outside)] @ own
+        inner = np.linalg.pinv(A[np.ix_(outside, outside)], hermitian=True)
+        L[:, outside] = -A[np.ix_(inside, outside)] @ inner
     place = np.searchsorted(common, part.columns[inside])
     full = np.zeros((len(common), len(common)))
     profile, noise, right = full.copy(), full.copy(), np.zeros(len(common))
