@@ -151,7 +151,7 @@ def linkage() -> Scene:
         "target": 0.2,
         "damping": 0.02,
         "torque": 0.1,
-        "armature": 0.01,
+        "armature": 0.004,
     }
     hinge |= {"lower": -0.1, "upper": 0.8, "limit_stiffness": 30}
     wrist = {"between": ["body", "hand"], "parent_point": [0.15, 0, 0], "child_point": [-0.1, 0.01, 0], "damping": 5e-3}
@@ -169,7 +169,7 @@ def linkage() -> Scene:
         "target": 0.01,
         "damping": 0.2,
         "force": 0.5,
-        "armature": 0.2,
+        "armature": 0.1,
     }
     box = lambda *size: {"shape": {"box": {"size": size}}}
     bodies = {

@@ -114,11 +114,11 @@ def test_scatter_between_recordings_is_found_and_none_is_made_up():
     rng = np.random.default_rng(3)
     parts, _ = solved([recording(rng, 1.0, 0.3, (0.5, 0.0)) for _ in range(40)])
     process = estimate_process(parts)
-    scatter = between_recordings(parts, process, 2)
+    scatter = np.sqrt(between_recordings(parts, process, 2).diagonal())
     assert scatter[0] == pytest.approx(0.5, rel=0.25) and scatter[1] < 0.03
     parts, _ = solved([recording(rng, 1.0, 0.3) for _ in range(40)])
     alone = np.sqrt(np.linalg.inv(parts[0].information).diagonal())
-    assert (between_recordings(parts, estimate_process(parts), 2) < alone).all()
+    assert (np.sqrt(between_recordings(parts, estimate_process(parts), 2).diagonal()) < alone).all()
 
 
 def test_one_recording_shows_no_scatter():

@@ -1,6 +1,6 @@
 """Error bars of a model that does not explain its data: a discrepancy correlated in time, and numbers that scatter between recordings.
 
-    data_k(t) = f(t; u + b_k) + δ_k(t) + ε,        b_k ~ N(0, T),  T diagonal
+    data_k(t) = f(t; u + b_k) + δ_k(t) + ε,        b_k ~ N(0, T)
     cov δ_k(t), δ_k(t′) = s² exp(−|t − t′|/τ),     ε white                   (Kennedy & O'Hagan 2001, with δ of Ornstein and Uhlenbeck)
 
 What of δ matters for u is its part along the derivatives J_t of frame t, in coordinates of unit noise:
@@ -10,7 +10,8 @@ What of δ matters for u is its part along the derivatives J_t of frame t, in co
 1. s, τ and the white variance w maximize the restricted likelihood of all y, each recording about its own best u (Patterson & Thompson 1971;
    by a Kalman filter, since δ + ε is a state-space model).
 2. T maximizes the restricted likelihood of the scores g_k = Σ_t J_tᵀ r_t of the recordings, whose covariance is M_k + A_k T A_k with
-   M_k = Σ_tt′ A_t^{1/2} (s² e^{−|t−t′|/τ} + w [t = t′]) A_t′^{1/2}: random effects of a meta-analysis (DerSimonian & Laird 1986).
+   M_k = Σ_tt′ A_t^{1/2} (s² e^{−|t−t′|/τ} + w [t = t′]) A_t′^{1/2}: random effects of a meta-analysis (DerSimonian & Laird 1986). T = Π D Π with D diagonal: a scatter of each number, without that along directions which
+   recordings hardly tell, where none can be seen and where it would spread to all numbers (Π is the projection on the others).
 3. The answer u remains that of least squares, which needs none of this to be consistent; its covariance is
 
     A⁻¹ (Σ_k M_k + A_k T A_k + P) A⁻¹,       A = Σ_k A_k + P           (White 1982; P: precision of priors)
@@ -45,6 +46,7 @@ SHARES, WHITES = (
     (0.02, 0.5),
 )  # correlation times over the length and white variances where a search starts
 QUIET = 1e-6  # share of the largest derivative of a channel below which a frame tells nothing of it
+WEAK = 1e-3  # eigenvalue of the information, scaled to a diagonal of 1, below which a direction has no scatter
 LARGEST_SCATTER = 30.0  # of a recording, in standard deviations of an unknown by one recording
 
 
@@ -106,7 +108,7 @@ class Discrepancy:
     Args:
         u: The answer (unknowns,) in solver coordinates, by least squares.
         covariance: Its covariance (unknowns, unknowns).
-        scatter: Standard deviation of each unknown between recordings (unknowns,); 0 with one recording.
+        scatter: T (unknowns, unknowns); 0 with one recording.
         process: The discrepancy.
         mean_square: Of the residuals of all recordings, in squares of the noise.
         degrees: Degrees of freedom of each standard deviation (unknowns,).
@@ -159,7 +161,7 @@ class Discrepancy:
         known = place >= 0
         spread = np.zeros((len(place), len(place)))
         mine = place[known]
-        spread[np.ix_(known, known)] = self.covariance[np.ix_(mine, mine)] + np.diag(self.scatter[mine] ** 2)
+        spread[np.ix_(known, known)] = (self.covariance + self.scatter)[np.ix_(mine, mine)]
         if own is not None:
             spread[np.ix_(~known, ~known)] = own
         return Z95 * np.sqrt(np.einsum("ni,ij,nj->n", J, spread, J) + self.mean_square)
@@ -167,7 +169,7 @@ class Discrepancy:
     def result(self, space: Ranges) -> dict:
         """For `result.json`."""
         values = space.numbers(torch.tensor(self.u)).numpy()
-        natural = np.where(space.logarithmic, values, 1.0) * self.scatter
+        natural = np.where(space.logarithmic, values, 1.0) * np.sqrt(self.scatter.diagonal())
         estimates = self.estimates(space)
         return {
             "unknowns": {
@@ -194,7 +196,8 @@ class Discrepancy:
             f"If the model is off by a discrepancy that keeps its sign for {self.process.time:.2g} s ({self.process.scale:.2g} σ, besides "
             f"{math.sqrt(self.process.white):.2g} σ without memory), these are the error bars."
         )
-        scattered = [(self.scatter[k] / max(self.std[k], 1e-300), name) for k, name in enumerate(space.names)]
+        sd = np.sqrt(self.scatter.diagonal())
+        scattered = [(sd[k] / max(self.std[k], 1e-300), name) for k, name in enumerate(space.names)]
         share, name = max(scattered)
         if self.recordings < 2:
             return f"{text} One recording does not show what changes between recordings; those that were not fitted may be off by more."
@@ -242,7 +245,7 @@ def combine(parts: Sequence[Scores], precision: np.ndarray, u: np.ndarray, squar
         place, information = np.ix_(part.columns, part.columns), part.information
         A[place] += information
         meat[place] += part.noise(process)
-        between[place] += information @ np.diag(scatter[part.columns] ** 2) @ information
+        between[place] += information @ scatter[place] @ information
     unit = 1 / np.sqrt(np.clip(A.diagonal(), 1e-300, None))
     inverse = unit[:, None] * np.linalg.pinv(A * unit[:, None] * unit, hermitian=True, rcond=NULL) * unit
     within, random = inverse @ meat @ inverse, inverse @ between @ inverse
@@ -370,20 +373,23 @@ class _Filter:
 
 
 def between_recordings(parts: Sequence[Scores], process: Process, n: int) -> np.ndarray:
-    """Standard deviation (n,) of each unknown between recordings, of greatest restricted likelihood; 0 with one recording."""
-    scatter = np.zeros(n)
+    """T (n, n) of greatest restricted likelihood; 0 with one recording."""
+    scatter = np.zeros((n, n))
     common = sorted({int(k) for part in parts for k in part.columns[part.shared]})
     if len(parts) < 2 or not common:
         return scatter
     profiles = [_profile(part, process, common) for part in parts]
     total = np.sum([A for A, _, _ in profiles], 0)
     unit = 1 / np.sqrt(np.clip(total.diagonal() / len(parts), 1e-300, None))  # one recording's bound, others known
+    squares, axes = np.linalg.eigh(total * unit[:, None] * unit / len(parts))
+    strong = axes[:, squares > WEAK]
+    project = strong @ strong.T
     scaled = [(A * unit[:, None] * unit, M * unit[:, None] * unit, y * unit) for A, M, y in profiles]
 
     def deviance(sd: np.ndarray) -> float:
         normal, right, value = np.zeros((len(common),) * 2), np.zeros(len(common)), 0.0
         for A, M, y in scaled:
-            W = M + A @ np.diag(sd**2) @ A
+            W = M + A @ project @ np.diag(sd**2) @ project @ A
             squares, axes = np.linalg.eigh(W)
             good = squares > NULL * squares[-1]
             inverse = (axes[:, good] / squares[good]) @ axes[:, good].T
@@ -400,7 +406,8 @@ def between_recordings(parts: Sequence[Scores], process: Process, n: int) -> np.
         )
         for share in (0.3, 2.0)
     ]
-    scatter[common] = min(ends, key=lambda end: end.fun).x * unit
+    best = min(ends, key=lambda end: end.fun).x
+    scatter[np.ix_(common, common)] = project @ np.diag(best**2) @ project * unit[:, None] * unit
     return scatter
 
 
