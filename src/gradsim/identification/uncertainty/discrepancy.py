@@ -225,7 +225,8 @@ def with_discrepancy(fit: Fit, problem: Problem) -> Fit:
     """
     if fit.status == Status.FAILED:
         return fit
-    u = problem.space.inner(torch.tensor([fit.unknowns[name].value for name in problem.space.names]).double())
+    numbers = [fit.unknowns[name].value for name in problem.space.names]
+    u = problem.space.inner(torch.tensor(numbers, dtype=torch.float64))
     return replace(fit, discrepancy=discrepancy(problem, u).result(problem.space))
 
 
