@@ -8,7 +8,9 @@ from fit_cases import THROW, THROW_TRUTH, recorded, swing, throw
 from tolerances import SOLVED, near
 
 from gradsim.errors import InputError
-from gradsim.identification.model_selection import GIVEN, STANDARD, compare, edit_scene, standard_candidate
+from gradsim.identification.comparison.candidates import STANDARD, edit_scene, standard_candidate
+from gradsim.identification.comparison.folds import GIVEN
+from gradsim.identification.model_selection import compare
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.scene import Scene

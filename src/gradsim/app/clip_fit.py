@@ -118,6 +118,7 @@ class ClipFit(FitJob):
             checkpoint=checkpoint,
             estimator=self.arguments.estimator,
             known_numbers=self.arguments.known_numbers,
+            discrepancy=self.arguments.discrepancy,
         )
         fit = replace(fit, notes=[*fit.notes, *self.unused])
         self.problem = at_answer(self.problem, fit.discretization)

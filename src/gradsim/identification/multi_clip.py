@@ -253,6 +253,7 @@ def identify_many(
     report: Callable[[dict], None] = lambda entry: None,
     estimator: str | Estimator = LEAST_SQUARES,
     priors: Stated | Sequence[Stated] | None = None,
+    discrepancy: bool = False,
 ) -> Fit:
     """Identify physical parameters that several clips share.
 
@@ -267,6 +268,7 @@ def identify_many(
         report: Called after each stage of the search.
         estimator: As for `identify`.
         priors: As for `identify`, by the same names as unknowns; a prior counts once, not for each clip.
+        discrepancy: As for `identify`; of several clips also with numbers that scatter between them.
 
     Raises:
         InputError: If an argument is wrong, before any work starts.
@@ -282,7 +284,7 @@ def identify_many(
         observations = [Clip.of(clip).observe(scene) for scene, clip in zip(scenes, clips or (), strict=True)]
     problem = joint_problem(scenes, observations, space)
     plan = MultistartConfig(starts=starts)
-    fit = solve(problem, plan, seed, report=report, estimator=estimator)  # pyright: ignore[reportArgumentType]
+    fit = solve(problem, plan, seed, report=report, estimator=estimator, discrepancy=discrepancy)  # pyright: ignore[reportArgumentType]
     return replace(fit, notes=[*fit.notes, *words])
 
 

@@ -37,7 +37,7 @@ OPTICS = (*COEFFICIENTS, "readout", "exposure", "delay")  # keys of a camera tha
 CONTACT = ("stiffness", "dissipation", "damping", "friction_stiffness", "friction")
 START = ("position", "rotation_vector", "velocity", "angular_velocity")
 POINTS = ("parent_point", "child_point")
-ALONG = (*POINTS, "axis", "stiffness", "target", "damping", "friction", "lower", "upper", "limit_stiffness")
+ALONG = (*POINTS, "axis", "stiffness", "target", "damping", "friction", "armature", "lower", "upper", "limit_stiffness")
 SOFT = (*START, "scale", "rest_length_factor", "contact", "anchors", "pushes")
 KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or several, is expanded to their keys
     Rigid: ("mass", "density", "inertia", "scale", *START, *CONTACT, "pushes"),

@@ -19,6 +19,7 @@ from gradsim_reproduction.real.beam_checks import beam_theory
 from gradsim_reproduction.real.beam_model import DENSITY, LENGTH, Beam
 from gradsim_reproduction.real.beam_model import WIDTH as SIDE
 from gradsim_reproduction.reality import beam_vibration as vibration
+from gradsim_reproduction.reality.films import Clip, write_film
 from gradsim_reproduction.runner import Run
 
 POISSON = 0.45  # assumed
@@ -29,6 +30,7 @@ BAND = 0.95
 HALVES = (0.6, 1.5)  # goal of χ² per degree of freedom
 MM = 1e3
 AFTER = 2.5  # [s] of a plot
+FILMED, SLOW = 2.0, 5  # [s] of a film, and how much slower it is
 REST = 200  # last frames of a rollout, half a second
 
 
@@ -210,4 +212,24 @@ def draw(out: Path, alone: Predicted, heavy: Predicted, record: Mapping) -> list
 
     errors = ", ".join(f"{key} {value:+.1%}" for key, value in record["errors"].items())
     caption = f"Mean height of the tip's markers over the level pose. Errors with the load: {errors}."
-    return write_figures(out, {"beam": (heights, "Beam: its own weight, and 52 g", caption)})
+    film = write_film(
+        out / "beam_film.gif",
+        [_clip(one, words) for one, words in ((alone, "fitted"), (heavy, "predicted"))],
+        recorded.FPS / SLOW,
+        "Beam: film",
+        f"Recorded (orange) and computed (blue) markers at the tip from the first trough on, {SLOW} times slower; heights are to scale.",
+    )
+    return [*write_figures(out, {"beam": (heights, "Beam: its own weight, and 52 g", caption)}), film]
+
+
+def _clip(one: Predicted, words: str) -> Clip:
+    """Markers of a recording with their prediction."""
+    early = one.times < FILMED
+
+    def lines(heights: np.ndarray) -> np.ndarray:
+        along = np.broadcast_to(LENGTH * np.array([0.85, 0.95, 1.05]), heights.shape)
+        return np.stack([along, 0 * along, heights], -1)[:, :, None]
+
+    return Clip(
+        f"{one.recording.name} ({words})", lines(one.heights[early]), lines(one.predicted[early]), (-np.pi / 2, 0.0)
+    )

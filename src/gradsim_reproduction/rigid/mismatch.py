@@ -14,7 +14,8 @@ from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
-from gradsim.identification.model_selection import GIVEN, Comparison, compare
+from gradsim.identification.comparison.folds import GIVEN
+from gradsim.identification.model_selection import Comparison, compare
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.solvers.multistart import MultistartConfig

@@ -33,7 +33,8 @@ from gradsim.dataset import Sample, sample, test_numbers
 from gradsim.dataset.sample import KINDS
 from gradsim.errors import Status
 from gradsim.identification import synthetic
-from gradsim.identification.model_selection import GIVEN, compare
+from gradsim.identification.comparison.folds import GIVEN
+from gradsim.identification.model_selection import compare
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.from_video import NOMINAL, QUANTIZED
 from gradsim.identification.scene_models import parameter_values

@@ -10,7 +10,8 @@ from gradsim.dataset import sample
 from gradsim.dataset.sample import KINDS
 from gradsim.errors import InputError
 from gradsim.geometry import mesh
-from gradsim.identification.model_selection import GIVEN, edit_scene
+from gradsim.identification.comparison.candidates import edit_scene
+from gradsim.identification.comparison.folds import GIVEN
 from gradsim.identification.synthetic import float_masks
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from gradsim.identification.model_selection import GIVEN
+from gradsim.identification.comparison.folds import GIVEN
 from gradsim_reproduction.wrong_models import table4
 
 FITS = {GIVEN: {"error": 0.3}, "other": {"error": 1e-6}}

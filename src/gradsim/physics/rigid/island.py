@@ -105,14 +105,14 @@ class ConstrainedIsland(Island):
                 torch.linalg.vector_norm(s.rest, dim=-1).max() * values[f"{s.name}.scale"].max() for s in self.systems
             )
         apart = away / torch.where(
-            torch.tensor([kind == "point" for kind, *_ in self.joints.rows], device=away.device), size, 1.0
+            torch.tensor([kind == "point" for kind, _ in self.joints.constraints], device=away.device), size, 1.0
         )
         if apart.max() <= APART:
             return ""
         world, row = divmod(int(apart.argmax()), apart.shape[1])
-        kind = self.joints.rows[row][0]
+        kind, joint = self.joints.constraints[row]
         much = f"by {away[world, row].item():.2g} {'m' if kind == 'point' else 'of its axis'}"
-        return f"the joint `{self.joints.of_row(row)}` comes apart, {much} at the last frame of world {world}"
+        return f"the joint `{joint}` comes apart, {much} at the last frame of world {world}"
 
     def _impact_speeds(self, values: Values) -> list[Tensor]:
         """Largest speed (worlds,) [m/s] at which a point of each body can meet something."""

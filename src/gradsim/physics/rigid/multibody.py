@@ -47,7 +47,7 @@ JOINT_KINDS = {
     **dict.fromkeys(("spring", "damping", "lower", "upper", "limit", "friction", "slip", "target", "torque"), "Real"),
 }  # inputs of joints, in order
 TIMED = ("target", "torque")
-ROWS = {"point": 0, "axis": 1}
+ROWS = {"point": 0, "axis": 1, "turning": 2, "sliding": 3}
 COORDINATES = {"turn": 0, "slide": 1, "ball": 2}
 
 
@@ -381,6 +381,7 @@ def _code(lane: Lane, pairs: tuple, joints: bool, law: str, integrator: str, obs
             "axis_jacobian",
             "point_product",
             "axis_product",
+            "turning_product",
             "turn_torque",
             "slide_force",
             "ball_torque",

@@ -118,6 +118,10 @@ def mass_matrix(twin: Twin) -> np.ndarray:
         G = jacobian(twin, name, np.zeros(3))
         R = Rotation.from_quat(link.quat_xyzw).as_matrix()
         M += link.mass * G[:3].T @ G[:3] + G[3:].T @ (R @ link.inertia @ R.T) @ G[3:]
+    count = rates(twin)
+    for name, first in zip(count, np.cumsum([0, *count.values()]), strict=False):
+        if name in twin.tree and twin.tree[name].armature:
+            M[first, first] += twin.tree[name].armature
     return M
 
 
@@ -174,6 +178,7 @@ def _hinge(name: str, joint: AnyJoint, bodies) -> Hinge:
         start = tuple(float(getattr(joint, key)) for key in joint.start)
         limits = {key: getattr(joint, key) for key in ("lower", "upper")}
         acting = {key: getattr(joint, key) for key in ("stiffness", "target", "damping", "friction")} | limits
+        acting["armature"] = joint.armature or 0.0
         acting |= {"effort": getattr(joint, joint.forces[0]), "limit_stiffness": joint.limit_stiffness or 0.0}
     elif isinstance(joint, Ball):
         start = tuple(np.array(getattr(joint, key), np.float64) for key in joint.start)

@@ -175,6 +175,8 @@ def _joint(body: xml.Element, joint: Hinge, draft: Draft, limits: Mapping[str, f
     attributes["type"] = {"revolute": "hinge", "prismatic": "slide", "ball": "ball"}[joint.kind]
     if joint.kind != "ball":
         attributes["axis"] = Q.inv().apply(joint.axis)
+    if joint.armature:
+        attributes["armature"] = joint.armature
     if joint.friction:
         attributes["frictionloss"] = joint.friction
         draft.notes.append(
@@ -305,9 +307,9 @@ def _equality(root: xml.Element, draft: Draft) -> None:
             draft.notes.append(
                 f"`{loop.name}` closes a loop: a {loop.kind} joint is not a constraint of MuJoCo's; left out."
             )
-        if loop.stiffness or loop.damping or loop.friction or loop.effort or loop.has_limits:
+        if loop.stiffness or loop.damping or loop.friction or loop.armature or loop.effort or loop.has_limits:
             draft.notes.append(
-                f"`{loop.name}` closes a loop: its spring, damper, friction, motor and limits are left out."
+                f"`{loop.name}` closes a loop: its spring, damper, friction, armature, motor and limits are left out."
             )
 
 

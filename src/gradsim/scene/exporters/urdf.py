@@ -124,6 +124,7 @@ def _joint(robot: xml.Element, joint: Hinge, twin: Twin, notes: list[str]) -> No
         "a spring of {:g} about {:g}": (joint.stiffness, joint.target),
         "a constant force or torque of its motor, {:g}": (joint.effort,),
         "quadratic drag of {:g}": (joint.drag,),
+        "an armature of {:g}": (joint.armature,),
         "the stiffness {:g} of its limits": (joint.limit_stiffness,) if limited else (0.0,),
     }
     notes += [f"`{joint.name}`: {words.format(*values)}." for words, values in said.items() if values[0]]

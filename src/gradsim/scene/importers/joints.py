@@ -113,6 +113,7 @@ def _acting(builder, q: int, dof: int, name: str, kind: str, result: Joint) -> d
         "target": number(sum(k * rest for k, rest in springs) / stiffness) if stiffness else 0.0,
         "damping": number(builder.joint_damping[dof] + builder.joint_target_kd[dof]),
         "friction": number(builder.joint_friction[dof]),
+        "armature": number(builder.joint_armature[dof]),
         "torque" if kind == "revolute" else "force": number(builder.joint_f[dof]),
     }
     if builder.joint_target_kd[dof] and builder.joint_target_qd[dof]:
@@ -148,8 +149,8 @@ def _ball_damping(builder, dof: int, name: str, result: Joint) -> float:
 
 
 def _left_out(builder, dofs, name: str, result: Joint) -> None:
-    if any(builder.joint_armature[k] for k in dofs):
-        result.notes.append(f"left out: armature (a rotor's inertia) of `{name}`; gradsim's joints have none.")
+    if len(dofs) > 1 and any(builder.joint_armature[k] for k in dofs):
+        result.notes.append(f"left out: armature (a rotor's inertia) of `{name}`; gradsim's ball joints have none.")
     if any(builder.joint_friction[k] for k in dofs):
         result.notes.append(
             f"dry friction of `{name}`: smooth, so at rest the joint creeps; set its `friction_rate` or `friction_speed`."
