@@ -36,7 +36,7 @@ RATES = (10, 38)  # constant rate factors that are tried
 HALVED = 6.0  # rise of the rate factor that halves the size of a file
 TRIES = 3  # encodings to match the size
 SHARP = 40.0  # [px] radius of a body up to which its texture is fitted to all pixels for a replica
-CELL = 1.5  # [px] cells of that texture
+CELL = 0.7  # [px] cells of that texture
 
 
 @dataclass(frozen=True)
