@@ -105,6 +105,15 @@ def test_masks_of_another_response_are_those_that_it_measures():
     torch.testing.assert_close(other.masks_of(values)[counted], right.masks[counted], rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("change", [lambda d: d.binned(2), lambda d: d.slice_frames(3, 9)], ids=["bins", "frames"])
+def test_parts_follow_a_response_as_the_whole_does(change):
+    _, data = observed()
+    values = {"camera.gamma": torch.tensor([1.7]).double()}
+    followed = change(data).masks_of(values)
+    torch.testing.assert_close(followed, change(data.at_values(values)).masks)
+    assert (followed - change(data).masks).abs().max() > 0.02
+
+
 def test_a_response_is_refused_where_no_edge_is_measured():
     one = responsive(gamma=2.2)
     drawn = masks(centres(FRAMES, TRUTH), np.zeros((FRAMES, 256)))
