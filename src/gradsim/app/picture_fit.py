@@ -41,7 +41,7 @@ class PicturesFit(ClipFit):
             raise InputError("--profile is for outlines; leave it out, or leave out --observe pictures.")
         assert arguments.video is not None
         require_pictures(self.scene, self.observation)
-        self.film = Film.read(self.scene, arguments.video, arguments.frames, arguments.ignore)
+        self.film = Film.read(self.scene, arguments.video, arguments.frames, arguments.ignore, arguments.background)
 
     @one_thread()
     def search(self, checkpoint: CheckpointStore, progress: Progress) -> Fit:

@@ -20,7 +20,7 @@ from gradsim.render.coverage.rigid_projection import AWAY, ProjectionCamera
 from gradsim.render.coverage.subdivision import subdivide
 from gradsim.render.moving_camera import world_motion
 from gradsim.render.optics import TIMES, Optics, OpticsValues, image_points
-from gradsim.scene.parameters import OPTICS, camera_prefix
+from gradsim.scene.parameters import OPTICS, RESPONSE, camera_prefix
 
 NEAR = 1e-3  # [m] parts with a vertex of smaller depth are not drawn in that frame
 LENS = (
@@ -29,6 +29,7 @@ LENS = (
     "rotation_vector",
     "translation",
     *OPTICS,
+    *RESPONSE,  # which masks of a video read, and no image
 )  # parameters of a scene that replace those of the camera
 
 

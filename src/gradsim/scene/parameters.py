@@ -34,6 +34,7 @@ SIGNED = {
 }  # arrays, 0 by default
 EARLIEST = -0.5  # delay of a camera [frames]: states go on that far before the start
 OPTICS = (*COEFFICIENTS, "readout", "exposure", "delay")  # keys of a camera that are parameters where a scene has them
+RESPONSE = ("gamma", "gain")  # and keys that are parameters of masks, where a scene has them
 CONTACT = ("stiffness", "dissipation", "damping", "friction_stiffness", "friction")
 START = ("position", "rotation_vector", "velocity", "angular_velocity")
 POINTS = ("parent_point", "child_point")
@@ -106,7 +107,7 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
     frame k is at simulated time offset + rate k/fps. Cameras have `focal`, the focal length [px], or (f_x, f_y) where
     the pixels are not square, `centre`, the principal point [px], `translation`, t [m], and `rotation_vector`, an additional rotation
     about the axes of the camera, x_c = exp(rotation_vector) R x + t: `camera.focal` of the first camera, `cameras.NAME.focal` of a further one.
-    Those that the scene states also have `distortion` or `fisheye`, with components such as k1, `readout` [s], `exposure` [s] and `delay` [s].
+    Those that the scene states also have `distortion` or `fisheye`, with components such as k1, `readout` [s], `exposure` [s] and `delay` [s], and the response `gamma` and `gain`.
     Lights have `lights.NAME.direction`, `.position` and `.colour`, with
     components r, g and b.
 
@@ -140,7 +141,7 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
         table[f"{prefix}.centre"] = _parameter(K[:2, 2], Quantity("px"))
         table[f"{prefix}.rotation_vector"] = _parameter(np.zeros(3), Quantity("rad"))
         table[f"{prefix}.translation"] = _parameter(t, Quantity("m"))
-        for key in OPTICS:
+        for key in (*OPTICS, *RESPONSE):
             if getattr(camera, key) is not None:
                 table[f"{prefix}.{key}"] = _parameter(getattr(camera, key), _quantity(Camera, key))
         if camera.delay is not None:  # no camera sees what was before the start
@@ -252,6 +253,8 @@ def _hint(name: str, known: Mapping[str, Parameter]) -> str:
             return f": the scene gives {names} of `{owner}`; use those, or give {instead} in the scene."
     for end in (name, owner):
         camera, _, key = end.rpartition(".")
+        if key in RESPONSE and end not in known and f"{camera}.focal" in known:
+            return f"; write `{key}: {'2.2' if key == 'gamma' else '1'}` into that camera first: its values are light, as bright as the empty scene, until the scene says more."
         if key in OPTICS and end not in known and f"{camera}.focal" in known:
             start = [0] * len(COEFFICIENTS[key]) if key in COEFFICIENTS else 0
             return f"; write `{key}: {start}` into that camera first: it is a pinhole with a global shutter until the scene says more."

@@ -20,6 +20,7 @@ from gradsim.video.circle_outline import centroids
 from gradsim.video.masks import median_background
 from gradsim.video.mog2 import mixture_background
 from gradsim.video.persistence import SQUARE, connected_regions
+from gradsim.video.response import Edges, edges_of
 from gradsim.video.soft_edges import CORE, continued_color, light, nearest_color
 
 STRONG, WEAK = 8.0, 4.0  # [σ] upper and lower threshold of the hysteresis
@@ -50,6 +51,7 @@ class Subtraction:
         weight: (T, height, width) of each squared residual: (contrast / median contrast)², 0 without contrast.
         background: (height, width, 3) in [0, 1].
         noise: Standard deviation of a channel of the video, in [0, 1].
+        edges: Colors from which coverage follows, of the pixels that bodies may cover.
     """
 
     masks: np.ndarray
@@ -57,6 +59,7 @@ class Subtraction:
     weight: np.ndarray
     background: np.ndarray
     noise: float
+    edges: Edges | None = None
 
 
 def subtract_background(
@@ -67,6 +70,7 @@ def subtract_background(
     bodies: np.ndarray | None = None,
     blur: float = 0.0,
     gamma: float = 1.0,
+    inside: np.ndarray | None = None,
 ) -> Subtraction:
     """Masks of moving bodies in front of a static background.
 
@@ -82,6 +86,7 @@ def subtract_background(
         blur: Share of the time between frames in which the shutter is open: what a body passes in it is covered in part, and its color
             is that further inside.
         gamma: γ of the camera's response: light is a value to this power. What differs, and the noise, are of values.
+        inside: (T, height, width, 3) in [0, 1], colors of `bodies` at the pixels about their edges; NaN where it is that further inside.
 
     Raises:
         InputError: If the camera moves, nothing differs from the background, the body has the background's color, or
@@ -89,7 +94,7 @@ def subtract_background(
     """
     if bodies is not None and not isinstance(background, str):
         near = _sweep(bodies, _passed(bodies, blur), PENUMBRA)
-        B = _median_without(frames, median_background(frames), near) if background is None else background
+        B = background_behind(frames, bodies, blur) if background is None else background
         _check_size(frames, B)
         if background is None and np.isnan(B).any():
             raise InputError(
@@ -97,7 +102,7 @@ def subtract_background(
             )
         noise = _noise_without(frames, B, near)
         return _subtraction(
-            frames, B, bodies, noise, color, subsampled, confined=True, blur=blur, near=near, gamma=gamma
+            frames, B, bodies, noise, color, subsampled, confined=True, blur=blur, near=near, gamma=gamma, inside=inside
         )
     if isinstance(background, str):
         B, bodies = mixture_background(frames)
@@ -124,6 +129,18 @@ def subtract_background(
     return _subtraction(
         frames, B, bodies, noise, color, subsampled, scale, blur=2 * blur, gamma=gamma
     )  # all of which differs
+
+
+def background_behind(frames: np.ndarray, bodies: np.ndarray, blur: float = 0.0) -> np.ndarray:
+    """Median (height, width, 3) in [0, 1] over the frames in which a pixel is not near a body; NaN where it always is.
+
+    Args:
+        frames: (T, height, width, 3) uint8.
+        bodies: (T, height, width) bool.
+        blur: As in `subtract_background`.
+    """
+    near = _sweep(bodies, _passed(bodies, blur), PENUMBRA)
+    return _median_without(frames, median_background(frames), near)
 
 
 def _check_size(frames: np.ndarray, B: np.ndarray) -> None:
@@ -182,6 +199,7 @@ def _subtraction(
     blur: float = 0.0,
     near: np.ndarray | None = None,
     gamma: float = 1.0,
+    inside: np.ndarray | None = None,
 ) -> Subtraction:
     """Coverage, of the stated color or of that inside the bodies.
 
@@ -197,6 +215,7 @@ def _subtraction(
         blur: As there.
         near: Pixels that a body may cover (T, height, width); None: the bodies and the pixels next to them.
         gamma: As there.
+        inside: As there.
 
     Raises:
         InputError: If the background has the body's color, or the body another than stated.
@@ -204,10 +223,11 @@ def _subtraction(
     shaded = near is not None
     near = _near(bodies) if near is None else near
     cores = _cores(bodies, _passed(bodies, blur))
+    metric, colors = SHARP if subsampled and color is None else np.eye(3), []
     masks, contrast = (
-        _alpha_in_front(frames, B, cores, near, SHARP if subsampled else np.eye(3), shaded, gamma)
+        _alpha_in_front(frames, B, cores, near, metric, shaded, gamma, inside, colors)
         if color is None
-        else _alpha_of_color(frames, B, np.asarray(color), gamma)
+        else _alpha_of_color(frames, B, np.asarray(color), gamma, near, colors)
     )
     if confined:
         masks[~near] = 0.0
@@ -227,7 +247,10 @@ def _subtraction(
     weight = np.where(usable, contrast / median_contrast, 0.0)
     if color is None or confined:
         weight[~near] = 1.0
-    return Subtraction(masks, noise * scale / median_contrast**0.5, weight, B, noise)
+    places, *sides = (np.concatenate(part) for part in zip(*colors, strict=True))
+    clear = usable.reshape(-1)[places]
+    edges = edges_of(places[clear], *(side[clear] for side in sides), metric)
+    return Subtraction(masks, noise * scale / median_contrast**0.5, weight, B, noise, edges)
 
 
 def _median_without(frames: np.ndarray, B: np.ndarray, near: np.ndarray) -> np.ndarray:
@@ -243,14 +266,21 @@ def _median_without(frames: np.ndarray, B: np.ndarray, near: np.ndarray) -> np.n
 
 
 def _alpha_of_color(
-    frames: np.ndarray, B: np.ndarray, color: np.ndarray, gamma: float
+    frames: np.ndarray, B: np.ndarray, color: np.ndarray, gamma: float, near: np.ndarray, colors: list
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coverage by a body of one color, and its squared contrast of values (T, height, width)."""
+    """Coverage by a body of one color, and its squared contrast of values (T, height, width).
+
+    To `colors` are added, for each frame, the pixels that are near bodies (in all frames, flat), and of the image, the background and the body.
+    """
     across, behind = light(color.astype(np.float64), gamma) - light(B, gamma), light(B, gamma)
     square = (across**2).sum(-1)
     weight = across / np.where(square > 0, square, 1)[..., None]
     alpha = np.stack([np.einsum("ijc,ijc->ij", light(frame / 255, gamma) - behind, weight) for frame in frames])
     contrast = ((color - B) ** 2).sum(-1)
+    for k, (frame, where) in enumerate(zip(frames, near, strict=True)):
+        (at,) = np.nonzero(where.ravel())
+        side = frame.reshape(-1, 3)[at] / 255
+        colors.append((k * where.size + at, side, B.reshape(-1, 3)[at], np.broadcast_to(color, side.shape)))
     return alpha, np.broadcast_to(contrast, alpha.shape)
 
 
@@ -262,14 +292,17 @@ def _alpha_in_front(
     metric: np.ndarray,
     shaded: bool,
     gamma: float,
+    stated: np.ndarray | None,
+    colors: list,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coverage near the bodies, of the color that is inside of them, and its squared contrast (T, height, width); else 0.
 
     `metric` (3, 3) weighs differences of color. `shaded`: the background is as bright as next to the bodies, where shadows may be.
+    `stated`: colors inside (T, height, width, 3), where they are not NaN. `colors` as in `_alpha_of_color`.
     """
     alpha, contrast = np.zeros(near.shape), np.zeros(near.shape)
     median_color = np.median(frames[cores if cores.any() else near], axis=0) / 255
-    for frame, core, where, a, c in zip(frames, cores, near, alpha, contrast, strict=True):
+    for k, (frame, core, where, a, c) in enumerate(zip(frames, cores, near, alpha, contrast, strict=True)):
         if not where.any():
             continue
         box = _box(where, 2 * CORE)
@@ -277,6 +310,11 @@ def _alpha_in_front(
         if shaded and not where[box].all():
             behind = behind * _light(image, behind, ~where[box])[..., None]
         inside = _inner_color(image, core[box], median_color)
+        if stated is not None:
+            inside = np.where(np.isnan(stated[k][box]), inside, stated[k][box])
+        row, column = np.nonzero(where[box])
+        place = (k * where.shape[0] + box[0].start + row) * where.shape[1] + box[1].start + column
+        colors.append((place, *(np.broadcast_to(y, image.shape)[row, column] for y in (image, behind, inside))))
         across = inside - behind
         c[box] = np.where(where[box], (across * (across @ metric)).sum(-1), 0.0)
         image, behind, inside = (light(y, gamma) for y in (image, behind, inside))

@@ -7,6 +7,7 @@ import torch
 
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification.colors.interior import InteriorColors
+from gradsim.identification.colors.response import mean_of_blocks, values_of
 from gradsim.identification.colors.surface_points import PixelList, Pose, body_named, surface_points, visible_faces
 from gradsim.identification.colors.texture import Texture
 from gradsim.physics.trajectory import Trajectory
@@ -58,7 +59,8 @@ def _view(trajectory: Trajectory, name: str, texture: Texture, direction: Sequen
     points = visible.points.numpy()
     known = texture.grid.interpolate(points, texture.used[:, None].astype(float))[:, 0] > 0.5
     known |= texture.known is not None
-    color = np.where(known[:, None], texture.grid.interpolate(points, texture.all_nodes()), HIDDEN)
+    albedo = values_of(texture.grid.interpolate(points, texture.all_nodes()), texture.pixels.gamma)
+    color = np.where(known[:, None], albedo, HIDDEN)
     return np.where(hit[:, None], color, PAPER).reshape(SIDE, SIDE, 3).clip(0, 1)
 
 
@@ -73,14 +75,13 @@ def color_frames(frames: np.ndarray, colors: InteriorColors, textures: Sequence[
     factor = colors.silhouettes.binning
     image = frames / 255.0
     if factor > 1:
-        count, height, width, _ = frames.shape
-        image = image.reshape(count, height // factor, factor, width // factor, factor, 3).mean((2, 4))
+        image = mean_of_blocks(image, factor, textures[0].pixels.gamma)
     model, rest, places = image.copy(), np.full_like(image, 0.5), []
     for body, texture in zip(colors.bodies, textures, strict=True):
         frame = body.pixels.frame.numpy()
         column, row = body.pixels.place.floor().long().numpy().T
-        model[frame, row, column] = texture.predicted
-        rest[frame, row, column] = 0.5 + AMPLIFIED * texture.residual
+        model[frame, row, column] = texture.predicted_values
+        rest[frame, row, column] = 0.5 + AMPLIFIED * (body.color - texture.predicted_values)
         places.append(np.stack([row, column], 1))
     low = np.maximum(np.concatenate(places).min(0) - MARGIN, 0)
     high = np.concatenate(places).max(0) + 1 + MARGIN

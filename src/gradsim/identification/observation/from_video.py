@@ -11,6 +11,7 @@ from gradsim.errors import InputError
 from gradsim.geometry.camera_poses import CameraPoses
 from gradsim.identification.observation.base import OFF_BY_A_PIXEL, Masks
 from gradsim.identification.observation.labelled_masks import LabelledMasks, color_shares
+from gradsim.identification.observation.light_masks import LightMasks
 from gradsim.numerics.robust import robust_loss
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
@@ -20,7 +21,7 @@ from gradsim.video import masks as segmentation
 from gradsim.video.background import MOG2, read_background, subtract_background
 from gradsim.video.clip_properties import variable_stamps
 from gradsim.video.mask_faults import mask_faults
-from gradsim.video.mask_input import matching_frames, read_masks
+from gradsim.video.mask_input import masks_and_edges, matching_frames
 from gradsim.video.persistence import connected_regions
 from gradsim.video.read import is_lossy, read_times
 from gradsim.video.timing import FrameAlignment, align_frames, centroids, suspicious_steps
@@ -157,20 +158,28 @@ def from_video(
         _exclude_frames_without_pose(alignment, poses, scene, path)
     if ignore is not None:
         weight *= _included(ignore, film, path, fps if stamps is None else None)
-    gamma = scene.view(camera).gamma or 1.0
+    view, edges = scene.view(camera), None
+    gamma, gain = view.gamma or 1.0, view.gain or 1.0
+    if view.gain is not None and str(background) in ("None", "median", MOG2):
+        raise InputError(
+            f"camera `{camera}` has a `gain`, which is over a film of the empty scene; give it (--background FILE), or remove `gain`."
+        )
     if gamma != 1 and mask is None and background is None:
         raise InputError(
             f"camera `{camera}` has gamma {gamma:g}, which counts where edges are measured against a background or a color next to them; "
             "give --background or --mask color:X,Y,W,H, or remove `gamma`: colors of a scene are values, not light."
         )
-    masks = None if mask is None else read_masks(mask, film, path, fps if stamps is None else None, category, gamma)
+    if mask is not None:
+        masks, edges = masks_and_edges(mask, film, path, fps if stamps is None else None, category, gamma)
+    else:
+        masks = None
     if background is not None:
         empty = {"median": None, MOG2: MOG2}.get(str(background), background)
-        empty = read_background(empty) if empty not in (None, MOG2) else empty
+        empty = gain ** (1 / gamma) * read_background(empty) if empty not in (None, MOG2) else empty
         bodies, blur = None if masks is None else masks > 0.5, (scene.view(camera).exposure or 0.0) * fps
         color = None if textured else _common_color(scene)
         subtraction = subtract_background(film.frames, empty, color, outline_noise, bodies, blur, gamma)
-        masks, weight = subtraction.masks, weight * subtraction.weight
+        masks, weight, edges = subtraction.masks, weight * subtraction.weight, subtraction.edges
         if not outline_noise:
             sigma = subtraction.sigma * (sigma / subtraction.noise if stated else 1.0)
         notes |= {"background": str(background), "video_noise": subtraction.noise}
@@ -195,6 +204,9 @@ def from_video(
     observation = Masks(
         torch.tensor(masks[alignment.index]), sigma, Silhouettes.of(scene, camera), torch.tensor(weight), loss
     )
+    if edges is not None and (view.gamma is not None or view.gain is not None):
+        edges = edges.of_frames(alignment.index, masks[0].size).at_gain(gamma, gain)
+        observation = LightMasks(observation, edges, gamma, gain)
     faults = mask_faults(masks, most_pieces(scene), alignment.index[alignment.used].tolist())
     observation.outline_noise = outline_noise
     observation.notes |= alignment.notes() | notes
