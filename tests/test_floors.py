@@ -18,7 +18,8 @@ PEERS = {  # tests of the library that take a reference from the reproduction, a
     "identification/test_long_clip.py": "a rigid body in SciPy's DOP853, which shares no code with the library",
     "physics/rigid/test_events.py": "a rigid body in SciPy's DOP853, which shares no code with the library",
 }
-FILES = sorted(p for p in SOURCE.rglob("*.py") if p != SOURCE / "__init__.py")  # the roof names what is public
+ROOF = {SOURCE / "__init__.py", SOURCE / "__main__.py"}  # names what is public, and runs the command line
+FILES = sorted(p for p in SOURCE.rglob("*.py") if p not in ROOF)
 
 
 def package_of(path: Path) -> str:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
+from html import escape
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ from gradsim.physics.soft.solid import solid_body
 from gradsim.physics.static_geometry import GroundSquare, ObstacleBody
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import DenseOutput, Trajectory
+from gradsim.runtime.html import table
 from gradsim.runtime.limits import require_steps
 from gradsim.scene.parameters import EARLIEST, Parameter, camera_prefix, parameters
 
@@ -103,6 +105,16 @@ class Model(nn.Module):
         self.substeps = self.density * math.ceil(chosen / self.density)
         require_steps(scene.timing.frames, self.substeps)
         self.check(start)
+
+    def __repr__(self) -> str:
+        steps = f"{self.scene.timing.frames} frames of {self.substeps} steps"
+        return f"Model({', '.join(self.scene.bodies)}; {steps}, {self.dtype}; {len(self.kinds)} parameters)"
+
+    def _repr_html_(self) -> str:
+        """Parameters by name with their values, for notebooks."""
+        values = ((name, x, x.ndim == 0 or x.numel() <= 4) for name, x in self.named_parameters())
+        rows = ((name, tuple(x.shape), x.tolist() if small else "…") for name, x, small in values)
+        return f"<p><b>{escape(repr(self))}</b></p>" + table(("parameter", "shape", "value"), rows)
 
     def with_substeps(self, substeps: int) -> "Model":
         """The same model, with its parameters as they are, at another number of steps per frame."""

@@ -78,7 +78,7 @@ class Camera(Node):
         focal: Focal length of square pixels [px].
         centre: Principal point [px]; by default the center of the image.
         prior: Numbers of this camera that are known with an uncertainty, and their covariance: a file of the schema
-            `gradsim.capture/1` ([uncertainty](uncertainty.md)).
+            `gradsim.capture/1` ([uncertainty](../guides/uncertainty.md)).
         distortion: Coefficients [k1, k2, p1, p2, k3] of the lens, as OpenCV's calibrateCamera returns them.
         fisheye: Coefficients [k1, k2, k3, k4] of a fisheye lens, as OpenCV's fisheye::calibrate returns them.
         readout: Rolling shutter: time from the first row of the sensor to the last [s]; below 0 where the last is read first.

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from html import escape
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,6 +11,7 @@ from pydantic import Field, model_serializer
 from pydantic_core import core_schema
 
 from gradsim.errors import InputError
+from gradsim.runtime.html import table
 from gradsim.scene import yaml_io
 from gradsim.scene.body import Pendulum, Push, Rigid
 from gradsim.scene.camera import Camera
@@ -163,7 +165,7 @@ class Scene(Node):
         joints: Joints by name: hinges, slides, ball joints and rigid links between rigid bodies, or to the world.
         markers: Points fixed on bodies by name, whose tracks can be observed.
         priors: Numbers that are known with an uncertainty, by dotted name, as `1000 ± 50` in SI units or
-            `1000 ± 5 %`. A fit takes them as unknowns with a Gaussian prior ([uncertainty](uncertainty.md)); the scene's own values are
+            `1000 ± 5 %`. A fit takes them as unknowns with a Gaussian prior ([uncertainty](../guides/uncertainty.md)); the scene's own values are
             those of everything else.
         camera: First camera; required for images.
         cameras: Further cameras by name, with the same frames.
@@ -356,6 +358,15 @@ class Scene(Node):
     def _without_empty(self, content):
         optional = ("cameras", "lights", "contacts", "attachments", "joints", "markers", "priors")
         return {key: value for key, value in content(self).items() if key not in optional or value}
+
+    def _repr_html_(self) -> str:
+        """Bodies and what surrounds them, for notebooks."""
+        rows = [(name, body.kind) for name, body in self.bodies.items()]
+        rows += [(name, "ground") for name in self.grounds] + [(name, "obstacle") for name in self.obstacles]
+        rows += [(name, "joint") for name in self.joints]
+        rows += [(name, "camera {}×{}".format(*camera.size)) for name, camera in self.views.items()]
+        clock = f"{self.timing.frames} frames at {self.timing.fps:g} per second"
+        return f"<p><b>{escape(self.name)}</b>: {clock}</p>" + table(("name", "kind"), rows)
 
     @classmethod
     def load(cls, path: str | Path) -> "Scene":

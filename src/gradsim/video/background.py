@@ -224,8 +224,9 @@ def _subtraction(
     near = _near(bodies) if near is None else near
     cores = _cores(bodies, _passed(bodies, blur))
     metric, colors = SHARP if subsampled and color is None else np.eye(3), []
+    colored = cores if cores.any() or color is not None else _strongest(frames, B, bodies)
     masks, contrast = (
-        _alpha_in_front(frames, B, cores, near, metric, shaded, gamma, inside, colors)
+        _alpha_in_front(frames, B, cores, colored, near, metric, shaded, gamma, inside, colors)
         if color is None
         else _alpha_of_color(frames, B, np.asarray(color), gamma, near, colors)
     )
@@ -288,6 +289,7 @@ def _alpha_in_front(
     frames: np.ndarray,
     B: np.ndarray,
     cores: np.ndarray,
+    colored: np.ndarray,
     near: np.ndarray,
     metric: np.ndarray,
     shaded: bool,
@@ -297,11 +299,11 @@ def _alpha_in_front(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coverage near the bodies, of the color that is inside of them, and its squared contrast (T, height, width); else 0.
 
-    `metric` (3, 3) weighs differences of color. `shaded`: the background is as bright as next to the bodies, where shadows may be.
-    `stated`: colors inside (T, height, width, 3), where they are not NaN. `colors` as in `_alpha_of_color`.
+    `colored`: pixels (T, height, width) whose median is the color of bodies, or frames, without a core. `metric` (3, 3) weighs
+    differences of color. `shaded`: the background is as bright as next to the bodies, where shadows may be. `stated`: colors inside (T, height, width, 3), where they are not NaN. `colors` as in `_alpha_of_color`.
     """
     alpha, contrast = np.zeros(near.shape), np.zeros(near.shape)
-    median_color = np.median(frames[cores if cores.any() else near], axis=0) / 255
+    median_color = np.median(frames[colored], axis=0) / 255
     for k, (frame, core, where, a, c) in enumerate(zip(frames, cores, near, alpha, contrast, strict=True)):
         if not where.any():
             continue
@@ -450,6 +452,12 @@ def _box(region: np.ndarray, margin: int = 1) -> tuple[slice, slice]:
 def _inner_color(image: np.ndarray, core: np.ndarray, median_color: np.ndarray) -> np.ndarray:
     """Color of the core, continued to its surroundings (height, width, 3); the median color where there is none."""
     return continued_color(image, core) if core.any() else np.broadcast_to(median_color, image.shape)
+
+
+def _strongest(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> np.ndarray:
+    """The fifth of the pixels of bodies (T, height, width) that differs most from the background: edges are mixtures with it."""
+    difference = np.linalg.norm(frames / 255 - B, axis=-1)
+    return bodies & (difference >= np.quantile(difference[bodies], 0.8))
 
 
 def _cores(bodies: np.ndarray, passed: np.ndarray) -> np.ndarray:

@@ -97,7 +97,7 @@ class Fit(Command):
     discrepancy: bool = False
     """Add error bars that hold where the model is wrong: a discrepancy correlated in time, of several clips also numbers that scatter between them; the verdict stays."""
     plan: bool = True
-    """Where an unknown is left open: name the one change of a next video that would tell most (docs/plan.md); of one clip."""
+    """Where an unknown is left open: name the one change of a next video that would tell most (docs/guides/plan.md); of one clip."""
     starts: int = 16
     """Number of starts, drawn from the whole ranges."""
     estimator: Annotated[str, arg(metavar="NAME")] = "least-squares"
