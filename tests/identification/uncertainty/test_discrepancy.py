@@ -132,3 +132,15 @@ def test_white_residuals_of_unit_size_give_the_bars_of_the_fisher_information():
     noise = parts[0].noise(Process(0.0, 0.3, 1.0))
     assert noise == pytest.approx(parts[0].information, rel=1e-12)
     assert math.isfinite(u.sum())
+
+
+def test_numbers_that_the_data_leave_open_have_no_finite_error():
+    """Two numbers of which only the sum acts: both are open, a third is not."""
+    rng = np.random.default_rng(8)
+    J, data = recording(rng, 1.0, 0.3)
+    (part,), u = solved([(J, data)])
+    mix = np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]) / np.array([np.sqrt(2), 1.0])[:, None]
+    roots = mix.T @ part.roots @ mix  # of J @ mix, whose rows have length 1
+    three = Scores(part.times, roots, part.y @ mix, np.arange(3), np.ones(3, bool))
+    answer = combine([three], np.zeros((3, 3)), np.append(u, 0.0), 1.0)
+    assert np.isinf(answer.std[:2]).all() and np.isfinite(answer.std[2])

@@ -39,6 +39,7 @@ from gradsim.identification.uncertainty.intervals import Z95
 from gradsim.identification.unknowns import Ranges
 
 NULL = 1e-9  # share of the information of a recording below which a direction is open
+OPEN = 1e-6  # squared part of an unknown in open directions above which it is open
 SHORTEST, LONGEST = 0.05, 5.0  # correlation time at least in frames, at most in lengths of the longest recording
 LEAST_WHITE = 1e-4  # white variance at least, of the mean square of y
 SHARES, WHITES = (
@@ -107,7 +108,8 @@ class Discrepancy:
 
     Args:
         u: The answer (unknowns,) in solver coordinates, by least squares.
-        covariance: Its covariance (unknowns, unknowns).
+        covariance: Its covariance (unknowns, unknowns), without that along directions which the data leave open.
+        is_open: Whether an unknown takes part in such a direction (unknowns,).
         scatter: T (unknowns, unknowns); 0 with one recording.
         process: The discrepancy.
         mean_square: Of the residuals of all recordings, in squares of the noise.
@@ -117,6 +119,7 @@ class Discrepancy:
 
     u: np.ndarray
     covariance: np.ndarray
+    is_open: np.ndarray
     scatter: np.ndarray
     process: Process
     mean_square: float
@@ -125,8 +128,8 @@ class Discrepancy:
 
     @property
     def std(self) -> np.ndarray:
-        """Standard deviation of each unknown in solver coordinates (unknowns,)."""
-        return np.sqrt(np.clip(self.covariance.diagonal(), 0.0, None))
+        """Standard deviation of each unknown in solver coordinates (unknowns,); infinite where the data leave it open."""
+        return np.where(self.is_open, np.inf, np.sqrt(np.clip(self.covariance.diagonal(), 0.0, None)))
 
     def estimates(self, space: Ranges) -> dict[str, Estimate]:
         """Estimates of all unknowns by name, with these error bars.
@@ -137,7 +140,7 @@ class Discrepancy:
         values, estimates = space.numbers(torch.tensor(self.u)).tolist(), {}
         for k, name in enumerate(space.names):
             spread = float(self.std[k])
-            wide = spread * float(scipy.stats.t.ppf(0.975, self.degrees[k])) if spread > 0 else 0.0
+            wide = spread * float(scipy.stats.t.ppf(0.975, max(self.degrees[k], 1.0)))
             if space.logarithmic[k]:
                 factor = math.exp(min(wide, 700.0))
                 std, interval = values[k] * spread, (values[k] / factor, values[k] * factor)
@@ -248,11 +251,14 @@ def combine(parts: Sequence[Scores], precision: np.ndarray, u: np.ndarray, squar
         meat[place] += part.noise(process)
         between[place] += information @ scatter[place] @ information
     unit = 1 / np.sqrt(np.clip(A.diagonal(), 1e-300, None))
-    inverse = unit[:, None] * np.linalg.pinv(A * unit[:, None] * unit, hermitian=True, rcond=NULL) * unit
+    squares, axes = np.linalg.eigh(A * unit[:, None] * unit)
+    told = squares > NULL * max(squares[-1], 1e-300)
+    inverse = unit[:, None] * ((axes[:, told] / squares[told]) @ axes[:, told].T) * unit
+    is_open = (axes[:, ~told] ** 2).sum(1) > OPEN
     within, random = inverse @ meat @ inverse, inverse @ between @ inverse
     ratio = (within + random).diagonal() / np.clip(random.diagonal(), 1e-300, None)
     degrees = np.minimum(max(1, len(parts) - 1) * np.minimum(ratio, 1e6) ** 2, 1e9)
-    return Discrepancy(u, within + random, scatter, process, square, degrees, len(parts))
+    return Discrepancy(u, within + random, is_open, scatter, process, square, degrees, len(parts))
 
 
 def mean_square(problem: Problem, u: Tensor) -> float:
