@@ -14,7 +14,7 @@ from gradsim.video.clip_properties import ClipProperties, clip_properties
 from gradsim.video.mask_faults import MaskFaults, mask_faults
 from gradsim.video.mask_input import read_masks
 
-FEWEST = 3  # frames of a clip
+MIN_FRAMES = 3  # frames of a clip
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +69,8 @@ def read_clip(
     progress.stage(f"reading {path}")
     film = videos.read(path)
     count = len(film.frames)
-    if count < FEWEST:
-        raise InputError(f"{path} has {count} frames; expected {FEWEST} or more.")
+    if count < MIN_FRAMES:
+        raise InputError(f"{path} has {count} frames; expected {MIN_FRAMES} or more.")
     first, end = _range(frames, count)
     progress.stage("looking for what moves")
     coverage, body, problem = np.zeros(film.frames.shape[:3]), None, ""

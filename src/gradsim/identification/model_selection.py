@@ -48,7 +48,7 @@ from gradsim.scene.node import did_you_mean
 from gradsim.scene.parameters import parameters
 from gradsim.scene.scene import Scene
 
-INELASTIC = 30.0  # [s/m] dissipation at which a bounce at 1 m/s keeps about 1/30 of the speed
+INELASTIC_DISSIPATION = 30.0  # [s/m] dissipation at which a bounce at 1 m/s keeps about 1/30 of the speed
 FRICTION, DISSIPATION, DAMPING = "0.02:1.5", "0.02:5", "1:1000"  # ranges of what a candidate adds
 SWING, DRAG = "0.001:1", "0.001:1"
 
@@ -64,10 +64,10 @@ def standard_candidate(name: str, scene: Scene, unknowns: Sequence[str | Unknown
     Raises:
         InputError: If there is none of that name, or it changes nothing in this scene.
     """
-    if name not in STANDARD:
-        hint = did_you_mean(name, list(STANDARD)) or f"; there are {', '.join(STANDARD)}."
+    if name not in STANDARD_CANDIDATES:
+        hint = did_you_mean(name, list(STANDARD_CANDIDATES)) or f"; there are {', '.join(STANDARD_CANDIDATES)}."
         raise InputError(f"unknown standard candidate `{name}`{hint}")
-    changes = STANDARD[name](scene, unknowns)
+    changes = STANDARD_CANDIDATES[name](scene, unknowns)
     if not changes:
         raise InputError(f"the candidate `{name}` changes nothing: the scene has nothing that it is about.")
     return changes
@@ -81,7 +81,7 @@ def _without_elasticity(scene: Scene, unknowns) -> dict:
     changes = {}
     for name, ground in scene.grounds.items():
         if ground.law == "continuous":
-            changes[f"{name}.dissipation"] = INELASTIC
+            changes[f"{name}.dissipation"] = INELASTIC_DISSIPATION
         else:
             changes[f"{name}.damping"] = 2 * math.sqrt(
                 _highest(scene, unknowns, f"{name}.stiffness") * _mass(scene, unknowns)
@@ -155,7 +155,7 @@ def _mass(scene: Scene, unknowns) -> float:
     return max(masses, default=10.0)
 
 
-STANDARD: dict[str, Callable[[Scene, Sequence[str | Unknown]], dict]] = {
+STANDARD_CANDIDATES: dict[str, Callable[[Scene, Sequence[str | Unknown]], dict]] = {
     "without friction": _without_friction,
     "without elasticity": _without_elasticity,
     "without damping": _without_damping,
@@ -167,8 +167,8 @@ STANDARD: dict[str, Callable[[Scene, Sequence[str | Unknown]], dict]] = {
 }
 
 
-GIVEN = "as given"
-SURE = 10.0  # ΔBIC of very strong evidence
+GIVEN_MODEL = "as given"
+VERY_STRONG_EVIDENCE = 10.0  # ΔBIC of very strong evidence
 Changes = Mapping[str, Any]
 Refined = tuple[Problem, Outcome, Discretization | None]  # what `refine` returns
 
@@ -295,9 +295,9 @@ def compare(
         if isinstance(candidates, Mapping)
         else {n: standard_candidate(n, scene, unknowns) for n in candidates}
     )
-    if GIVEN in changes:
-        raise InputError(f"a candidate is called `{GIVEN}`, as the scene itself is; choose another name.")
-    edits = {GIVEN: (scene, list(unknowns)), **{n: edit_scene(scene, unknowns, c) for n, c in changes.items()}}
+    if GIVEN_MODEL in changes:
+        raise InputError(f"a candidate is called `{GIVEN_MODEL}`, as the scene itself is; choose another name.")
+    edits = {GIVEN_MODEL: (scene, list(unknowns)), **{n: edit_scene(scene, unknowns, c) for n, c in changes.items()}}
     if observation is None:
         assert clip is not None
         observation = Clip.of(clip).observe(scene)
@@ -317,7 +317,7 @@ def compare(
         name: refine(problems[name], outcome, rng, _with_values(problems[name], report))
         for name, outcome in outcomes.items()
     }
-    return _ranked(refined, edits, {GIVEN: {}, **changes}, seed, sampled)
+    return _ranked(refined, edits, {GIVEN_MODEL: {}, **changes}, seed, sampled)
 
 
 def edit_scene(scene: Scene, unknowns: Sequence[str | Unknown], changes: Changes) -> tuple[Scene, list[str | Unknown]]:
@@ -441,20 +441,20 @@ def _criteria(chi2: float, k: int, n: int) -> tuple[float, float, float]:
 
 
 def _words(candidates: Mapping[str, Candidate], chosen: str, inflation: float) -> str:
-    best, baseline = candidates[chosen], candidates[GIVEN]
+    best, baseline = candidates[chosen], candidates[GIVEN_MODEL]
     rest = sorted((c for c in candidates.values() if c is not best), key=lambda c: c.delta)
     sentences = []
     for c in rest:
         gap = c.bic - baseline.bic
         part = c.name.removeprefix("without ").removeprefix("with ")
-        if c is not baseline and c.name.startswith("without ") and gap > SURE:
+        if c is not baseline and c.name.startswith("without ") and gap > VERY_STRONG_EVIDENCE:
             sentences.append(f"{part.capitalize()} is needed: without it BIC is higher by {gap:.4g}.")
-    if rest and rest[0].delta > SURE:
+    if rest and rest[0].delta > VERY_STRONG_EVIDENCE:
         sentences.append(
             f"The data choose the model {chosen}; the next, {rest[0].name}, has a BIC {rest[0].delta:.4g} higher."
         )
     elif rest:
-        near = [c for c in rest if c.delta <= SURE]
+        near = [c for c in rest if c.delta <= VERY_STRONG_EVIDENCE]
         names = " or ".join([chosen, *(c.name for c in near)])
         sentences.append(f"The data do not tell for sure between {names}: BIC differs by {near[-1].delta:.2g} at most.")
     else:

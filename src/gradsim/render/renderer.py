@@ -21,10 +21,10 @@ from gradsim.render.shading.shading import Shading
 from gradsim.render.shading.surface_color import ColorSource, Labels, SurfaceColor
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.softras.rasterizer import SoftRas
-from gradsim.render.view import NEAR, View
+from gradsim.render.view import NEAR_DEPTH, View
 from gradsim.scene.parameters import camera_prefix
 
-UNLIT = Shading()
+UNLIT_SHADING = Shading()
 
 
 class Rasterizer(Protocol):
@@ -131,10 +131,10 @@ class Renderer:
 
     camera: Camera
     rasterizer: Rasterizer | str = "aa"
-    shading: Shading | str = UNLIT
+    shading: Shading | str = UNLIT_SHADING
     background: Tensor | Sequence[float] = (1.0, 1.0, 1.0)
     samples: int = 1
-    near: float = NEAR
+    near: float = NEAR_DEPTH
     lens: str = "camera"
 
     def __post_init__(self):

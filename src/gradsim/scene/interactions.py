@@ -15,7 +15,7 @@ from gradsim.scene.region import AnyRegion, region_errors
 from gradsim.scene.soft_body import Soft
 
 SELF_ONLY = "one name for self-contact, or two"
-ALL = "all"  # rigid bodies
+ALL_BODIES = "all"  # rigid bodies
 
 
 class BodyContact(Node):
@@ -36,7 +36,7 @@ class BodyContact(Node):
         friction: Coefficient of friction, μ.
     """
 
-    between: tuple[str, ...] = Field(description=f"{SELF_ONLY}; any number of rigid bodies, or `{ALL}` of them")
+    between: tuple[str, ...] = Field(description=f"{SELF_ONLY}; any number of rigid bodies, or `{ALL_BODIES}` of them")
     thickness: Annotated[float | None, Quantity("m", lower=0.0, above=True, positive=True)] = None
     stiffness: Annotated[float, STIFFNESS] = 1000.0
     dissipation: Annotated[float, DISSIPATION] = 0.3
@@ -55,7 +55,7 @@ class BodyContact(Node):
 
     def names(self, bodies: Mapping[str, Node]) -> tuple[str, ...]:
         """Names of the bodies in contact, with `all` expanded."""
-        if self.between == (ALL,) and ALL not in bodies:
+        if self.between == (ALL_BODIES,) and ALL_BODIES not in bodies:
             return tuple(n for n, body in bodies.items() if isinstance(body, Rigid) and body.collision != "none")
         return self.between
 

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field, model_serializer
 
 from gradsim.errors import InputError
-from gradsim.scene.body import BLUE, TURN, UNIT_QUATERNION, BodyNode, drop_key, non_default_keys
+from gradsim.scene.body import BLUE, FULL_TURN, UNIT_QUATERNION, BodyNode, drop_key, non_default_keys
 from gradsim.scene.contact import DAMPING, DISSIPATION, FRICTION, FRICTION_STIFFNESS, STIFFNESS
 from gradsim.scene.material import COLOR, Material
 from gradsim.scene.node import Node, Place
@@ -107,7 +107,7 @@ class Soft(BodyNode):
 
     position: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
     quat_xyzw: Annotated[Vector4, UNIT_QUATERNION] = (0.0, 0.0, 0.0, 1.0)
-    rotation_vector: Annotated[Vector3, vector("rad", lower=-TURN, upper=TURN)] = (0.0, 0.0, 0.0)
+    rotation_vector: Annotated[Vector3, vector("rad", lower=-FULL_TURN, upper=FULL_TURN)] = (0.0, 0.0, 0.0)
     velocity: Annotated[Vector3, vector("m/s")] = (0.0, 0.0, 0.0)
     angular_velocity: Annotated[Vector3, vector("rad/s")] = (0.0, 0.0, 0.0)
     pinned: tuple[AnyRegion, ...] = ()

@@ -1,6 +1,6 @@
 """Regions of masks that stay from frame to frame: what appears for one frame alone is not a body.
 
-Regions of neighbouring frames are paired, the nearest first, each with one at most. The gap between their boxes is below `REACH`
+Regions of neighbouring frames are paired, the nearest first, each with one at most. The gap between their boxes is below `MAX_SHIFT_DIAMETERS`
 diameters of the larger one.
 """
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-REACH = 3.0  # diameters that a body may move in a frame
+MAX_SHIFT_DIAMETERS = 3.0  # diameters that a body may move in a frame
 SQUARE = np.ones((3, 3), bool)  # pixels that touch at a corner are connected
 
 
@@ -80,7 +80,7 @@ def remove_flashes(bodies: np.ndarray) -> np.ndarray:
 
 
 def _pairs(before: list[Region], after: list[Region]) -> list[tuple[Region, Region]]:
-    reachable = [(a, b) for a in before for b in after if a.gap(b) <= REACH * max(a.diameter, b.diameter)]
+    reachable = [(a, b) for a in before for b in after if a.gap(b) <= MAX_SHIFT_DIAMETERS * max(a.diameter, b.diameter)]
     # of those that are equally near, mostly since boxes overlap, the most alike
     reachable.sort(key=lambda pair: (pair[0].gap(pair[1]), abs(np.log(pair[0].area / pair[1].area))))
     pairs, first, second = [], set(), set()

@@ -12,7 +12,7 @@ import numpy as np
 from gradsim.video.persistence import SQUARE
 
 CORE = 2  # [px] from the edge, where pixels have the color of their side
-FEWEST = 30  # pixels that tell the gradient of a color
+MIN_GRADIENT_PIXELS = 30  # pixels that tell the gradient of a color
 MARGIN = 2 * CORE + 3  # [px] about a body: colors of the background, smoothed
 CONTRAST = 0.15  # |F − B| above which coverage follows from the color: some five times the texture of a background
 
@@ -63,7 +63,7 @@ def continued_color(image: np.ndarray, region: np.ndarray) -> np.ndarray:
     masks has a median of 0.019 px with the gradient and 0.030 px without.
     """
     rows, columns = np.nonzero(region)
-    if len(rows) < FEWEST:
+    if len(rows) < MIN_GRADIENT_PIXELS:
         return nearest_color(image, region)
     places = np.stack(list(np.mgrid[: region.shape[0], : region.shape[1]]), -1).astype(float)
     color, place = np.split(_nearest(np.concatenate([image, places], -1), region), [image.shape[2]], -1)

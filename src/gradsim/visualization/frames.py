@@ -14,7 +14,7 @@ from gradsim.render.shading.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
 
 BLOCK = 2**19  # [px] drawn at once, but at least one frame
-SMOOTH = 2  # rows and columns of samples per pixel for a rasterizer with hard edges
+SAMPLES_PER_PIXEL = 2  # rows and columns of samples per pixel for a rasterizer with hard edges
 
 
 def renderer_names() -> tuple[str, ...]:
@@ -92,7 +92,7 @@ class FrameRenderer:
         if self.renderer == "coverage":
             render = Silhouettes(self.camera, self.background).image
         else:
-            samples = SMOOTH if self.renderer == "dibr" else 1
+            samples = SAMPLES_PER_PIXEL if self.renderer == "dibr" else 1
             render = Renderer(self.camera, self.renderer, self.shading, self.background, samples)
         step = max(1, BLOCK // (self.camera.width * self.camera.height))
         for first in range(0, surface.vertices.shape[1], step):

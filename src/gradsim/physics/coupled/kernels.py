@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # bound by `specialize`
         wrench_adjoint,
     )
     from gradsim.physics.soft.kernels import (
-        SHORT,
+        MIN_STEP,
         Adjoint,
         Parameters,
         Trajectory,
@@ -163,7 +163,7 @@ if not DUAL:
             v0 = load(v, a + NODE)
             l0 = load(v, a + 2)
             force, torque = wrench(s.b, row, h, k, x0, q, v0, load(v, a + NODE + 1))
-            short = less(h, spread(SHORT))
+            short = less(h, spread(MIN_STEP))
             rate = 1.0 / where(short, spread(Scalar(1.0)), h)
             force = where(short, force + load(f, a + NODE), ((load(vn, a) - v0) * rate - s.b.gravity[k]) * s.b.mass[k])
             torque = where(short, torque + load(f, a + NODE + 1), (load(vn, a + 1) - l0) * rate)
@@ -233,7 +233,7 @@ if not DUAL:
         x = t.x[i, source]
         v = t.v[i, source]
         step_vertices_adjoint(s.p, i, interval, v, t.v[i, source + 1], adjoint.x[i], adjoint.v[i], s.w[i], grad.p)
-        if any_lane(less(s.p.step[i, interval], spread(SHORT))):
+        if any_lane(less(s.p.step[i, interval], spread(MIN_STEP))):
             short_step_adjoint(s.p, s.e, i, interval, x, v, adjoint.v[i], s.f[i], grad.p)
         step_bodies_adjoint(s, t, source, row, interval, i, adjoint, grad)
         add_adjoints(s.e, grad.e, i, interval, x, v, s.w[i], adjoint.x[i], adjoint.v[i])

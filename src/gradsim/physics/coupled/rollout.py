@@ -33,7 +33,7 @@ else:
     coupled_kernels = "gradsim.physics.coupled.kernels"
 
 ROWS, NODE = 5, 3  # of a body, see `coupled/kernels.py`
-TRIES = 8  # of a frame, for the ways of its vertices
+MAX_BROAD_PHASE_RETRIES = 8  # of a frame, for the ways of its vertices
 
 
 def nodes(vertices: Tensor, n: int, body: int) -> Tensor:
@@ -175,7 +175,7 @@ class Coupled:
     def _frame(self, buffers, inputs, states, begin: int, launch) -> None:
         """One frame, until it stays where its pairs were sought."""
         extra = []
-        for _ in range(TRIES):
+        for _ in range(MAX_BROAD_PHASE_RETRIES):
             x, v = (
                 buffers.soft.to.unvertices(_of_frame(y, begin), buffers.soft.worlds, buffers.total)[0][:, : buffers.n]
                 for y in states
@@ -335,7 +335,7 @@ def _of_frame(array, k: int):
 
 _OF_VERTICES = ("Vertex", "load", "store", "Elements", "Parameters", "Trajectory", "Adjoint", "step_vertices")
 _ADJOINTS_OF_VERTICES = (
-    *("step_vertices_adjoint", "short_step_adjoint", "SHORT", "copy_state", "add_vertices", "add_adjoints"),
+    *("step_vertices_adjoint", "short_step_adjoint", "MIN_STEP", "copy_state", "add_vertices", "add_adjoints"),
     *("all_powers", "same"),
 )
 

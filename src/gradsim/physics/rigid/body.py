@@ -21,7 +21,7 @@ from gradsim.geometry import mesh as meshes
 from gradsim.geometry.surface import Part
 from gradsim.numerics import rotation
 from gradsim.physics.appearance import look_of
-from gradsim.physics.contact.impact import DAMPED, clip_length, fall_speed, height_above
+from gradsim.physics.contact.impact import IMPACT_STEP_FACTOR, clip_length, fall_speed, height_above
 from gradsim.physics.contact.laws import stiffening
 from gradsim.physics.contact.point_sdf import distance
 from gradsim.physics.rigid.contact_points import RigidContactPoints
@@ -32,7 +32,7 @@ from gradsim.physics.system import STEP_SAFETY, ObservationUnits, State, System,
 from gradsim.scene import contact
 from gradsim.scene.joint import placing_joints
 
-TURN = 0.05  # angle of a step of free spin [rad]: rk4 keeps the energy to 1e-6 over 10 s
+MAX_SPIN_ANGLE = 0.05  # angle of a step of free spin [rad]: rk4 keeps the energy to 1e-6 over 10 s
 RK4_LIMIT = 2.785 / 2  # largest stable step of rk4 over Euler's where all is damping; 2.83 / 2 where nothing is
 FREE_STEPS = 8  # steps per frame where nothing is stiff (`Model.recommended_substeps`)
 
@@ -271,13 +271,13 @@ class RigidBody(System):
     def recommended_step(self, values: Values, speed: Tensor | None = None) -> float:
         """As of `System`; `speed` of the impact (worlds,) [m/s], None: `impact_speed`."""
         damped = self._stable_step(values, self.impact_speed(values) if speed is None else speed)
-        contact = min(STEP_SAFETY * self._stable_step(values), DAMPED * damped)
+        contact = min(STEP_SAFETY * self._stable_step(values), IMPACT_STEP_FACTOR * damped)
         if self.scene.integrator_of(self.name) != "rk4":  # Euler's error in free spin is of first order at any step
             return contact
         contact *= RK4_LIMIT
         if self.placed:
             return contact
-        turn = TURN / max(self._start_speed(values)[1].max().item(), 1e-9)
+        turn = MAX_SPIN_ANGLE / max(self._start_speed(values)[1].max().item(), 1e-9)
         return min(contact, turn) if turn < 1 / (FREE_STEPS * self.scene.timing.fps) else contact
 
     def impact_speed(self, values: Values) -> Tensor:

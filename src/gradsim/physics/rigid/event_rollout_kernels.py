@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # bound by `specialize`
 OBSTACLES = globals().get("OBSTACLES", False)
 TO_END = wp.constant(-1.0)  # `event` of a step to the end of its stride
 ITERATIONS = wp.constant(26)  # of Newton's method and bisections
-GRAZING = wp.constant(0.01)  # least speed at a root, as depth over the step, as a share of the depth without one
+MIN_ROOT_SPEED = wp.constant(0.01)  # least speed at a root, as depth over the step, as a share of the depth without one
 STEP = wp.constant(-2.0)  # `event` of a step h; of one that ends at an event it is the contact
 
 
@@ -114,7 +114,7 @@ def search(
         if DUAL:
             exact = exact * 0.5  # once more: dτ is one iteration behind
         still = where(searching, open - exact, open)
-    steep = less(neg(depth) * spread(Scalar(GRAZING)), neg(slope) * size)
+    steep = less(neg(depth) * spread(Scalar(MIN_ROOT_SPEED)), neg(slope) * size)
     lost = where(less(still, spread(Scalar(0.75))), where(steep, zero(0), one), zero(0))
     if n == ITERATIONS - 2:
         lost = where(less(still, spread(Scalar(0.25))), lost, one)

@@ -46,7 +46,7 @@ JOINT_KINDS = {
     **dict.fromkeys(("b", "point_a", "point_b", "axis", "across_a", "across_b", "pivot_a", "pivot_b"), "Vec3"),
     **dict.fromkeys(("spring", "damping", "lower", "upper", "limit", "friction", "slip", "target", "torque"), "Real"),
 }  # inputs of joints, in order
-TIMED = ("target", "torque")
+TIMED_INPUTS = ("target", "torque")
 ROWS = {"point": 0, "axis": 1}
 COORDINATES = {"turn": 0, "slide": 1, "ball": 2}
 
@@ -279,7 +279,7 @@ class _BodyBuffers:
         for name, (value, slope) in self.numbers.items():
             if name.startswith(prefix):
                 key, kind = name.removeprefix(prefix), self._kind(name)
-                if prefix == "joints." and key in TIMED and value.ndim == 2:
+                if prefix == "joints." and key in TIMED_INPUTS and value.ndim == 2:
                     value, slope = value[:, None], None if slope is None else slope[:, None]
                 setattr(instance, key, self.layout.pack(kind, value, slope))
         return instance

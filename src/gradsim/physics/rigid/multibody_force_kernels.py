@@ -38,7 +38,7 @@ PAIRS = globals().get("PAIRS", False)  # whether bodies touch one another
 JOINTS = globals().get("JOINTS", False)
 INTERVAL_BOUND = globals().get("INTERVAL_BOUND", True)  # whether joints are stabilized by the length of the step
 BAUMGARTE = 0.25  # β of semi-implicit steps: share of a joint's error that a step takes back (exact in float32)
-STEADY = 5.0  # α of a high order [1/s]: its error is independent of the step
+BAUMGARTE_RATE = 5.0  # α of a high order [1/s]: its error is independent of the step
 
 
 @wp.struct
@@ -133,7 +133,11 @@ else:
 
     @wp.func(inline=True)
     def stabilization(h: Real):
-        return spread(Scalar(1.0)), spread(Scalar(2.0 * STEADY)), spread(Scalar(STEADY * STEADY))
+        return (
+            spread(Scalar(1.0)),
+            spread(Scalar(2.0 * BAUMGARTE_RATE)),
+            spread(Scalar(BAUMGARTE_RATE * BAUMGARTE_RATE)),
+        )
 
     @wp.func(inline=True)
     def stabilization_adjoint(h: Real, damping: Real, stiffness: Real) -> Real:

@@ -72,9 +72,9 @@ INTEGRATORS = {"semi-implicit": semi_implicit_kernels, "rk4": rk4_kernels}
 WRENCH = ("Parameters", "wrench", "spin", "exponential", "normalized", "apply_impulses")
 WRENCH_ADJOINT = ("wrench_adjoint", "contact_adjoint", "impulses_adjoint", "spin_power", "all_wrench_powers")
 CONTACT = ("stiffness", "damping", "friction_stiffness", "friction")
-STRIDES = 24  # most strides of a frame interval
-STRIDE = 8  # fewest steps of one, where there are several
-LEAST = 4  # steps of a frame interval from which on steps end at touch and release
+MAX_STRIDES_PER_FRAME = 24  # most strides of a frame interval
+MIN_STEPS_PER_STRIDE = 8  # fewest steps of one, where there are several
+MIN_SUBSTEPS_FOR_EVENTS = 4  # steps of a frame interval from which on steps end at touch and release
 MOST_EVENTS = 4, 8  # touches and releases in a stride at which steps end, where a frame has several strides, or one
 
 
@@ -221,7 +221,7 @@ class RigidRollout:
         """True if steps end at touch and release, or are merged in free flight."""
         stiffness, points = (inputs[list(INPUTS).index(name)] for name in ("stiffness", "points"))
         touching = stiffness.shape[1] * points.shape[1] > 0
-        several = self.integrator == "rk4" and touching and self.substeps >= LEAST
+        several = self.integrator == "rk4" and touching and self.substeps >= MIN_SUBSTEPS_FOR_EVENTS
         return several and (self.strides or self._may_locate(inputs))
 
     @property
@@ -284,7 +284,11 @@ class RigidRollout:
 
 def strides_of(substeps: int) -> int:
     """Strides of a frame interval of `substeps` steps, see `rigid/event_rollout_kernels.py`."""
-    return max(n for n in range(1, STRIDES + 1) if substeps % n == 0 and (n == 1 or substeps >= n * STRIDE))
+    return max(
+        n
+        for n in range(1, MAX_STRIDES_PER_FRAME + 1)
+        if substeps % n == 0 and (n == 1 or substeps >= n * MIN_STEPS_PER_STRIDE)
+    )
 
 
 @lru_cache(maxsize=64)

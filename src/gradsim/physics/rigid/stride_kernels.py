@@ -2,7 +2,7 @@
 
 Contact needs short steps, and free flight does not: rk4 moves a centre of mass in a parabola at any step, and turns a body
 through the angle ωH to (ωH/2)⁵/120. So a world that is too far from all grounds and obstacles to meet one within the rest H
-of its stride, and turns by less than `TURN` in it, takes one step to its end. What a world does depends on its own state
+of its stride, and turns by less than `MAX_STRIDE_ANGLE` in it, takes one step to its end. What a world does depends on its own state
 alone, not on the other lanes of its pack. Left open: what `rigid/wrench_kernels.py` has.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.rigid.wrench_kernels import Parameters
 
 OBSTACLES = globals().get("OBSTACLES", False)
-TURN = wp.constant(0.03)  # largest angle of a long step [rad]: off by 6e-12 rad
+MAX_STRIDE_ANGLE = wp.constant(0.03)  # largest angle of a long step [rad]: off by 6e-12 rad
 
 
 @wp.func
@@ -37,5 +37,5 @@ def may_touch(p: Parameters, time: Real, i: int, x: Vec3, v: Vec3, l: Vec3):
                 p.axis[i, o, 1], p.axis[i, o, 2], p.half[i, o, 0], p.half[i, o, 1], p.half[i, o, 2], p.rounding[i, o],
             )  # fmt: skip
             room = min(room, gap)
-    limit = spread(Scalar(TURN * TURN))
+    limit = spread(Scalar(MAX_STRIDE_ANGLE * MAX_STRIDE_ANGLE))
     return less(where(less(turn, limit), room, spread(Scalar(-1.0))), way * 1.001)

@@ -41,7 +41,7 @@ else:
     krylov_kernels = "gradsim.physics.soft.krylov_kernels"
 
 REFINEMENTS = wp.constant(4)
-SHORT = Scalar(1e-7)  # [s], as in `soft/kernels.py`
+MIN_STEP = Scalar(1e-7)  # [s], as in `soft/kernels.py`
 
 
 @wp.struct
@@ -179,7 +179,7 @@ def backward(
         worst[i, 0] = max(worst[i, 0], rest / max(aim, spread(Scalar(1e-37))))
         for b in range(blocks):
             store(s.a[i], b, zero3(0))
-        short = less(h, spread(SHORT))
+        short = less(h, spread(MIN_STEP))
         if any_lane(short):
             add_forces(s.e, i, frame, s.x[i], s.u[i], s.a[i])
         pull = zero3(0)

@@ -45,9 +45,9 @@ else:
     jacobian_kernels = "gradsim.physics.soft.jacobian_kernels"
     krylov_kernels = "gradsim.physics.soft.krylov_kernels"
 
-SHARES = wp.constant(7)  # the first: 1/64
+LINE_SEARCH_SHARES = wp.constant(7)  # the first: 1/64
 REFINEMENTS = wp.constant(4)
-LEAST = Scalar(1e-37)  # instead of a residual that vanishes
+MIN_RESIDUAL = Scalar(1e-37)  # instead of a residual that vanishes
 
 
 @wp.struct
@@ -200,14 +200,14 @@ def newton(
             worse = where(less(ahead, rest * (1.0 - t * 0.0002)), none, live)
             t = where(less(none, worse), t * 0.5, t)
             tries += 1
-        fall = ahead / max(rest, spread(LEAST))
+        fall = ahead / max(rest, spread(MIN_RESIDUAL))
         gain = max(min(fall * fall, none + 0.01), none + 0.00000001)
         rest = ahead
         target = enough(p, s, i, frame, tolerance, rounding)
         live = where(less(target, rest), where(less(none, worse), none, live), none)
         counts[1] = counts[1] + 1
         n += 1
-    return rest / max(target, spread(LEAST))
+    return rest / max(target, spread(MIN_RESIDUAL))
 
 
 @wp.func
@@ -282,8 +282,8 @@ def forward(
                 fresh = value(dual_load(s.v[i], b))
                 dual_store(s.u[i], b, pair(where(stuck, fresh, value(dual_load(s.u[i], b))), zero3(0)))
             open = where(stuck, one, zero(0))
-            for stage in range(SHARES):
-                s.share[i] = Scalar(1.0) / Scalar(1 << (SHARES - 1 - stage))
+            for stage in range(LINE_SEARCH_SHARES):
+                s.share[i] = Scalar(1.0) / Scalar(1 << (LINE_SEARCH_SHARES - 1 - stage))
                 prepare(p, e, s, k, i, frame)
                 level = newton(p, s, k, i, frame, tolerance, rounding, newtons, products, open, counts[i])
         worst[i, record + 1] = max(worst[i, record + 1], level)

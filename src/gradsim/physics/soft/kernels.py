@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.forces.assembly import Elements, add_adjoints, add_forces, all_powers
 
 SHARED = globals().get("SHARED", True)  # whether constants are plain numbers
-SHORT = Scalar(1e-7)  # [s]; below, the gain of velocity does not show the force: rounding, or no step at all
+MIN_STEP = Scalar(1e-7)  # [s]; below, the gain of velocity does not show the force: rounding, or no step at all
 
 if SHARED:
     Constant = Scalar
@@ -135,7 +135,7 @@ if not DUAL:
             # the force is (gain/h - g) / m; a pinned vertex has no gain
             grad.inverse_mass[i, b] = grad.inverse_mass[i, b] + dot(gv, gain - g * (free * h)) / (m + (1.0 - free))
         grad.gravity[i, 0] = grad.gravity[i, 0] + pull
-        short = less(h, spread(SHORT))
+        short = less(h, spread(MIN_STEP))
         one = spread(Scalar(1.0))
         grad.step[i, frame] = grad.step[i, frame] + rate + where(short, zero(0), gained / where(short, one, h))
 
@@ -159,7 +159,7 @@ if not DUAL:
         for b in range(p.inverse_mass.shape[1]):
             rate = rate + dot(load(av, b), load(f, b) * p.inverse_mass[i, b] + g * constant(p.free[b]))
             store(f, b, zero3(0))
-        grad.step[i, frame] = grad.step[i, frame] + where(less(p.step[i, frame], spread(SHORT)), rate, zero(0))
+        grad.step[i, frame] = grad.step[i, frame] + where(less(p.step[i, frame], spread(MIN_STEP)), rate, zero(0))
 
     @wp.func
     def copy_vertices(from_: wp.array[Vertex], to: wp.array[Vertex]):
@@ -192,7 +192,7 @@ if not DUAL:
         x = t.x[i, source]
         v = t.v[i, source]
         step_vertices_adjoint(s.p, i, interval, v, t.v[i, source + 1], adjoint.x[i], adjoint.v[i], s.w[i], grad.p)
-        if any_lane(less(s.p.step[i, interval], spread(SHORT))):
+        if any_lane(less(s.p.step[i, interval], spread(MIN_STEP))):
             short_step_adjoint(s.p, s.e, i, interval, x, v, adjoint.v[i], s.f[i], grad.p)
         add_adjoints(s.e, grad.e, i, interval, x, v, s.w[i], adjoint.x[i], adjoint.v[i])
 
