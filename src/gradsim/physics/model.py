@@ -13,6 +13,7 @@ from gradsim.engine.lanes import check_dtype
 from gradsim.errors import InputError
 from gradsim.physics.dependencies import read_by_images, read_by_motion, read_by_tracks, require_dependency
 from gradsim.physics.forces.custom import CustomForce
+from gradsim.physics.integrators import RIGID
 from gradsim.physics.islands import group_into_islands
 from gradsim.physics.pendulum.double import DoublePendulumBody
 from gradsim.physics.pendulum.simple import PendulumBody
@@ -248,7 +249,7 @@ class Model(nn.Module):
             return 8
         steps = max(1, math.ceil(self._longest(values) / step))
         rigid = [system.name for system in self.systems if isinstance(system, RigidBody)]
-        if any(self.scene.integrator_of(name) == "rk4" for name in rigid):
+        if any(RIGID[self.scene.integrator_of(name)].events for name in rigid):
             while (
                 steps >= MIN_SUBSTEPS_FOR_STRIDES and strides_of(steps) < 8
             ):  # a few more, that long steps of flight divide

@@ -42,8 +42,8 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.soft.kernels import (
         MIN_STEP,
         Adjoint,
-        Parameters,
-        Trajectory,
+        States,
+        VertexParameters,
         add_vertices,
         copy_state,
         same,
@@ -69,8 +69,8 @@ def row_of(q: Quat) -> Vec3:
 
 
 @wp.struct
-class System:
-    p: Parameters
+class Parameters:
+    p: VertexParameters
     b: Bodies
     e: Elements
     bodies: int
@@ -79,7 +79,7 @@ class System:
 
 
 @wp.func
-def update_rows(s: System, t: Trajectory, source: int, row: int, i: int):
+def update_rows(s: Parameters, t: States, source: int, row: int, i: int):
     """Apply impulses, and fill the rows that follow from the state."""
     n = s.p.inverse_mass.shape[1]
     x = t.x[i, source]
@@ -97,7 +97,7 @@ def update_rows(s: System, t: Trajectory, source: int, row: int, i: int):
 
 
 @wp.func
-def step_bodies(s: System, t: Trajectory, source: int, target: int, row: int, interval: int, i: int):
+def step_bodies(s: Parameters, t: States, source: int, target: int, row: int, interval: int, i: int):
     """One step of the bodies; f of their rows is zero after."""
     n = s.p.inverse_mass.shape[1]
     h = s.p.step[i, interval]
@@ -127,20 +127,20 @@ def step_bodies(s: System, t: Trajectory, source: int, target: int, row: int, in
 
 
 @wp.func
-def step(s: System, t: Trajectory, source: int, target: int, row: int, interval: int, i: int):
+def step(s: Parameters, t: States, source: int, target: int, row: int, interval: int, i: int):
     update_rows(s, t, source, row, i)
     step_vertices(s.p, s.e, i, interval, t.x[i, source], t.v[i, source], s.f[i], t.x[i, target], t.v[i, target])
     step_bodies(s, t, source, target, row, interval, i)
 
 
-forward = forward_sweep(__name__, System, Trajectory, step)
+forward = forward_sweep(__name__, Parameters, States, step)
 
 
 if not DUAL:
 
     @wp.func
     def step_bodies_adjoint(
-        s: System, t: Trajectory, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: System
+        s: Parameters, t: States, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: Parameters
     ):
         """The adjoint of the state after the step becomes that of the state before, but for the forces on the nodes.
 
@@ -191,7 +191,9 @@ if not DUAL:
                 store(av, a + m, zero3(0))
 
     @wp.func
-    def update_rows_adjoint(s: System, t: Trajectory, source: int, row: int, i: int, adjoint: Adjoint, grad: System):
+    def update_rows_adjoint(
+        s: Parameters, t: States, source: int, row: int, i: int, adjoint: Adjoint, grad: Parameters
+    ):
         """The adjoints of the nodes become part of those of the state."""
         n = s.p.inverse_mass.shape[1]
         x = t.x[i, source]
@@ -217,14 +219,14 @@ if not DUAL:
             store(ax, a + 2, row_of(aq))
 
     @wp.func
-    def add_state(s: System, t: Trajectory, frame: int, adjoint: Adjoint, i: int):
+    def add_state(s: Parameters, t: States, frame: int, adjoint: Adjoint, i: int):
         rows = s.p.inverse_mass.shape[1] + ROWS * s.bodies
         add_vertices(t.x[i, frame], adjoint.x[i], rows)
         add_vertices(t.v[i, frame], adjoint.v[i], rows)
 
     @wp.func
     def step_adjoint(
-        s: System, t: Trajectory, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: System
+        s: Parameters, t: States, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: Parameters
     ):
         _after = wp.grad(same)(
             zero(0)
@@ -239,7 +241,7 @@ if not DUAL:
         add_adjoints(s.e, grad.e, i, interval, x, v, s.w[i], adjoint.x[i], adjoint.v[i])
         update_rows_adjoint(s, t, source, row, i, adjoint, grad)
 
-    backward = reverse_sweep(__name__, System, Trajectory, Adjoint, step, copy_state, add_state, step_adjoint)
+    backward = reverse_sweep(__name__, Parameters, States, Adjoint, step, copy_state, add_state, step_adjoint)
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
     @wp.kernel(enable_backward=True)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from gradsim.physics.integrators import RIGID
 from gradsim.physics.rigid.batching import BODY
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.joints import joints_of
@@ -72,8 +73,8 @@ class ConstrainedIsland(Island):
         return total**-0.5 if total else float("inf")
 
     def recommended_step(self, values: Values) -> float:
-        """Semi-implicit steps of joints are shorter by `JOINT_STEP_DIVISOR` than what resolves swings by a higher order."""
-        finer, speeds = JOINT_STEP_DIVISOR if self.integrator == "semi-implicit" else 1, self._impact_speeds(values)
+        """Steps of joints by a method of first order are shorter by `JOINT_STEP_DIVISOR` than what resolves swings by a higher order."""
+        finer, speeds = JOINT_STEP_DIVISOR if RIGID[self.integrator].order == 1 else 1, self._impact_speeds(values)
         steps = [s.recommended_step(values, speed) for s, speed in zip(self.systems, speeds, strict=True)]
         if self.joints:
             steps.append(self.joints.recommended_step(values) / finer)

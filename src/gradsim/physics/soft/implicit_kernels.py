@@ -35,8 +35,8 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.forces.assembly import Elements as DualElements
     from gradsim.physics.soft import jacobian_kernels, krylov_kernels
     from gradsim.physics.soft.implicit_residual_kernels import evaluate
-    from gradsim.physics.soft.kernels import Parameters, constant
-    from gradsim.physics.soft.kernels import Parameters as DualParameters
+    from gradsim.physics.soft.kernels import VertexParameters, constant
+    from gradsim.physics.soft.kernels import VertexParameters as DualParameters
     from gradsim.physics.soft.krylov_kernels import ACROSS, BANDED
 
     LANE = Lane()
@@ -94,7 +94,7 @@ square_of, set_blocks, whole = krylov.square_of, krylov.set_blocks, krylov.whole
 jacobian = specialize(
     jacobian_kernels,
     LANE,
-    **{name: globals()[name] for name in (*JACOBIAN, "Parameters", "constant", "Elements", "store", "Vertex")},
+    **{name: globals()[name] for name in (*JACOBIAN, "VertexParameters", "constant", "Elements", "store", "Vertex")},
     **members(krylov, "Space", "factorize", "set_band"),
     BANDED=BANDED,
     KEY=__name__,
@@ -129,7 +129,7 @@ def between(a: DualVec3, b: DualVec3, t: Real) -> DualVec3:
 
 
 @wp.func
-def prepare(p: Parameters, e: Elements, s: Step, k: Space, i: int, frame: int):
+def prepare(p: VertexParameters, e: Elements, s: Step, k: Space, i: int, frame: int):
     """The blocks of D at the start of the step."""
     _after = wp.grad(same)(zero(0))  # see assembly
     blocks = s.weight.shape[1]
@@ -143,7 +143,7 @@ def prepare(p: Parameters, e: Elements, s: Step, k: Space, i: int, frame: int):
 
 
 @wp.func
-def enough(p: Parameters, s: Step, i: int, frame: int, tolerance: Scalar, rounding: Scalar) -> Real:
+def enough(p: VertexParameters, s: Step, i: int, frame: int, tolerance: Scalar, rounding: Scalar) -> Real:
     """Square of the residual at which a step ends."""
     h = p.step[i, frame] * s.share[i]
     g = p.gravity[i, 0] * h
@@ -162,7 +162,7 @@ def enough(p: Parameters, s: Step, i: int, frame: int, tolerance: Scalar, roundi
 
 @wp.func
 def newton(
-    p: Parameters,
+    p: VertexParameters,
     s: Step,
     k: Space,
     i: int,
@@ -239,7 +239,7 @@ def differentiate(s: Step, k: Space, i: int, frame: int, tolerance: Scalar, prod
 
 @wp.kernel(enable_backward=False)
 def forward(
-    p: Parameters,
+    p: VertexParameters,
     e: Elements,
     substeps: int,  # steps in each frame interval
     stride: int,  # steps between two records
