@@ -107,8 +107,10 @@ def bare_constants(path: Path) -> Iterator[int]:
     """Lines of constants that say a bound or a share, but not of what: `LEAST`, where `MIN_SUBSTEPS` says it."""
     if str(path.relative_to(SOURCE)).startswith(UNCHANGED):
         return
-    module = ast.parse(path.read_text(encoding="utf-8"))
-    for statement in module.body:
+    statements = list(ast.parse(path.read_text(encoding="utf-8")).body)
+    for statement in statements:
+        if isinstance(statement, ast.If):  # a template that leaves out what it has no derivatives of
+            statements += [*statement.body, *statement.orelse]
         if isinstance(statement, ast.Assign | ast.AnnAssign):
             names = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
             yield from (node.lineno for node in names if isinstance(node.ctx, ast.Store) and node.id.strip("_") in BARE)

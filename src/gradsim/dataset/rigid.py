@@ -23,7 +23,7 @@ import math
 import numpy as np
 import torch
 
-from gradsim.dataset.ranges import SampleScene
+from gradsim.dataset.scene_sampling import SampleScene
 from gradsim.geometry import mesh as meshes
 from gradsim.geometry.mesh import Mesh
 from gradsim.numerics import rotation

@@ -256,7 +256,7 @@ class Reach(NamedTuple):
 
 
 def reach(kind: Parameter, name: str, mean: float, sd: float) -> Reach:
-    """Range of a number that only its prior makes an unknown: `RANGE_SIGMAS` standard deviations, within what is physical."""
+    """Range of a number that only its prior makes an unknown: `RANGE_SIGMAS` standard deviations, where physical."""
     if not kind.positive:
         return Reach(max(mean - RANGE_SIGMAS * sd, kind.lower), min(mean + RANGE_SIGMAS * sd, kind.upper))
     spread = relative_sd(name, mean, sd)

@@ -124,7 +124,7 @@ class Ranges:
             self.prior_mean[weight.columns] = weight.mean
 
     def _column(self, name: str) -> int:
-        """Number of the unknown of this name, or that ties it to others."""
+        """Index of the unknown of this name, or that ties it to others."""
         return next(k for k, u in enumerate(self.unknowns) if _tied(name) <= _tied(u.name))
 
     def __len__(self) -> int:

@@ -32,7 +32,8 @@ class BodyContact(Node):
         stiffness: Normal force per depth, k_e [N/m], per vertex or, between rigid bodies, per corner or crossing of edges,
             as the next three. Required between rigid bodies.
         dissipation: Loss of a bounce, a [s/m].
-        friction_stiffness: Friction force per sliding speed, up to the limit by `friction`, k_f [N s/m].
+        friction_stiffness: Regularization of Coulomb friction: viscous coefficient up to the limit by `friction`, the
+            paper's k_f [N s/m].
         friction: Coefficient of friction, μ.
     """
 

@@ -29,13 +29,13 @@ from gradsim.scene.springs import SPRINGS, Springs
 AXES, CHANNELS = ("x", "y", "z"), ("r", "g", "b")
 COEFFICIENTS = {"distortion": ("k1", "k2", "p1", "p2", "k3"), "fisheye": ("k1", "k2", "k3", "k4")}  # of a lens
 # Arrays, 0 by default
-SIGNED_KEYS = {"vertex_velocity": (False, "m/s", -math.inf), "motion_offset": (False, "m", -math.inf)}
+SIGNED_ARRAYS = {"vertex_velocity": (False, "m/s", -math.inf), "motion_offset": (False, "m", -math.inf)}
 MIN_DELAY = -0.5  # delay of a camera [frames]: states go on that far before the start
 OPTICS = (*COEFFICIENTS, "readout", "exposure", "delay")  # keys of a camera that are parameters where a scene has them
 CONTACT = ("stiffness", "dissipation", "damping", "friction_stiffness", "friction")
 START = ("position", "rotation_vector", "velocity", "angular_velocity")
 POINTS = ("parent_point", "child_point")
-JOINT_KEYS = (*POINTS, "axis", "stiffness", "target", "damping", "friction", "lower", "upper", "limit_stiffness")
+AXIS_JOINT_KEYS = (*POINTS, "axis", "stiffness", "target", "damping", "friction", "lower", "upper", "limit_stiffness")
 SOFT_KEYS = (*START, "scale", "rest_length_factor", "contact", "anchors", "pushes")
 KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or several, is expanded to their keys
     Rigid: ("mass", "density", "inertia", "scale", *START, *CONTACT, "pushes"),
@@ -60,8 +60,8 @@ KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or s
     Obstacle: (*CONTACT, "margin", "radius", "size", "position", "rotation_vector"),
     BodyContact: ("thickness", "stiffness", "dissipation", "friction_stiffness", "friction"),
     Attachment: ("stiffness", "damping"),
-    Revolute: (*JOINT_KEYS, "friction_rate", "angle", "rate", "torque"),
-    Prismatic: (*JOINT_KEYS, "friction_speed", "displacement", "speed", "force"),
+    Revolute: (*AXIS_JOINT_KEYS, "friction_rate", "angle", "rate", "torque"),
+    Prismatic: (*AXIS_JOINT_KEYS, "friction_speed", "displacement", "speed", "force"),
     Ball: (*POINTS, "rotation_vector", "angular_velocity", "damping", "friction", "friction_rate"),
     Fixed: POINTS,
     Ambient: ("colour",),
@@ -214,7 +214,7 @@ def _of_soft(node: Soft, name: str, table: dict[str, Parameter]) -> dict[str, Pa
     arrays = {
         f"{name}.{key}": Parameter(np.full(shape, float(positive)), unit, positive, lower, math.inf, row_of)
         for key, (shape, row_of) in node.arrays.items()
-        for positive, unit, lower in [SIGNED_KEYS.get(key, (True, "", 0.0))]
+        for positive, unit, lower in [SIGNED_ARRAYS.get(key, (True, "", 0.0))]
     }
     counts = {f"{name}.{key}": count for key, count in node.by_element.items() if f"{name}.{key}" in table}
     timed = [f"{name}.{key}" for key in node.by_time]

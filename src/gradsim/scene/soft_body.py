@@ -42,7 +42,8 @@ class ContactOverrides(Node):
         stiffness: Normal force per depth, k_e [N/m].
         dissipation: Loss of a bounce, a [s/m], law `continuous`.
         damping: Normal force per speed of approach, k_d [N s/m], the other laws.
-        friction_stiffness: Friction force per sliding speed, up to the limit by `friction`, k_f [N s/m].
+        friction_stiffness: Regularization of Coulomb friction: viscous coefficient up to the limit by `friction`, the
+            paper's k_f [N s/m].
         friction: Coefficient of friction, μ.
     """
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from gradsim.errors import InputError
 from gradsim.video.circle_outline import centroids
+from gradsim.video.connected_regions import EIGHT_CONNECTED, connected_regions
 from gradsim.video.masks import median_background
 from gradsim.video.mog2 import mixture_background
-from gradsim.video.persistence import SQUARE, connected_regions
 from gradsim.video.soft_edges import CORE, continued_color, light, nearest_color
 
 UPPER_THRESHOLD, LOWER_THRESHOLD = 8.0, 4.0  # [σ] upper and lower threshold of the hysteresis
@@ -35,7 +35,7 @@ SAMPLED_PIXELS = 300_000  # pixels of the video that tell noise and shake: a qua
 # [px] from the edge of a mask, which is in the middle of a blurred edge, to pixels that a body does not cover
 PENUMBRA = 2
 # [px] of the weights of the light next to a body; pixels that would show a slope of 0
-LIGHT_RADIUS, ZERO_SLOPE_SHARE = 4.0, 0.5
+LIGHT_RADIUS, PRIOR_PIXELS = 4.0, 0.5
 LUMA = np.array([0.299, 0.587, 0.114]) / 0.6686  # direction of luma in RGB (ITU-R BT.601)
 COLOR_WEIGHTS = 0.05 * np.eye(3) + 0.95 * np.outer(LUMA, LUMA)  # chroma counts a twentieth
 
@@ -149,7 +149,10 @@ def _sweep(bodies: np.ndarray, passed: np.ndarray, margin: int) -> np.ndarray:
     from scipy import ndimage
 
     return np.stack(
-        [ndimage.binary_dilation(np.any(_shifts(b, d), 0), SQUARE, margin) for b, d in zip(bodies, passed, strict=True)]
+        [
+            ndimage.binary_dilation(np.any(_shifts(b, d), 0), EIGHT_CONNECTED, margin)
+            for b, d in zip(bodies, passed, strict=True)
+        ]
     )
 
 
@@ -316,7 +319,7 @@ def _light(image: np.ndarray, behind: np.ndarray, outside: np.ndarray) -> np.nda
         right[..., i] = moment(rest, a, b)
         for j, (c, d) in enumerate(powers[: i + 1]):
             normal[..., i, j] = normal[..., j, i] = moment(weight, a + c, b + d)
-    normal += np.diag([LEVEL, ZERO_SLOPE_SHARE * LIGHT_RADIUS**2, ZERO_SLOPE_SHARE * LIGHT_RADIUS**2])
+    normal += np.diag([LEVEL, PRIOR_PIXELS * LIGHT_RADIUS**2, PRIOR_PIXELS * LIGHT_RADIUS**2])
     return np.maximum(near + np.linalg.solve(normal, right[..., None])[..., 0, 0], 0.0)
 
 
@@ -423,7 +426,7 @@ def _cores(bodies: np.ndarray, passed: np.ndarray) -> np.ndarray:
         if not body.any():
             continue
         box = _box(body, CORE)
-        inner = ndimage.binary_erosion(body[box], SQUARE, CORE)
+        inner = ndimage.binary_erosion(body[box], EIGHT_CONNECTED, CORE)
         for share in (1.0, 0.5, 0.0):
             core[box] = np.all(_shifts(inner, share * way), 0)
             if core.any():

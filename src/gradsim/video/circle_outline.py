@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradsim.errors import InputError
+from gradsim.video.connected_regions import connected_regions
 from gradsim.video.masks import require_masks
-from gradsim.video.persistence import connected_regions
 
 MIN_BRIGHTNESS = 0.05  # p below which a pixel is too dark to have a color
 BLUR = 3  # [px] width of the box filter, which removes the dither of small palettes

@@ -12,7 +12,7 @@ import numpy as np
 from gradsim.errors import InputError
 from gradsim.runtime.optional import require_extra
 from gradsim.video.color_model import MIN_BODY_AREA, Rectangle
-from gradsim.video.persistence import label_regions
+from gradsim.video.connected_regions import label_regions
 
 ROUNDS = 5  # of cut and mixtures in the first frame
 SEARCH_DIAMETERS = 1.0  # diameters around the expected place within which the body is searched

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradsim.video.persistence import label_regions
+from gradsim.video.connected_regions import label_regions
 
 BODY_COVERAGE = 0.5  # coverage from which a pixel is of the body
 FULL_IMAGE_SHARE = 0.95  # share of the image

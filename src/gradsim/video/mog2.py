@@ -17,7 +17,8 @@ import numpy as np
 
 from gradsim.errors import InputError
 from gradsim.runtime.optional import require_extra
-from gradsim.video.persistence import connected_regions, label_regions, remove_flashes
+from gradsim.video.connected_regions import connected_regions, label_regions
+from gradsim.video.persistence import remove_flashes
 
 BACKGROUND = 0.6  # share of the frames in which a pixel shows background: a body covers it in fewer than 0.4
 PASSES = 3  # over the video, in random order: a single one in time would begin with the body as background
@@ -30,7 +31,7 @@ TAIL, TAIL_FACTOR = 0.99, 2.0  # a tint up to this factor times this quantile of
 MIN_CONTRAST_SHARE = 0.25
 # share of a body that is background, and quantile over frames: ≤ 0.07 of 15 clips whose bodies move on, 0.3 to 16 of 12 whose
 # bodies rest, slide from rest or hang on a joint (the clips of `gradsim reproduce clips`)
-MAX_HIDDEN_SHARE, MIN_FREQUENT_SHARE = 0.15, 0.9
+MAX_HIDDEN_SHARE, HIDDEN_QUANTILE = 0.15, 0.9
 MIN_REGION_AREA = 4  # [px²] of a region: smaller ones are defects of the sensor
 MIN_REGION_SHARE = 0.1  # of the largest region of a frame, below which one is not a body
 
@@ -101,7 +102,7 @@ def _check_hidden(bodies: np.ndarray, second: np.ndarray) -> None:
         labels, _ = connected_regions(body | other)
         connected = np.isin(labels, np.unique(labels[body])) & other
         shares.append(connected.sum() / max(1, body.sum()))
-    if (share := float(np.quantile(shares, MIN_FREQUENT_SHARE))) > MAX_HIDDEN_SHARE:
+    if (share := float(np.quantile(shares, HIDDEN_QUANTILE))) > MAX_HIDDEN_SHARE:
         raise InputError(
             f"the mixture of Gaussians of this video is not the background: bodies go on into pixels, {share:.0%} of their area, that "
             "have the same color in many frames. A body rests, or moves little. Give an image of the empty scene (--background "

@@ -9,7 +9,7 @@ centres are as exact as before (0.05 px), where they would be off by 0.09 px, an
 
 import numpy as np
 
-from gradsim.video.persistence import SQUARE
+from gradsim.video.connected_regions import EIGHT_CONNECTED
 
 CORE = 2  # [px] from the edge, where pixels have the color of their side
 MIN_GRADIENT_PIXELS = 30  # pixels that tell the gradient of a color
@@ -35,8 +35,8 @@ def soft_edges(frames: np.ndarray, bodies: np.ndarray, gamma: float = 1.0) -> np
             for side in (body.any(1), body.any(0))
         )
         frame, body, mask = frame[box], body[box], mask[box]
-        core = ndimage.binary_erosion(body, SQUARE, CORE)
-        outside = np.logical_not(ndimage.binary_dilation(body, SQUARE, CORE))
+        core = ndimage.binary_erosion(body, EIGHT_CONNECTED, CORE)
+        outside = np.logical_not(ndimage.binary_dilation(body, EIGHT_CONNECTED, CORE))
         if not core.any() or not outside.any():
             continue
         image = frame / 255
@@ -45,8 +45,8 @@ def soft_edges(frames: np.ndarray, bodies: np.ndarray, gamma: float = 1.0) -> np
         image, behind, inside = (light(y, gamma) for y in (image, behind, inside))
         across = inside - behind
         contrast = (across**2).sum(-1)
-        inner = ndimage.binary_erosion(body, SQUARE)
-        edge = ndimage.binary_dilation(body, SQUARE) & np.logical_not(inner) & clear & (contrast > 0)
+        inner = ndimage.binary_erosion(body, EIGHT_CONNECTED)
+        edge = ndimage.binary_dilation(body, EIGHT_CONNECTED) & np.logical_not(inner) & clear & (contrast > 0)
         mask[edge] = np.clip(((image - behind) * across).sum(-1)[edge] / contrast[edge], 0, 1)
     return masks
 

@@ -81,7 +81,7 @@ class EditorPage:
         self._show(f"**No region was found**: {problem} Place the body by hand." if problem else HELP_TEXT)
 
     def _add_panel(self, out: Path) -> None:
-        gui, last = self._server.gui, len(self.editor.clip.film.frames) - 1
+        gui, last = self._server.gui, len(self.editor.clip.video.frames) - 1
         gui.configure_theme(show_share_button=False, show_logo=False)
         gui.set_panel_label(self.editor.clip.path.name)
         self.message = gui.add_markdown(HELP_TEXT)

@@ -153,9 +153,9 @@ class SceneEditor:
         """A frame of the clip with the outlines of body and ground, (rows, columns, 3) uint8, enlarged where it is small."""
         from PIL import Image, ImageDraw
 
-        film = self.clip.film.frames[frame][None]
-        image = Image.fromarray(overlay(film, self.mask(frame)[None])[0])
-        draw, times = ImageDraw.Draw(image), factor(film)
+        video = self.clip.video.frames[frame][None]
+        image = Image.fromarray(overlay(video, self.mask(frame)[None])[0])
+        draw, times = ImageDraw.Draw(image), factor(video)
         for (a, b), width in self.ground_lines():
             draw.line([*(times * a), *(times * b)], fill=GROUND_COLOR, width=width)
         return np.asarray(image)

@@ -109,7 +109,7 @@ MAX_DIRECT_PARAMETERS = 200  # parameters of a policy, above which `SmoothAction
 def cma(
     setup: "Setup", budget: Budget, seed: int = 0, progress: IterationProgress | None = None, size: float = 0.3
 ) -> tuple[nn.Module, History]:
-    """Optimize the parameters of the policy, or those of `SmoothActions` if the policy has more than `MAX_DIRECT_PARAMETERS`.
+    """Optimize the parameters of the policy, or those of `SmoothActions` if it has more than `MAX_DIRECT_PARAMETERS`.
 
     Covariances of thousands of numbers cannot be learnt from hundreds of rollouts. One iteration is one generation: all
     worlds but one evaluate samples; the other evaluates the mean of the distribution, whose loss is the iteration's.

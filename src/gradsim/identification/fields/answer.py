@@ -100,7 +100,7 @@ class FieldAnswer(Answer):
     def descend(self) -> Self:
         problem = self.problem
         target_cost = NOISELESS_TARGET * problem.observation.noise_floor(problem.frames).informative
-        u, cost, count = minimize(problem, self.u, problem.frames, self.method, ITERATIONS, 1e-9, target_cost)
+        u, cost, count = minimize_fields(problem, self.u, problem.frames, self.method, ITERATIONS, 1e-9, target_cost)
         return self.arrived(type(self)(problem, u, self.method, cost, self.factor), count)
 
     def _by_products(self, spectrum: Spectrum):
@@ -114,10 +114,10 @@ class FieldAnswer(Answer):
         return solve
 
 
-def minimize(
+def minimize_fields(
     problem: FieldProblem, u: Tensor, frames: int, method: str, iterations: int, rtol: float, target_cost: float
 ) -> tuple[Tensor, float, int]:
-    """Minimize the cost from one start.
+    """Minimize the cost of fields from one start, by the method of its name.
 
     Args:
         problem: The problem.

@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError, Status
-from gradsim.identification.fields.answer import MAX_DENSE_UNKNOWNS, NOISELESS_TARGET, Evidence, FieldAnswer, minimize
+from gradsim.identification.fields.answer import (
+    MAX_DENSE_UNKNOWNS,
+    NOISELESS_TARGET,
+    Evidence,
+    FieldAnswer,
+    minimize_fields,
+)
 from gradsim.identification.fields.fields import Field, FieldSpace
 from gradsim.identification.fields.fit import FieldFit
 from gradsim.identification.fields.problem import FieldProblem
@@ -83,7 +89,7 @@ def identify_fields(
                 if last
                 else (EARLY_LINEARIZATIONS, EARLY_RTOL, EARLY_NOISELESS_TARGET * few)
             )
-            u, cost, count = minimize(problem, u, frames, way, *plan)
+            u, cost, count = minimize_fields(problem, u, frames, way, *plan)
             total += count
             history.append({"start": start, "frames": frames, "iterations": count, "cost": cost})
             report(history[-1])

@@ -19,9 +19,9 @@ from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.video import masks as segmentation
 from gradsim.video.background import MOG2, read_background, subtract_background
 from gradsim.video.clip_properties import variable_stamps
+from gradsim.video.connected_regions import connected_regions
 from gradsim.video.mask_faults import mask_faults
 from gradsim.video.mask_input import matching_frames, read_masks
-from gradsim.video.persistence import connected_regions
 from gradsim.video.read import is_lossy, read_times
 from gradsim.video.timing import FrameAlignment, align_frames, centroids, suspicious_steps
 
@@ -30,7 +30,7 @@ NOMINAL_NOISE = 1 / 255  # default noise of a pixel
 AUTO_NOISE = "auto"  # noise that is estimated from outlines
 OUTLINE = math.sqrt(OFF_BY_A_PIXEL)  # and σ meanwhile
 # Pixels across a body that are enough for its outline, which is off by as much in neighbouring ones
-MAX_BODY_PIXELS = 20
+OUTLINE_BODY_PIXELS = 20
 FEWEST = 8  # frames from which the noise of outlines can be estimated
 MEAN_RATE = 0.05  # relative difference of mean rates at which a clock is another one
 CLOSED_GAP = 2  # [px] width of gaps in the mask of a textured body that are closed
@@ -201,7 +201,7 @@ def from_video(
     observation.notes |= alignment.notes() | notes
     if faults.words:
         observation.notes |= {"mask_faults": faults.words, "mask_advice": faults.advice}
-    if outline_noise and (factor := observation.largest_bin(MAX_BODY_PIXELS)) > 1:
+    if outline_noise and (factor := observation.largest_bin(OUTLINE_BODY_PIXELS)) > 1:
         observation = observation.binned(factor)
         observation.notes["binning"] = factor
     observation.mask_faults = faults

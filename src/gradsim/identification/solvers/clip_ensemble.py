@@ -40,7 +40,7 @@ GUESSES = (3, 4, 6)  # first frames whose straight line guesses a start state; t
 PATIENCE = 3  # idle iterations after which a start rests
 MAX_COPY_SHIFT = 0.7  # most that a copy is moved along one direction, in logarithms
 # Times the median of all clips: a steeper clip is at a kink of contact, where its tangent is meaningless
-MAX_CURVATURE_RATIO = 1e3
+MAX_SLOPE_RATIO = 1e3
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class ClipsProblem:
         r, J = self.jacobian(iterates.u, iterates.local)
         slope = torch.linalg.vector_norm(J, dim=2)
         usual = slope.median(1, keepdim=True).values
-        nonsmooth = ((slope > MAX_CURVATURE_RATIO * usual) & (usual > 0)).any(2)
+        nonsmooth = ((slope > MAX_SLOPE_RATIO * usual) & (usual > 0)).any(2)
         shared = torch.arange(J.shape[-1]) < len(self.space)
         size = torch.where(nonsmooth, slope.amax(2), 1.0)[..., None]  # huge, and its square would be infinite
         r = r / size

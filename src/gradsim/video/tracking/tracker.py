@@ -40,7 +40,7 @@ STRETCH = 1.25  # ratio of lengths in a patch and in the image, above which it i
 MIN_PATCH_FRAMES = 3
 MIN_TRACK_FRAMES = 5  # frames of a track
 PATIENCE = 10  # frames in which a lost point is searched
-ORDER, MAX_ROUGHNESS = 5, 10.0  # of the differences; largest ratio
+ORDER, MAX_NOISE_RATIO = 5, 10.0  # of the differences; largest ratio
 FEW_DIFFERENCES = 20  # of all tracks, below which they say nothing
 FLOOR = 0.02  # [px] of a match: interpolation, and the shape of the surface in the patch
 MIN_POINT_DISTANCE = 2.0  # radii between two points that are chosen automatically
@@ -295,7 +295,7 @@ def _with_roughness(tracks: FeatureTracks) -> FeatureTracks:
     ratio = (differences / np.sqrt(windows)[..., None])[np.isfinite(differences)]
     if len(ratio) < FEW_DIFFERENCES:
         return tracks
-    factor = float(np.clip(np.median(np.abs(ratio)) / 0.6745, 1.0, MAX_ROUGHNESS))
+    factor = float(np.clip(np.median(np.abs(ratio)) / 0.6745, 1.0, MAX_NOISE_RATIO))
     return replace(tracks, sd=factor * tracks.sd, drift=factor * tracks.drift)
 
 
