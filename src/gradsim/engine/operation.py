@@ -146,8 +146,8 @@ class _Gradient(torch.autograd.Function):
 
 def may_be_differentiated(*tensors: Tensor) -> bool:
     """True if a derivative by one of them may be taken: in reverse mode, in forward mode or by `torch.func`."""
-    # In this order: where `_transformed` breaks the graph of `torch.compile`, Dynamo walks the globals of any generator that
-    # exists by then, at times deeper than the stack.
+    # In this order: `_transformed` breaks the graph of `torch.compile` before there is a generator, whose globals Dynamo
+    # would walk, at times too deep.
     return _transformed() or (torch.is_grad_enabled() and any(x.requires_grad for x in tensors))
 
 

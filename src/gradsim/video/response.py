@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-LEAST = 1e-6  # value below which the derivative of value^γ by γ is that there
+MIN_VALUE = 1e-6  # value below which the derivative of value^γ by γ is that there
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Edges:
 
     def coverage(self, gamma: Tensor | float, gain: Tensor | float = 1.0) -> Tensor:
         """α (n,); differentiable by γ () and gain ()."""
-        image, behind, inside = (y.clamp(min=LEAST) ** gamma for y in (self.image, self.behind, self.inside))
+        image, behind, inside = (y.clamp(min=MIN_VALUE) ** gamma for y in (self.image, self.behind, self.inside))
         behind = gain * behind
         weighted = (inside - behind) @ self.metric
         square = ((inside - behind) * weighted).sum(-1)

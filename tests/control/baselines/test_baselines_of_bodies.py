@@ -58,7 +58,7 @@ def test_the_tuned_rate_is_the_one_that_ends_lowest():
 
 
 def test_many_parameters_are_searched_among_smooth_controllers(monkeypatch):
-    monkeypatch.setattr(cma_es, "MANY", 100)
+    monkeypatch.setattr(cma_es, "MAX_DIRECT_PARAMETERS", 100)
     setup = crawl()
     policy, history = BASELINES["cma"](setup, Budget(8, 4), 0)
     assert isinstance(policy, SmoothActions) and history.names["parameters"] == sum(

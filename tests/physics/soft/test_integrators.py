@@ -14,10 +14,10 @@ from torch import Tensor
 
 from gradsim.engine.lanes import Lane, native_width
 from gradsim.engine.mapping import InElements, Threads, Worlds
+from gradsim.physics import integrators
 from gradsim.physics.forces import spring
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.model import Model
-from gradsim.physics.soft.body import STABLE
 from gradsim.physics.soft.rollout import Particles
 from gradsim.scene import Scene
 
@@ -217,7 +217,7 @@ def test_rollout_that_continues_from_a_frame_is_the_same_bit_for_bit(integrator)
 def test_bound_of_steps_is_sharp(integrator, c):
     """Of a damped spring alone: h² k/m + 4 h c/m < 4, by stages 0.6 h² k/m + 1.6 h c/m < 4; Euler's would let it diverge."""
     k, m = 40.0, 0.5
-    of_k, of_c = STABLE[integrator]
+    of_k, of_c = integrators.SOFT[integrator].stability
     limit = 4 / (of_c * c / m + ((of_c * c / m) ** 2 + 4 * of_k * k / m) ** 0.5)
     ends = []
     for factor in (0.99, 1.02):

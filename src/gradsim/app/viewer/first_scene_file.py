@@ -57,7 +57,7 @@ def write_scene(editor: SceneEditor, out: Path) -> str:
         Image.fromarray(np.concatenate(images, 1)).save(drawn_picture, format="PNG")
         text.write_text(_text(editor), encoding="utf-8")
     if clip.faults.words and clip.regions is not None:
-        write_mask_sheet(flawed, clip.film.frames, clip.faults)
+        write_mask_sheet(flawed, clip.video.frames, clip.faults)
         return _report(
             editor, out, picture, [f"masks: {'; '.join(clip.faults.words)}; see {flawed}. Try {clip.faults.advice}"]
         )
@@ -66,14 +66,14 @@ def write_scene(editor: SceneEditor, out: Path) -> str:
 
 def _chosen(clip: ObservedClip) -> list[int]:
     """Frames of the picture."""
-    frames = np.arange(len(clip.film.frames)) if clip.regions is None else clip.regions.frames
+    frames = np.arange(len(clip.video.frames)) if clip.regions is None else clip.regions.frames
     last = min(LOOKED_AT, len(frames)) - 1
     return frames[np.unique(np.linspace(0, last, PICTURES).round().astype(int))].tolist()
 
 
 def _read(clip: ObservedClip) -> str:
-    film = clip.film
-    return f"{film.width} × {film.height} px, {len(film.frames)} frames at {film.fps:.4g} per second"
+    video = clip.video
+    return f"{video.width} × {video.height} px, {len(video.frames)} frames at {video.fps:.4g} per second"
 
 
 def _text(editor: SceneEditor) -> str:
