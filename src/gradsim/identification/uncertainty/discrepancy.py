@@ -252,9 +252,9 @@ def combine(parts: Sequence[Scores], precision: np.ndarray, u: np.ndarray, squar
         between[place] += information @ scatter[place] @ information
     unit = 1 / np.sqrt(np.clip(A.diagonal(), 1e-300, None))
     squares, axes = np.linalg.eigh(A * unit[:, None] * unit)
-    told = squares > NULL * max(squares[-1], 1e-300)
-    inverse = unit[:, None] * ((axes[:, told] / squares[told]) @ axes[:, told].T) * unit
-    is_open = (axes[:, ~told] ** 2).sum(1) > OPEN
+    known = squares > NULL * max(squares[-1], 1e-300)
+    inverse = unit[:, None] * ((axes[:, known] / squares[known]) @ axes[:, known].T) * unit
+    is_open = (axes[:, ~known] ** 2).sum(1) > OPEN
     within, random = inverse @ meat @ inverse, inverse @ between @ inverse
     ratio = (within + random).diagonal() / np.clip(random.diagonal(), 1e-300, None)
     degrees = np.minimum(max(1, len(parts) - 1) * np.minimum(ratio, 1e6) ** 2, 1e9)
