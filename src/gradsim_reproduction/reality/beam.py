@@ -116,13 +116,21 @@ def _predicted(beam: Beam, u: np.ndarray, recording: recorded.Recording) -> Pred
 
 
 def _halves(unloaded: vibration.Vibration, law: str, u: np.ndarray, fits: np.ndarray) -> dict:
-    """Numbers of `gravity_a` against those of `gravity_b`, another release, with errors by leaving out blocks of either."""
+    """Numbers of `gravity_a` against those of `gravity_b`, another release, with errors by the memory of the residuals of either.
+
+    By leaving out blocks, which are as long as a swing, errors are too small: residuals keep their sign for longer.
+    """
     times, heights = vibration.track(recorded.load("gravity_b"))
     other = vibration.fit(unloaded, law, times, heights)
     others, _ = vibration.leave_blocks_out(unloaded, law, times, heights)
-    covariance = (vibration.jackknife(fits) + vibration.jackknife(others))[:-2, :-2]
+    blocks = (vibration.jackknife(fits) + vibration.jackknife(others))[:-2, :-2]
+    first = vibration.discrepancy_of(unloaded, u, *vibration.track(recorded.load("gravity_a")))
+    second = vibration.discrepancy_of(unloaded, other, times, heights)
+    covariance = (first.covariance + second.covariance)[:-2, :-2]
     return {
         "chi2_per_dof": vibration.agreement(u[:-2], other[:-2], covariance),
+        "chi2_per_dof_by_blocks": vibration.agreement(u[:-2], other[:-2], blocks),
+        "discrepancy": [{"scale_mm": d.process.scale, "time_s": d.process.time} for d in (first, second)],
         "relative_differences": (other[:-2] - u[:-2]).tolist(),
         "relative_std_of_differences": np.sqrt(covariance.diagonal()).tolist(),
     }

@@ -1,6 +1,6 @@
 """Error bars and predictive bands of cables: a discrepancy with memory, and numbers that scatter between runs.
 
-Scores are those of the loss of the fit, whose weights are 1/(1 + (r/s)²). The mass of a marker is not among them: recordings hardly tell it (its share of the information is
+Scores are those of the loss of the fit, whose weights are 1/(1 + (r/s)²). The mass of a marker is left out: recordings hardly tell it (its share of the information is
 some 1e-5), and its logarithm runs off where it is small.
 """
 

@@ -208,8 +208,8 @@ def fit_fold(job: tuple[int, int, bool]) -> Mapping:
     for k in range(INNER):
         part = [toss for j, toss in enumerate(fitted) if j % INNER != k]
         rest = [toss for j, toss in enumerate(fitted) if j % INNER == k]
-        inner_members, _ = search(contact, part, QUICK_GENERATIONS if quick else GENERATIONS, rng)
-        inner += zip(rest, _ensemble(contact, inner_members, rest, (sigma.flight, sigma.spin), rng), strict=True)
+        elite, _ = search(contact, part, QUICK_GENERATIONS if quick else GENERATIONS, rng)
+        inner += zip(rest, _ensemble(contact, elite, rest, (sigma.flight, sigma.spin), rng), strict=True)
     factor = widening([x[:, SEEN:] for _, x in inner], [toss.x[SEEN:] for toss, _ in inner])
     record = {
         "law": law,

@@ -55,6 +55,20 @@ def test_halves_agree_as_their_errors_say():
     assert np.mean(values) == pytest.approx(46 / 43, abs=0.06)  # Hotelling: 46 degrees of freedom, 2 numbers
 
 
+@pytest.mark.slow  # 60 fits
+def test_errors_of_tracks_whose_noise_has_a_memory_are_those_of_repeated_fits(own):
+    """Noise of 0.1 mm that lasts 0.3 s: z of E and viscosity over 60 tracks has an RMS of 1 ± 0.25."""
+    rng, lag = np.random.default_rng(3), np.abs(TIMES[:, None] - TIMES)
+    root = np.linalg.cholesky(np.exp(-lag / 0.3) + 1e-9 * np.eye(len(TIMES)))
+    u = np.r_[TRUTH[:2], TRUTH[-2:]]
+    clean, z = own.heights(u, TIMES), []
+    for _ in range(60):
+        heights = clean + 1e-4 * root @ rng.normal(size=len(TIMES))
+        fitted = vibration.fit(own, "viscous", TIMES, heights)
+        z.append((fitted - u)[:2] / vibration.discrepancy_of(own, fitted, TIMES, heights).std[:2])
+    assert np.sqrt(np.mean(np.square(z))) == pytest.approx(1.0, abs=0.25)
+
+
 @pytest.mark.slow  # compiles quadratic elements
 def test_rollout_of_the_scene_is_the_law_of_the_modes(own):
     """They differ by large displacements: 6 mm of 100."""

@@ -57,8 +57,8 @@ class Scores:
 
     Args:
         times: Times of the frames (t,) [s].
-        roots: A_t^{1/2} (t, n, n).
-        y: See above (t, n).
+        roots: A_t^{1/2} (t, n, n); or derivatives of c < n coordinates over their noise (t, c, n).
+        y: See above (t, n); of c coordinates −r_t (t, c).
         columns: Which of all unknowns the n are.
         shared: Which of the n are numbers that other recordings share (n,).
     """
@@ -72,12 +72,12 @@ class Scores:
     @property
     def information(self) -> np.ndarray:
         """A_k (n, n)."""
-        return np.einsum("tij,tjk->ik", self.roots, self.roots)
+        return np.einsum("tci,tcj->ij", self.roots, self.roots)
 
     @property
     def score(self) -> np.ndarray:
         """−g_k (n,)."""
-        return np.einsum("tij,tj->i", self.roots, self.y)
+        return np.einsum("tci,tc->i", self.roots, self.y)
 
     def noise(self, process: "Process") -> np.ndarray:
         """M_k (n, n)."""
@@ -252,9 +252,9 @@ def combine(parts: Sequence[Scores], precision: np.ndarray, u: np.ndarray, squar
         between[place] += information @ scatter[place] @ information
     unit = 1 / np.sqrt(np.clip(A.diagonal(), 1e-300, None))
     squares, axes = np.linalg.eigh(A * unit[:, None] * unit)
-    informed = squares > NULL * max(squares[-1], 1e-300)
-    inverse = unit[:, None] * ((axes[:, informed] / squares[informed]) @ axes[:, informed].T) * unit
-    is_open = (axes[:, ~informed] ** 2).sum(1) > OPEN
+    known = squares > NULL * max(squares[-1], 1e-300)
+    inverse = unit[:, None] * ((axes[:, known] / squares[known]) @ axes[:, known].T) * unit
+    is_open = (axes[:, ~known] ** 2).sum(1) > OPEN
     within, random = inverse @ meat @ inverse, inverse @ between @ inverse
     ratio = (within + random).diagonal() / np.clip(random.diagonal(), 1e-300, None)
     degrees = np.minimum(max(1, len(parts) - 1) * np.minimum(ratio, 1e6) ** 2, 1e9)
@@ -336,8 +336,8 @@ class _Filter:
 
     @classmethod
     def of(cls, parts: Sequence[Scores]) -> "_Filter":
-        frames, channels = max(len(p.times) for p in parts), max(p.y.shape[1] for p in parts)
-        z = np.zeros((frames, len(parts), channels, 1 + channels))
+        frames, channels = (max(p.y.shape[k] for p in parts) for k in (0, 1))
+        z = np.zeros((frames, len(parts), channels, 1 + max(p.roots.shape[2] for p in parts)))
         steps, informative = np.ones((max(frames - 1, 0), len(parts))), np.zeros(z.shape[:3], bool)
         for k, part in enumerate(parts):
             t, n = part.y.shape
