@@ -23,7 +23,15 @@ from gradsim.video.tracking.tracker import gray_frames
 
 POSES, SCENE = "poses.json", "scene.yaml"
 FEW = 0.5  # share of frames with a pose, below which a note says so
-UNTOUCHED = ("readout", "scan", "exposure", "instants", "delay")  # keys of the scene's camera that stay
+UNTOUCHED = (
+    "readout",
+    "scan",
+    "exposure",
+    "instants",
+    "delay",
+    "gamma",
+    "gain",
+)  # keys of the scene's camera that stay
 
 
 @dataclass(frozen=True, kw_only=True)
