@@ -11,7 +11,7 @@ from gradsim.physics.convergence import converged
 from gradsim.scene import Scene
 
 NOISE = 1 / 255  # standard deviation of a pixel, before rounding to 8 bits
-FINER = 4  # times as many steps as a simulation takes, so that errors of the steps are far below the noise
+STEPS_FACTOR = 4  # times as many steps as a simulation takes, so that errors of the steps are far below the noise
 
 __all__ = ["clip"]
 
@@ -48,7 +48,7 @@ def clip(scene: str | Scene = "cube", path: str | Path | None = None, noise: flo
     scene.view()
     model = Model(scene)
     if scene.timing.substeps == "auto":
-        model = model.with_substeps(FINER * converged(model).model.substeps)
+        model = model.with_substeps(STEPS_FACTOR * converged(model).model.substeps)
     with torch.no_grad():
         trajectory = model.rollout()
     frames = synthetic.noisy_8bit(synthetic.render_video(scene, trajectory), noise, seed)

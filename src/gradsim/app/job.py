@@ -164,6 +164,7 @@ class FitArguments(RunArguments):
         priors: NAME=MEAN±SD of numbers that are known with an uncertainty.
         prior_files: Files of such numbers with their covariance.
         known_numbers: Examine what errors of known numbers would do.
+        discrepancy: Add error bars of a model with a discrepancy.
         plan: Name the one change of a next video that would tell most of what is open.
         observe: "outlines", or "pictures": outlines and the colors inside of them.
         engine: What moves the bodies, as for `identify`.
@@ -208,6 +209,7 @@ class FitArguments(RunArguments):
     priors: tuple[str, ...] = ()
     prior_files: tuple[Path, ...] = ()
     known_numbers: bool = True
+    discrepancy: bool = False
     plan: bool = True
     observe: str = "outlines"
     engine: str = "gradsim"

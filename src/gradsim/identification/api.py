@@ -29,6 +29,7 @@ from gradsim.identification.priors import Prior, Stated, priors_of
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import model_for
 from gradsim.identification.solvers.multistart import MultistartConfig, Outcome
+from gradsim.identification.uncertainty.discrepancy import with_discrepancy
 from gradsim.identification.uncertainty.discretization import refine
 from gradsim.identification.uncertainty.known_numbers import with_known_numbers
 from gradsim.identification.uncertainty.profile_likelihood import with_profiles
@@ -107,6 +108,7 @@ def solve(
     shooting: MultipleShooting | None = None,
     estimator: str | Estimator = LEAST_SQUARES,
     known_numbers: bool = True,
+    discrepancy: bool = False,
 ) -> Fit:
     """Search for the best fit of a problem and judge it; arguments as for `least_squares` and `identify`."""
     space, plan, search = problem.space, plan or MultistartConfig(), estimator_named(estimator)
@@ -120,6 +122,8 @@ def solve(
         raise InputError(
             "multiple shooting needs frames at a constant rate, and the scene has `timing.stamps`; fit in one shot."
         )
+    if shooting and discrepancy:
+        raise InputError("multiple shooting has no discrepancy; remove `shooting` or `discrepancy`.")
     if shooting and estimator != LEAST_SQUARES:
         raise InputError(f"multiple shooting has an estimator of its own; remove `shooting` or {estimator!r}.")
 
@@ -147,6 +151,7 @@ def solve(
     fit = make_fit(*refined, seed, noise_known, checkpoint)
     if external:
         fit = replace(fit, notes=[*fit.notes, external.note], evidence={**fit.evidence, "engine": external.title})
+    fit = with_discrepancy(fit, refined[0]) if discrepancy else fit
     return _with_table(replace(fit, estimator=name_of(estimator)), refined[0], known_numbers)
 
 
@@ -177,6 +182,7 @@ def identify(
     known_numbers: bool = True,
     observe: str = "outlines",
     engine: str | Engine = OURS,
+    discrepancy: bool = False,
 ) -> Fit:
     """Identify physical parameters from a video.
 
@@ -198,6 +204,8 @@ def identify(
         observe: "outlines", or "pictures": outlines and the colors inside of them (`identification.colors`), of one clip and camera.
         engine: What moves the bodies: "gradsim", "mujoco" (extra `engines`), a name added by `register_engine`, or an `Engine`, such
             as a function of a scene and times (`identification.engines`).
+        discrepancy: Whether to add error bars that hold where the model is wrong, by a discrepancy correlated in time
+            (`identification.uncertainty.discrepancy`); verdict and values stay.
 
     Raises:
         InputError: If an argument is wrong, before any work starts.
@@ -225,14 +233,23 @@ def identify(
     problem = _problem(scene, observation, unknowns, model, stated)
     plan, table = MultistartConfig(starts=starts), known_numbers
     if observe == "pictures":
-        if shooting or profile:
+        if shooting or profile or discrepancy:
             raise InputError(
-                "observe='pictures' is for one shot without profile likelihoods; remove `shooting` and `profile`."
+                "observe='pictures' is for one shot without profile likelihoods; remove `shooting`, `profile` and `discrepancy`."
             )
         assert clip is not None
         fit = _fit_pictures(problem, Clip.of(clip), plan, seed, report, estimator)
         return replace(fit, notes=[*fit.notes, *words])
-    fit = solve(problem, plan, seed, report=report, shooting=shooting, estimator=estimator, known_numbers=table)
+    fit = solve(
+        problem,
+        plan,
+        seed,
+        report=report,
+        shooting=shooting,
+        estimator=estimator,
+        known_numbers=table,
+        discrepancy=discrepancy,
+    )
     fit = replace(fit, notes=[*fit.notes, *words])
     return fit if shooting else _profiled(fit, problem, profile)
 
@@ -250,7 +267,8 @@ def _fit_pictures(
     from gradsim.identification.colors.fit import fit_pictures
 
     (path,) = clip.videos.values()
-    film = Film.read(problem.model.scene, path, clip.frames, clip.ignore)
+    (camera,) = clip.videos
+    film = Film.read(problem.model.scene, path, clip.frames, clip.ignore, clip.background, camera)
     return replace(
         fit_pictures(problem, film, estimator_named(estimator), plan, seed, report)[0], estimator=name_of(estimator)
     )

@@ -100,6 +100,7 @@ class Fit:
         priors: What each prior contributes to the error bars, and how far the answer is from it; empty without priors.
         known_numbers: What an error of each known number would do to the unknowns; empty where that was not examined.
         next_video: The one change of a next video that would tell most of what is open; empty where nothing is.
+        discrepancy: Error bars of a model with a discrepancy, where requested (`uncertainty.discrepancy`).
         posterior: Covariance (unknowns, unknowns) of the unknowns, and which of them are `logarithmic`: of these it is that of
             logarithms. Where error bars are from samples, it is theirs.
     """
@@ -132,6 +133,7 @@ class Fit:
     priors: dict = field(default_factory=dict)
     known_numbers: dict = field(default_factory=dict)
     next_video: dict = field(default_factory=dict)
+    discrepancy: dict = field(default_factory=dict)
     posterior: dict = field(default_factory=dict)
 
     @classmethod
@@ -244,6 +246,7 @@ class Fit:
                 **({"priors": self.priors} if self.priors else {}),
                 **({"known_numbers": self.known_numbers} if self.known_numbers else {}),
                 **({"next_video": self.next_video} if self.next_video else {}),
+                **({"discrepancy": self.discrepancy} if self.discrepancy else {}),
             }
         )
         assert isinstance(content, dict)

@@ -6,34 +6,30 @@
 best candidate explains the data, and its χ²/N where none does: misfit that no candidate removes then counts as noise
 (quasi-AIC, Burnham & Anderson 2002). Differences in BIC above 10 are very strong evidence (Kass & Raftery 1995).
 
-A candidate is an edit of the scene. What it sets is known, so it is not an unknown of that candidate.
-
-Standard candidates for `compare`, by name: the usual parts of a model left out, put in, or of another law.
-
-without friction      no friction at any ground
-without elasticity    no body bounces
-without damping       nothing is lost in a bounce; a pendulum swings for ever
-with friction         friction is an unknown of every ground
-with damping          what a bounce loses is an unknown of every ground; damping and drag of every pendulum
-paper law             the contact law of the paper, its damping unknown
-continuous law        Hunt and Crossley's, its dissipation unknown
-rk4                   the integrator of fourth order
+Several recordings are fitted together, and with `folds` each candidate also predicts those that its fit left out (`comparison.folds`).
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from gradsim.errors import InputError, Status
+from gradsim.identification.comparison.candidates import (
+    Changes,
+    as_json,
+    edit_scene,
+    priors_left,
+    standard_candidate,
+)
+from gradsim.identification.comparison.folds import GIVEN_MODEL, Prediction, Recordings, check_folds, predict_folds
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.observation.clip import Clip, Files
-from gradsim.identification.priors import Prior, Stated, has, priors_of
+from gradsim.identification.priors import Stated, priors_of
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import model_for
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
@@ -44,133 +40,11 @@ from gradsim.identification.uncertainty.residual_diagnostics import chi2_limit
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.identification.verdict import make_fit
 from gradsim.runtime.atomic import write_json
-from gradsim.scene.node import did_you_mean
-from gradsim.scene.parameters import parameters
 from gradsim.scene.scene import Scene
 
-INELASTIC = 30.0  # [s/m] dissipation at which a bounce at 1 m/s keeps about 1/30 of the speed
-FRICTION, DISSIPATION, DAMPING = "0.02:1.5", "0.02:5", "1:1000"  # ranges of what a candidate adds
-SWING, DRAG = "0.001:1", "0.001:1"
-
-
-def standard_candidate(name: str, scene: Scene, unknowns: Sequence[str | Unknown]) -> dict:
-    """Changes of a standard candidate.
-
-    Args:
-        name: One of the names above.
-        scene: The scene as given.
-        unknowns: Unknowns of the scene as given, for their ranges.
-
-    Raises:
-        InputError: If there is none of that name, or it changes nothing in this scene.
-    """
-    if name not in STANDARD:
-        hint = did_you_mean(name, list(STANDARD)) or f"; there are {', '.join(STANDARD)}."
-        raise InputError(f"unknown standard candidate `{name}`{hint}")
-    changes = STANDARD[name](scene, unknowns)
-    if not changes:
-        raise InputError(f"the candidate `{name}` changes nothing: the scene has nothing that it is about.")
-    return changes
-
-
-def _without_friction(scene: Scene, unknowns) -> dict:
-    return {f"{g}.{key}": 0.0 for g in scene.grounds for key in ("friction", "friction_stiffness")}
-
-
-def _without_elasticity(scene: Scene, unknowns) -> dict:
-    changes = {}
-    for name, ground in scene.grounds.items():
-        if ground.law == "continuous":
-            changes[f"{name}.dissipation"] = INELASTIC
-        else:
-            changes[f"{name}.damping"] = 2 * math.sqrt(
-                _highest(scene, unknowns, f"{name}.stiffness") * _mass(scene, unknowns)
-            )
-    return changes
-
-
-def _without_damping(scene: Scene, unknowns) -> dict:
-    changes = {f"{n}.{'dissipation' if g.law == 'continuous' else 'damping'}": 0.0 for n, g in scene.grounds.items()}
-    return changes | {f"{n}.{key}": 0.0 for n in _damped_bodies(scene) for key in ("damping", "drag")}
-
-
-def _with_friction(scene: Scene, unknowns) -> dict:
-    return {"unknowns": [f"{g}.friction:{FRICTION}" for g in scene.grounds]} if scene.grounds else {}
-
-
-def _with_damping(scene: Scene, unknowns) -> dict:
-    added = [
-        f"{n}.dissipation:{DISSIPATION}" if g.law == "continuous" else f"{n}.damping:{DAMPING}"
-        for n, g in scene.grounds.items()
-    ]
-    added += [text for n in _damped_bodies(scene) for text in (f"{n}.damping:{SWING}", f"{n}.drag:{DRAG}")]
-    return {"unknowns": added} if added else {}
-
-
-def _paper_law(scene: Scene, unknowns) -> dict:
-    changes = {}
-    for name, ground in scene.grounds.items():
-        if ground.law == "continuous":
-            changes |= {f"{name}.law": "paper", f"{name}.dissipation": None, f"{name}.damping": 50.0}
-    return changes and changes | {"unknowns": [f"{g}.damping:{DAMPING}" for g in scene.grounds]}
-
-
-def _continuous_law(scene: Scene, unknowns) -> dict:
-    changes = {}
-    for name, ground in scene.grounds.items():
-        if ground.law != "continuous":
-            changes |= {f"{name}.law": "continuous", f"{name}.damping": None, f"{name}.dissipation": 0.5}
-    return changes and changes | {"unknowns": [f"{g}.dissipation:{DISSIPATION}" for g in scene.grounds]}
-
-
-def _rk4(scene: Scene, unknowns) -> dict:
-    return (
-        {"timing.integrator": "rk4"}
-        if any(scene.integrator_of(name) == "semi-implicit" for name in scene.bodies)
-        else {}
-    )
-
-
-def _damped_bodies(scene: Scene) -> list[str]:
-    """Bodies with a damping and a drag of their own, such as pendulums."""
-    known = parameters(scene)
-    return [name for name in scene.bodies if {f"{name}.damping", f"{name}.drag"} <= known.keys()]
-
-
-def _highest(scene: Scene, unknowns, name: str) -> float:
-    """The upper end of a parameter's range, or its value where it is known."""
-    space = Space(scene, unknowns)
-    if name in space.names:
-        return space.range(space.names.index(name))[1]
-    owner, key = name.split(".")
-    return float(getattr(scene.grounds[owner], key))
-
-
-def _mass(scene: Scene, unknowns) -> float:
-    """The largest mass of a body."""
-    space = Space(scene, unknowns)
-    masses = [space.range(k)[1] for k, name in enumerate(space.names) if name.endswith(".mass")]
-    known = parameters(scene)
-    masses += [float(known[key].value) for name in scene.bodies if (key := f"{name}.mass") in known]
-    return max(masses, default=10.0)
-
-
-STANDARD: dict[str, Callable[[Scene, Sequence[str | Unknown]], dict]] = {
-    "without friction": _without_friction,
-    "without elasticity": _without_elasticity,
-    "without damping": _without_damping,
-    "with friction": _with_friction,
-    "with damping": _with_damping,
-    "paper law": _paper_law,
-    "continuous law": _continuous_law,
-    "rk4": _rk4,
-}
-
-
-GIVEN = "as given"
-SURE = 10.0  # ΔBIC of very strong evidence
-Changes = Mapping[str, Any]
+VERY_STRONG_EVIDENCE = 10.0  # ΔBIC of very strong evidence
 Refined = tuple[Problem, Outcome, Discretization | None]  # what `refine` returns
+Edit = tuple[list[Scene], list[Unknown]]  # scenes with the changes of a candidate, and its unknowns
 
 
 @dataclass(frozen=True)
@@ -180,7 +54,7 @@ class Candidate:
     Args:
         name: Its name.
         changes: Edits of the scene; `unknowns` lists additional unknowns.
-        scene: With the changes.
+        scenes: Of each recording, with the changes.
         fit: Its fit.
         parameters: Their number, k.
         chi2: Least cost found, over all data.
@@ -193,7 +67,7 @@ class Candidate:
 
     name: str
     changes: Changes
-    scene: Scene
+    scenes: Sequence[Scene]
     fit: Fit
     parameters: int
     chi2: float
@@ -202,6 +76,11 @@ class Candidate:
     bic: float
     delta: float
     weight: float
+
+    @property
+    def scene(self) -> Scene:
+        """That of the first recording."""
+        return self.scenes[0]
 
 
 @dataclass(frozen=True)
@@ -214,6 +93,7 @@ class Comparison:
         informative: N of the criteria.
         inflation: ĉ of the criteria.
         words: The verdict.
+        prediction: K-fold prediction of recordings, where folds were requested.
     """
 
     candidates: dict[str, Candidate]
@@ -221,6 +101,15 @@ class Comparison:
     informative: int
     inflation: float
     words: str
+    prediction: Prediction | None = None
+
+    def predicting(self, prediction: Prediction) -> "Comparison":
+        """The same comparison with K-fold prediction, and whether both choose one model."""
+        if prediction.best == self.chosen:
+            both = "BIC chooses the same model."
+        else:
+            both = f"BIC chooses the model {self.chosen}."
+        return replace(self, prediction=prediction, words=f"{self.words} {prediction.words} {both}")
 
     @property
     def best(self) -> Candidate:
@@ -244,9 +133,10 @@ class Comparison:
             result = c.fit.result()
             selected = {key: result[key] for key in ("status", "chi2_per_n", "unknowns", "residual_diagnostics")}
             numbers = {key: getattr(c, key) for key in ("parameters", "chi2", "aic", "aicc", "bic", "delta", "weight")}
-            rows.append({"name": c.name, "changes": _as_json(c.changes), **numbers, **selected})
+            rows.append({"name": c.name, "changes": as_json(c.changes), **numbers, **selected})
         content = {"candidates": rows, "chosen": self.chosen, "informative": self.informative}
-        return content | {"inflation": self.inflation, "words": self.words}
+        content |= {"inflation": self.inflation, "words": self.words}
+        return content | ({"prediction": self.prediction.result()} if self.prediction else {})
 
     def save(self, folder: str | Path) -> Path:
         """Write `result.json` of the chosen fit, with the comparison in it, and its `history.json`."""
@@ -255,7 +145,7 @@ class Comparison:
 
 
 def compare(
-    scene: Scene,
+    scene: Scene | Sequence[Scene],
     unknowns: Sequence[str | Unknown],
     clip: Clip | Files | None = None,
     observation: Observation | None = None,
@@ -266,106 +156,106 @@ def compare(
     stage: Callable[[str], None] = lambda text: None,
     sampled: bool = True,
     priors: Stated | Sequence[Stated] | None = None,
+    clips: Sequence[Clip | Files] | None = None,
+    observations: Sequence[Observation] | None = None,
+    folds: int | None = None,
+    first_frames: int = 0,
 ) -> Comparison:
     """Fit the scene as given and every candidate, and rank them.
 
     Args:
-        scene: The scene as given; always a candidate itself.
-        unknowns: As for `identify`.
-        clip: Video file, video files by camera, or `Clip`; or give an observation.
+        scene: The scene as given, always a candidate itself; of several recordings one for all, or one for each.
+        unknowns: As for `identify`; of several recordings as for `identify_many`.
+        clip: Video file, video files by camera, or `Clip`; or give an observation, clips or observations.
         observation: In place of a clip.
         candidates: Changes by name: dotted names of the scene file with new values (None removes), and `unknowns` for
             what is solved for in addition: {"no friction": {"ground.friction": 0}}. The name of a body alone replaces it,
             also by one of another kind; its own unknowns go. Or names of standard candidates: see
-            `gradsim.identification.model_selection`.
+            `gradsim.identification.comparison.candidates`.
         plan: Starts and curriculum, the same for all.
-        seed: Random seed of the starts.
+        seed: Random seed of the starts and the folds.
         report: Called after each stage of each search.
         stage: Called with a description of each stage as it begins.
         sampled: Whether error bars of the chosen model come from samples where contact may kink the likelihood.
         priors: As for `identify`; of every model that has the number and does not set it.
+        clips: Several recordings, as `clip`, which all models fit together.
+        observations: In place of clips.
+        folds: Number of folds of the recordings: each is predicted by fits to the others, besides the fits to all. None: no prediction.
+        first_frames: First frames of a predicted recording, to which unknowns that it has for itself (NAME@each) are fitted.
 
     Raises:
         InputError: If an argument is wrong, before any work starts.
     """
-    if (clip is None) == (observation is None):
-        raise InputError("give exactly one of `clip` and `observation`.")
+    if sum(x is not None for x in (clip, observation, clips, observations)) != 1:
+        raise InputError("give exactly one of `clip`, `observation`, `clips` and `observations`.")
+    count = len(clips or observations or ()) if clips is not None or observations is not None else 1
+    scenes = _scenes(scene, count)
     changes = (
         candidates
         if isinstance(candidates, Mapping)
-        else {n: standard_candidate(n, scene, unknowns) for n in candidates}
+        else {n: standard_candidate(n, scenes[0], unknowns) for n in candidates}
     )
-    if GIVEN in changes:
-        raise InputError(f"a candidate is called `{GIVEN}`, as the scene itself is; choose another name.")
-    edits = {GIVEN: (scene, list(unknowns)), **{n: edit_scene(scene, unknowns, c) for n, c in changes.items()}}
-    if observation is None:
-        assert clip is not None
-        observation = Clip.of(clip).observe(scene)
-    problems, (stated, _) = {}, priors_of([scene], priors)
-    for name, (edited, named) in edits.items():
-        space = Space(edited, named, priors=_priors_left(stated, edited, changes.get(name, {})))
-        problems[name] = Problem(model_for(edited, space), observation, space)
+    if GIVEN_MODEL in changes:
+        raise InputError(f"a candidate is called `{GIVEN_MODEL}`, as the scene itself is; choose another name.")
+    edits: dict[str, Edit] = {GIVEN_MODEL: (scenes, [Unknown.parse(u) if isinstance(u, str) else u for u in unknowns])}
+    for name, change in changes.items():
+        parts = [edit_scene(one, unknowns, change) for one in scenes]
+        edits[name] = [edited for edited, _ in parts], parts[0][1]
+    stated, (several, plan) = priors_of(scenes, priors)[0], (count > 1 or folds is not None, plan or MultistartConfig())
+    priors_by = {name: priors_left(stated, edits[name][0], changes.get(name, {})) for name in edits}
+    data = _observed(clips if clip is None else [clip], observations if observation is None else [observation], scenes)
+    recordings = {name: Recordings(edited, data, named, priors_by[name]) for name, (edited, named) in edits.items()}
+    if folds is not None:
+        for one in recordings.values():
+            check_folds(one, folds, first_frames)
+    problems = {name: _problem(one, several) for name, one in recordings.items()}
     outcomes = {}
     for name, problem in problems.items():
         stage(f"fitting the model {name}: {', '.join(problem.space.names)}")
-        reporter = _with_values(problem, report)
-        outcomes[name] = search(problem, plan or MultistartConfig(), np.random.default_rng(seed), reporter)
-    outcomes = {name: _restarted(name, problems, outcomes, (plan or MultistartConfig()).rtol) for name in problems}
+        outcomes[name] = search(problem, plan, np.random.default_rng(seed), _with_values(problem, report))
+    outcomes = {name: _restarted(name, problems, outcomes, plan.rtol) for name in problems}
     stage("ranking the models")
     rng = np.random.default_rng(seed)
     refined = {
         name: refine(problems[name], outcome, rng, _with_values(problems[name], report))
         for name, outcome in outcomes.items()
     }
-    return _ranked(refined, edits, {GIVEN: {}, **changes}, seed, sampled)
+    ranked = _ranked(refined, edits, {GIVEN_MODEL: {}, **changes}, seed, sampled)
+    if folds is None:
+        return ranked
+    return ranked.predicting(predict_folds(recordings, folds, first_frames, plan, seed, stage))
 
 
-def edit_scene(scene: Scene, unknowns: Sequence[str | Unknown], changes: Changes) -> tuple[Scene, list[str | Unknown]]:
-    """A scene with changes, and the unknowns that are left.
-
-    Args:
-        scene: The scene.
-        unknowns: Unknowns of the scene as given.
-        changes: As for `compare`.
+def _scenes(scene: Scene | Sequence[Scene], count: int) -> list[Scene]:
+    """A scene for each recording.
 
     Raises:
-        InputError: If a name is none of the scene's, or the edited scene is invalid.
+        InputError: If there are not as many scenes as recordings, nor one for all.
     """
-    content = scene.model_dump(exclude_unset=True)
-    set_here = [name for name in changes if name != "unknowns"]
-    for dotted in set_here:
-        *path, key = dotted.split(".") if dotted not in content.get("bodies", ()) else ("bodies", dotted)
-        group = next((g for g in ("grounds", "bodies", "obstacles") if path and path[0] in content.get(g, ())), None)
-        node = content[group] if group else content
-        if path and not group and path[0] not in Scene.model_fields:
-            known = ", ".join([*scene.bodies, *scene.grounds, "timing", "gravity"])
-            raise InputError(f"a candidate changes `{dotted}`, and the scene has no `{path[0]}`; it has {known}.")
-        for part in path:
-            node = node.setdefault(part, {})
-        node[key] = changes[dotted]
-    added = [Unknown.parse(u) if isinstance(u, str) else u for u in changes.get("unknowns", ())]
-    gone = [*set_here, *(u.name for u in added)]
-    parsed = [Unknown.parse(u) if isinstance(u, str) else u for u in unknowns]
-    unchanged = [u for u in parsed if not any(_is_part(n, g) for n in u.names for g in gone)]
-    return Scene.parse(content, "the changed scene"), [*unchanged, *added]
+    scenes = [scene] if isinstance(scene, Scene) else list(scene)
+    if len(scenes) == 1:
+        return scenes * count
+    if len(scenes) != count:
+        raise InputError(f"there are {len(scenes)} scenes and {count} recordings; give one for each, or one for all.")
+    return scenes
 
 
-def _is_part(name: str, group: str) -> bool:
-    """True for a name itself, and for one of what belongs to it."""
-    return name == group or name.startswith(f"{group}.")
+def _observed(
+    clips: Sequence[Clip | Files] | None, observations: Sequence[Observation] | None, scenes: Sequence[Scene]
+) -> list[Observation]:
+    """Observations of clips, or those that are there."""
+    if observations is not None:
+        return list(observations)
+    return [Clip.of(clip).observe(scene) for clip, scene in zip(clips or (), scenes, strict=True)]
 
 
-def _priors_left(priors: Sequence[Prior], edited: Scene, changes: Changes) -> list[Prior]:
-    """Priors of the numbers that a changed scene still has and that it does not set."""
-    fixed = [key for key in changes if key != "unknowns"]
-    left = [prior.of(name for name in prior.names if not any(_is_part(name, g) for g in fixed)) for prior in priors]
-    return [known for prior in left if prior and (known := prior.of(name for name in prior.names if has(edited, name)))]
-
-
-def _as_json(changes: Changes) -> dict:
-    """Changes as JSON holds them."""
-    added = [u if isinstance(u, str) else f"{u.name}:{u.low}:{u.high}" for u in changes.get("unknowns", ())]
-    return {**changes, "unknowns": added} if added else dict(changes)
+def _problem(model: Recordings, several: bool) -> Problem:
+    """Problem of all recordings; a joint one has what a search needs of a problem."""
+    if several:
+        return model.problem(range(len(model.scenes)))  # pyright: ignore[reportReturnType]
+    (scene,), (observation,) = model.scenes, model.observations
+    space = Space(scene, model.unknowns, priors=model.priors)
+    return Problem(model_for(scene, space), observation, space)
 
 
 def _with_values(problem: Problem, report: Callable[[dict], None]) -> Callable[[dict], None]:
@@ -400,7 +290,7 @@ def _restarted(name: str, problems: Mapping[str, Problem], outcomes: Mapping[str
 
 
 def _ranked(
-    refined: Mapping[str, Refined], edits, changes: Mapping[str, Changes], seed: int, sampled: bool
+    refined: Mapping[str, Refined], edits: Mapping[str, Edit], changes: Mapping[str, Changes], seed: int, sampled: bool
 ) -> Comparison:
     """Rank what `refine` returned for every model."""
     problems = {name: problem for name, (problem, *_) in refined.items()}
@@ -441,20 +331,20 @@ def _criteria(chi2: float, k: int, n: int) -> tuple[float, float, float]:
 
 
 def _words(candidates: Mapping[str, Candidate], chosen: str, inflation: float) -> str:
-    best, baseline = candidates[chosen], candidates[GIVEN]
+    best, baseline = candidates[chosen], candidates[GIVEN_MODEL]
     rest = sorted((c for c in candidates.values() if c is not best), key=lambda c: c.delta)
     sentences = []
     for c in rest:
         gap = c.bic - baseline.bic
         part = c.name.removeprefix("without ").removeprefix("with ")
-        if c is not baseline and c.name.startswith("without ") and gap > SURE:
+        if c is not baseline and c.name.startswith("without ") and gap > VERY_STRONG_EVIDENCE:
             sentences.append(f"{part.capitalize()} is needed: without it BIC is higher by {gap:.4g}.")
-    if rest and rest[0].delta > SURE:
+    if rest and rest[0].delta > VERY_STRONG_EVIDENCE:
         sentences.append(
             f"The data choose the model {chosen}; the next, {rest[0].name}, has a BIC {rest[0].delta:.4g} higher."
         )
     elif rest:
-        near = [c for c in rest if c.delta <= SURE]
+        near = [c for c in rest if c.delta <= VERY_STRONG_EVIDENCE]
         names = " or ".join([chosen, *(c.name for c in near)])
         sentences.append(f"The data do not tell for sure between {names}: BIC differs by {near[-1].delta:.2g} at most.")
     else:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from gradsim.scene.body import TURN, Rigid
+from gradsim.scene.body import FULL_TURN, Rigid
 from gradsim.scene.node import Node, Place, did_you_mean, quote
 from gradsim.scene.quantity import Quantity, Vector3, positive, vector
 from gradsim.scene.soft_body import Soft
@@ -100,6 +100,8 @@ class Revolute(_Along):
         damping: Damping [N m s/rad].
         friction: Torque of dry friction [N m].
         friction_rate: Rate below which friction is that of a damper [rad/s]; a joint at rest creeps.
+        armature: Inertia of a rotor that turns with the angle, as that of a motor through its gear [kg m²]; it adds
+            −armature · angular acceleration to the torque.
         torque: Motor torque [N m].
         lower, upper: Limits of the angle [rad].
         limit_stiffness: Stiffness of the limits [N m/rad].
@@ -108,13 +110,14 @@ class Revolute(_Along):
     start = ("angle", "rate")
     forces = ("torque", "target")
     kind: Literal["revolute"] = Field(description="kind: revolute")
-    angle: Annotated[float, Quantity("rad", lower=-TURN, upper=TURN)] = 0.0
+    angle: Annotated[float, Quantity("rad", lower=-FULL_TURN, upper=FULL_TURN)] = 0.0
     rate: Annotated[float, Quantity("rad/s")] = 0.0
     stiffness: Annotated[float, _scale("N m/rad")] = 0.0
     target: Annotated[float, Quantity("rad", lower=-HALF_TURN, upper=HALF_TURN)] = 0.0
     damping: Annotated[float, _scale("N m s/rad")] = 0.0
     friction: Annotated[float, _scale("N m")] = 0.0
     friction_rate: Annotated[float, positive("rad/s")] = 0.1
+    armature: Annotated[float | None, _scale("kg m^2")] = None
     torque: Annotated[float, Quantity("N m")] = 0.0
     lower: Annotated[float | None, Quantity("rad", lower=-HALF_TURN, upper=HALF_TURN)] = None
     upper: Annotated[float | None, Quantity("rad", lower=-HALF_TURN, upper=HALF_TURN)] = None
@@ -136,6 +139,8 @@ class Prismatic(_Along):
         damping: Damping [N s/m].
         friction: Force of dry friction [N].
         friction_speed: Speed below which friction is that of a damper [m/s]; a joint at rest creeps.
+        armature: Mass of a motor that moves with the displacement, through its gear [kg]; it adds −armature · acceleration
+            to the force.
         force: Motor force [N].
         lower, upper: Limits of the displacement [m].
         limit_stiffness: Stiffness of the limits [N/m].
@@ -151,6 +156,7 @@ class Prismatic(_Along):
     damping: Annotated[float, _scale("N s/m")] = 0.0
     friction: Annotated[float, _scale("N")] = 0.0
     friction_speed: Annotated[float, positive("m/s")] = 0.01
+    armature: Annotated[float | None, _scale("kg")] = None
     force: Annotated[float, Quantity("N")] = 0.0
     lower: Annotated[float | None, Quantity("m")] = None
     upper: Annotated[float | None, Quantity("m")] = None
@@ -170,7 +176,7 @@ class Ball(Joint):
 
     start = ("rotation_vector", "angular_velocity")
     kind: Literal["ball"] = Field(description="kind: ball")
-    rotation_vector: Annotated[Vector3, vector("rad", lower=-TURN, upper=TURN)] = (0.0, 0.0, 0.0)
+    rotation_vector: Annotated[Vector3, vector("rad", lower=-FULL_TURN, upper=FULL_TURN)] = (0.0, 0.0, 0.0)
     angular_velocity: Annotated[Vector3, vector("rad/s")] = (0.0, 0.0, 0.0)
     damping: Annotated[float, _scale("N m s/rad")] = 0.0
     friction: Annotated[float, _scale("N m")] = 0.0

@@ -58,12 +58,8 @@ RESERVED_NAMES = (
     "scene",
     "systems",
 )  # keys of the scene or model itself
-FOR_SOFT = (
-    "verlet",
-    "nystrom",
-    "implicit",
-    "midpoint",
-)  # of soft bodies that nothing but grounds and obstacles touches
+RIGID_INTEGRATORS = ("semi-implicit", "rk4")  # by kind of matter, as in `physics/integrators.py`
+SOFT_INTEGRATORS = ("semi-implicit", "verlet", "nystrom", "implicit", "midpoint")
 
 
 class Timing(Node):
@@ -247,7 +243,7 @@ class Scene(Node):
                 if isinstance(overrides, Rigid | ContactOverrides) and getattr(overrides, wrong) is not None:
                     yield ("bodies", name, *at, wrong), f"the law `{laws[0]}` has no `{wrong}`; give `{right}`."
         for key in ("contacts", "attachments"):
-            if getattr(self, key) and self.timing.integrator in FOR_SOFT:
+            if getattr(self, key) and self.timing.integrator not in ("auto", *RIGID_INTEGRATORS):
                 got = quote(self.timing.integrator)
                 yield (
                     (key,),
@@ -272,14 +268,15 @@ class Scene(Node):
                     f"`rate`, `offset` or `stamps` would shift the later pushes of `{name}`; use them with impulses at time 0 only.",
                 )
         soft = [name for name, body in self.bodies.items() if isinstance(body, Soft)]
-        if soft and self.timing.integrator == "rk4":
+        if soft and self.timing.integrator not in ("auto", *SOFT_INTEGRATORS):
+            way = f"{', '.join(SOFT_INTEGRATORS[:-1])} or {SOFT_INTEGRATORS[-1]}"
             yield (
                 ("timing", "integrator"),
-                f"got 'rk4'; the soft body `{soft[0]}` needs semi-implicit, verlet, nystrom, implicit or midpoint.",
+                f"got {quote(self.timing.integrator)}; the soft body `{soft[0]}` needs {way}.",
             )
         hard = [name for name in self.bodies if name not in soft]
-        if hard and self.timing.integrator in FOR_SOFT:
-            got, way = quote(self.timing.integrator), "auto" if soft else "semi-implicit or rk4"
+        if hard and self.timing.integrator not in ("auto", *RIGID_INTEGRATORS):
+            got, way = quote(self.timing.integrator), "auto" if soft else " or ".join(RIGID_INTEGRATORS)
             yield (
                 ("timing", "integrator"),
                 f"got {got}, which supports soft bodies only; `{hard[0]}` is not soft: choose {way}.",

@@ -64,18 +64,30 @@ _Loader.add_constructor("tag:yaml.org,2002:binary", _refuse_binary)
 
 def load(cls: type[S], path: Path, label: str = "scene") -> S:
     """Load a scene or another node from a file; `name` defaults to the name of the file."""
+    root, content = _compose(_text(path, label), path, cls, label)
+    if isinstance(content, dict):
+        content.setdefault("name", path.stem)
+    return parse(cls, content, str(path), path.parent, root)
+
+
+def read(path: Path, label: str) -> Any:
+    """Content of a YAML file that is not a node, by the same rules.
+
+    Raises:
+        InputError: If the file cannot be read, is empty or is not valid YAML.
+    """
+    return _compose(_text(path, label), path, Node, label)[1]
+
+
+def _text(path: Path, label: str) -> str:
     try:
-        text = regular_file(path, f"{label} file", TEXT_BYTES).read_text(encoding="utf-8")
+        return regular_file(path, f"{label} file", TEXT_BYTES).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError(f"the {label} file {path} does not exist{_suggest_file(path, label)}") from None
     except InputError:
         raise
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as a {label} file: {error}; give a YAML file.") from error
-    root, content = _compose(text, path, cls, label)
-    if isinstance(content, dict):
-        content.setdefault("name", path.stem)
-    return parse(cls, content, str(path), path.parent, root)
 
 
 def parse(cls: type[S], content: Any, source: str, folder: Path, root: yaml.Node | None = None) -> S:
@@ -142,7 +154,7 @@ def _compose(text: str, path: Path, cls: type[Node], label: str) -> tuple[yaml.N
         raise InputError(f"{path} is not valid YAML: {error}.") from None
     if root is None:
         required = " and ".join(f"`{name}`" for name, field in cls.model_fields.items() if field.is_required())
-        raise InputError(f"{path} is empty; a {label} needs at least {required}.")
+        raise InputError(f"{path} is empty; a {label} needs at least {required or 'one entry'}.")
     if duplicates:
         raise InputError(_list_mistakes(str(path), duplicates))
     return root, content

@@ -144,7 +144,15 @@ def linkage() -> Scene:
         "parent_point": [0, 0, 0.36],
         "child_point": [-0.15, 0, 0.01],
     }
-    hinge |= {"angle": 0.9, "rate": 2.0, "stiffness": 1.5, "target": 0.2, "damping": 0.02, "torque": 0.1}
+    hinge |= {
+        "angle": 0.9,
+        "rate": 2.0,
+        "stiffness": 1.5,
+        "target": 0.2,
+        "damping": 0.02,
+        "torque": 0.1,
+        "armature": 0.004,
+    }
     hinge |= {"lower": -0.1, "upper": 0.8, "limit_stiffness": 30}
     wrist = {"between": ["body", "hand"], "parent_point": [0.15, 0, 0], "child_point": [-0.1, 0.01, 0], "damping": 5e-3}
     wrist |= {"rotation_vector": [0.2, 0.3, -0.2], "angular_velocity": [1.0, -2.0, 0.5]}
@@ -154,7 +162,15 @@ def linkage() -> Scene:
         "parent_point": [0, 0, 0.05],
         "child_point": [0, 0, -0.02],
     }
-    rail |= {"displacement": 0.03, "speed": 0.6, "stiffness": 30, "target": 0.01, "damping": 0.2, "force": 0.5}
+    rail |= {
+        "displacement": 0.03,
+        "speed": 0.6,
+        "stiffness": 30,
+        "target": 0.01,
+        "damping": 0.2,
+        "force": 0.5,
+        "armature": 0.1,
+    }
     box = lambda *size: {"shape": {"box": {"size": size}}}
     bodies = {
         "body": {**box(0.3, 0.05, 0.04), "mass": 0.8},

@@ -17,6 +17,7 @@ import torch
 from scipy.interpolate import CubicSpline
 from scipy.optimize import least_squares
 
+from gradsim.identification.uncertainty.discrepancy import Discrepancy, Scores, combine
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 from gradsim_reproduction.real import beam_recordings as recorded
@@ -33,6 +34,8 @@ STARTS = ((-0.01, 0.0), (-0.01, -1e-3))  # of release time [s] and height [m]
 RANGE = ((-0.04, 0.04), (-0.004, 0.004))  # of the same
 SCALES = (0.005, 0.002)
 SECONDS = 4.2  # [s] of the track, from the first trough on
+PROBE = 1e-4  # of coordinates, for derivatives
+MILLIMETER = 1e-3  # [m]
 BLOCKS = 24  # of the track, for the comparison of laws: a little longer than a swing
 
 
@@ -88,7 +91,7 @@ class Vibration:
         k, n = place.shape[1], 3 * len(self.beam.mesh[0])
         rows, columns = place[:, :, None].expand(-1, -1, k), place[:, None, :].expand(-1, k, -1)
         content = (matrices.flatten().numpy(), (rows.flatten().numpy(), columns.flatten().numpy()))
-        return scipy.sparse.csc_matrix(content, (n, n)).tocsr()
+        return scipy.sparse.csr_matrix(scipy.sparse.csc_matrix(content, (n, n)))
 
     def heights(self, u: np.ndarray, times: np.ndarray) -> np.ndarray:
         """Mean height of the markers over the level pose at times after the release (k,) [m].
@@ -162,6 +165,25 @@ def leave_blocks_out(
         fits.append(fit(vibration, law, times[others], heights[others]))
         squares.append((vibration.heights(fits[-1], times[block]) - heights[block]) ** 2)
     return np.array(fits), float(np.sqrt(np.concatenate(squares).mean()))
+
+
+def discrepancy_of(vibration: Vibration, u: np.ndarray, times: np.ndarray, heights: np.ndarray) -> Discrepancy:
+    """Error bars of a fit to a track, whose residuals have a memory (`identification.uncertainty.discrepancy`).
+
+    Args:
+        vibration: Modes.
+        u: The fit.
+        times, heights: The track [s], [m].
+    """
+    residual, steps = vibration.heights(u, times) - heights, np.full(len(u), PROBE)
+    columns = [
+        (vibration.heights(u + step, times) - vibration.heights(u - step, times)) / (2 * PROBE)
+        for step in np.diag(steps)
+    ]
+    slopes = np.stack(columns, 1)[:, None]
+    everywhere = np.ones(len(u), bool)
+    part = Scores(times, slopes / MILLIMETER, -residual[:, None] / MILLIMETER, np.arange(len(u)), everywhere)
+    return combine([part], np.zeros((len(u),) * 2), u, float(((residual / MILLIMETER) ** 2).mean()))
 
 
 def jackknife(fits: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ first axis of the section is horizontal at the first vertex when a run begins. L
 velocities at the start are the difference of the first two.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -133,7 +134,7 @@ def fit(runs: Sequence[CableRun], u: Tensor, iterations: int, report=lambda *_: 
         iterations: Most steps.
         report: Called after each step with its number, the coordinates and the loss.
     """
-    damping, cost = 1e-2, None
+    damping, cost = 1e-2, math.inf
     for step in range(iterations):
         normal, gradient, cost = torch.zeros(len(u), len(u)).double(), torch.zeros(len(u)).double(), 0.0
         for run in runs:

@@ -7,7 +7,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gradsim_reproduction.plotting import DATA, FIT, WIDTH, new_figure, write_figures
-from gradsim_reproduction.reality.cable_recordings import ENDS, GIVEN, Recording
+from gradsim_reproduction.reality.cable_recordings import ENDS, FPS, GIVEN, Recording
+from gradsim_reproduction.reality.films import Clip, write_film
 
 MOMENTS = (0.0, 1.0, 2.5, 4.9)  # [s]
 EVERY = 5  # frames between two stored predictions
@@ -32,7 +33,29 @@ def draw(out: Path, records: Mapping[int, Mapping], recordings: Mapping[int, Map
             f"Cable {cable}",
             "Recorded (orange) and predicted (blue) cables, seen along y, at four times of each evaluation run.",
         )
-    return write_figures(out, pictures)
+    films = [
+        write_film(
+            out / f"cable{cable}.gif",
+            _clips(record, recordings[cable]["eval"]),
+            FPS / EVERY,
+            f"Cable {cable}: film",
+            "Recorded (orange) and predicted (blue) cables of the evaluation runs, in real time, seen from the side.",
+        )
+        for cable, record in records.items()
+    ]
+    return write_figures(out, pictures) + films
+
+
+def _clips(record: Mapping, runs: list[Recording]) -> list[Clip]:
+    """Runs with their predictions, every `EVERY` frames."""
+    clips = []
+    for run, predicted in zip(runs, record["predictions"], strict=True):
+        frames = GIVEN + EVERY * np.arange(len(predicted))
+        full = run.x[frames].copy()
+        full[:, ENDS:-ENDS] = predicted
+        error = record["run_error_mm"][run.name]
+        clips.append(Clip(f"{run.name}: {error:.1f} mm", run.x[frames][:, None], full[:, None]))
+    return clips
 
 
 def _shapes(record: Mapping, runs: list[Recording]) -> Figure:

@@ -5,7 +5,7 @@
 What a bounce does to a tumbling cube is not smooth in θ, so the loss is led down by the cross-entropy method (Rubinstein 1999) from the full ranges. Of
 two laws of contact with equally many numbers, each fold takes the one of the smaller loss. The prediction is the median of an ensemble: numbers of
 the last elite, and starts drawn by the noise of the first frames, since either moves every later bounce. Its bands are the quantiles of
-the ensemble about the median, times the factor that covers 95 % of the coordinates of the fitted tosses.
+the ensemble about the median, times the factor that covers 95 % of the coordinates of fitted tosses by folds that left them out (cross-conformal: Vovk 2015).
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,6 +25,7 @@ from gradsim_reproduction.plotting import DATA, FIT, GREY, WIDTH, new_figure, wr
 from gradsim_reproduction.real.cube_predictions import SEEN, start_of
 from gradsim_reproduction.real.cube_recordings import FPS, SIDE, Toss, load, noise
 from gradsim_reproduction.reality.ensemble import band, cross_entropy, scores, widening
+from gradsim_reproduction.reality.films import Clip, box_edges, write_film
 from gradsim_reproduction.runner import Run
 
 MASS = 0.37  # [kg]; only stiffness and friction stiffness over it show
@@ -39,8 +40,10 @@ RANGES = {  # of the numbers that all laws have
 LINEAR = ("gravity", "height")  # the others are drawn by their logarithms
 SUBSTEPS = 24
 FOLDS, QUICK_FOLDS = 4, 4
+INNER = 3  # folds of the fitted tosses, whose predictions of what they left out set how wide bands are
 POPULATION, ELITE, GENERATIONS, QUICK_GENERATIONS = 192, 24, 30, 4
 DRAWS = 16  # starts of each member of the ensemble
+FILMED, SLOW, FILMS = 2, 5, 6  # every second frame of a film, slowed down, of so few tosses
 GOAL = 20.0  # [mm]
 MM = 1e3
 
@@ -69,7 +72,7 @@ def cube_row(run: Run) -> dict:
             np.average([t["coverage"] for t in by_toss.values()], weights=[len(t["x"]) for t in by_toss.values()])
         ),
         "quarters_mm": np.mean([toss["quarters_mm"] for toss in by_toss.values()], 0).tolist(),
-        "tosses": {name: {k: y for k, y in toss.items() if k != "x"} for name, toss in by_toss.items()},
+        "tosses": {name: {k: y for k, y in toss.items() if k not in ("x", "film")} for name, toss in by_toss.items()},
         "folds": [
             {"law": f["law"], "numbers": f["numbers"], "loss_mm": f["losses_mm"], "fitted": f["fitted"]} for f in folds
         ],
@@ -115,7 +118,11 @@ class Contact:
         return columns
 
     def predict(self, u: np.ndarray, starts: Sequence[Mapping[str, Tensor]], frames: int) -> Tensor:
-        """Positions (k, starts, frames, 3) [m] for each of u (k, n) and each start.
+        """Positions (k, starts, frames, 3) [m] for each of u (k, n) and each start; arguments as of `poses`."""
+        return self.poses(u, starts, frames)[0]
+
+    def poses(self, u: np.ndarray, starts: Sequence[Mapping[str, Tensor]], frames: int) -> tuple[Tensor, Tensor]:
+        """Positions (k, starts, frames, 3) [m] and orientations (k, starts, frames, 4) for each of u (k, n) and each start.
 
         Args:
             u: Coordinates of numbers.
@@ -137,8 +144,8 @@ class Contact:
         values["cube.velocity"] = values["cube.velocity"] + g[:, None] * values.pop("velocity_by_gravity")
         with torch.no_grad():
             cube = model(self.law, frames)
-            x = cube.rollout_unchecked(cube.values(values), frames)["cube"]["x"]
-        return x.unflatten(0, (k, n))
+            states = cube.rollout_unchecked(cube.values(values), frames)["cube"]
+        return states["x"].unflatten(0, (k, n)), states["q"].unflatten(0, (k, n))
 
 
 def flights(
@@ -197,7 +204,13 @@ def fit_fold(job: tuple[int, int, bool]) -> Mapping:
     law = min(ends, key=lambda name: ends[name][1])
     contact, (members, loss) = Contact(law), ends[law]
     ensemble = lambda part: _ensemble(contact, members, part, (sigma.flight, sigma.spin), rng)
-    factor = widening([x[:, SEEN:] for x in ensemble(fitted)], [toss.x[SEEN:] for toss in fitted])
+    inner = []
+    for k in range(INNER):
+        part = [toss for j, toss in enumerate(fitted) if j % INNER != k]
+        rest = [toss for j, toss in enumerate(fitted) if j % INNER == k]
+        elite, _ = search(contact, part, QUICK_GENERATIONS if quick else GENERATIONS, rng)
+        inner += zip(rest, _ensemble(contact, elite, rest, (sigma.flight, sigma.spin), rng), strict=True)
+    factor = widening([x[:, SEEN:] for _, x in inner], [toss.x[SEEN:] for toss, _ in inner])
     record = {
         "law": law,
         "numbers": {key: float(y[0]) for key, y in contact.numbers(members[:1]).items()},
@@ -207,8 +220,10 @@ def fit_fold(job: tuple[int, int, bool]) -> Mapping:
         "widening": factor,
         "predicted": {},
     }
-    for toss, x in zip(others, ensemble(others), strict=True):
-        record["predicted"][toss.name] = _prediction(toss, x, factor)
+    one = contact.poses(members[:1], flights(others, 1, (0.0, 0.0), rng), max(map(len, others)))
+    for k, (toss, x) in enumerate(zip(others, ensemble(others), strict=True)):
+        film = {"film": [y[0, k, : len(toss) : FILMED].tolist() for y in one]}
+        record["predicted"][toss.name] = _prediction(toss, x, factor) | film
     return record
 
 
@@ -266,4 +281,19 @@ def draw(out: Path, predicted: Mapping[str, Mapping], tosses: Sequence[Toss]) ->
         return figure
 
     caption = "Recorded (orange) and predicted (blue) positions of each toss, by the fold that did not fit it; gray: frames of the start."
-    return write_figures(out, {"cube": (paths, "Cube: tosses not fitted", caption)})
+    film = write_film(
+        out / "cube_film.gif",
+        [_clip(toss, predicted[toss.name]) for toss in tosses if toss.name in predicted][:FILMS],
+        FPS / FILMED / SLOW,
+        "Cube: film",
+        f"Recorded (orange) and predicted (blue) cubes, {SLOW} times slower, by the numbers of least loss; of tosses by the fold that did not fit them.",
+    )
+    return [*write_figures(out, {"cube": (paths, "Cube: tosses not fitted", caption)}), film]
+
+
+def _clip(toss: Toss, predicted: Mapping) -> Clip:
+    """A toss with its prediction."""
+    x, q = (torch.tensor(y).double() for y in predicted["film"])
+    recorded = box_edges(toss.x[::FILMED].numpy(), rotation.to_matrix(toss.q[::FILMED]).numpy(), [SIDE] * 3)
+    title = f"toss {toss.name}: {predicted['error_mm']:.0f} mm"
+    return Clip(title, recorded, box_edges(x.numpy(), rotation.to_matrix(q).numpy(), [SIDE] * 3), floor=0.0)

@@ -1,7 +1,7 @@
-"""Fits and bands of tosses: the cross-entropy method, and quantiles of an ensemble, widened until they cover what was fitted.
+"""Fits and bands of tosses: the cross-entropy method, and quantiles of an ensemble, widened until they cover runs that its fit left out.
 
 u ~ N(m, S) within the unit cube;   m, S ← those of the best of them, mixed with the former         (Rubinstein 1999)
-score = |y - median|/half width of the band of its side;   factor = 95 % quantile of the scores of fitted runs
+score = |y - median|/half width of the band of its side;   factor = 95 % quantile of the scores of such runs
 """
 
 from collections.abc import Callable, Sequence

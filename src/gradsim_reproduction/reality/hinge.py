@@ -3,7 +3,8 @@
 Two boxes of 10 × 5 × 5 cm, whose masses are equal, with a hinge that moves on its own (`ebianchi/dair_pll`, BSD-3; 48 tosses at 147 Hz of link 1's pose and the
 angle of the hinge). Nine numbers: friction, loss of a bounce, stiffness and friction stiffness of the contact, dry friction and damping of the hinge, the inertia of the
 links over that of the authors' file, gravity, and the height of the table. The start of a toss comes from its first 8 frames, in flight, by the same model without
-friction in the hinge; fits and bands are those of the cube (`ensemble.py`). The laws with and without friction in the hinge are compared by folds of the ten tosses.
+friction in the hinge; fits and bands are those of the cube (`ensemble.py`). The laws with and without friction in the hinge are compared by folds of the ten tosses,
+whose predictions of what they left out also set how wide bands are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ from gradsim.scene import Scene
 from gradsim_reproduction.plotting import DATA, FIT, GREY, WIDTH, new_figure, write_figures
 from gradsim_reproduction.real.cube_recordings import recordings
 from gradsim_reproduction.reality.ensemble import band, cross_entropy, scores, widening
+from gradsim_reproduction.reality.films import Clip, box_edges, write_film
 from gradsim_reproduction.runner import Run
 
 FPS = 1 / 0.0068  # [Hz]
@@ -49,6 +51,7 @@ POPULATION, ELITE, GENERATIONS, QUICK_GENERATIONS = 96, 16, 24, 2
 DRAWS = 4
 POSITION, ANGLE = 5e-4, 5e-3  # [m], [rad] noise of the first frames
 STEPS = 3  # of Gauss and Newton's method for a start
+FILMED, SLOW, FILMS = 2, 5, 6  # every second frame of a film, slowed down, of so few tosses
 GAIN = 5.0  # goal: errors of constant velocity over ours
 FAR = 1.0  # [m] error in place of a motion that is not finite
 MM = 1e3
@@ -271,7 +274,8 @@ def hinge_row(run: Run) -> dict:
     mean = lambda key: np.mean([toss[key] for toss in by_toss], 0).tolist()
     keys = ("position_mm", "rotation_deg", "steady_position_mm", "steady_rotation_deg", "still_position_mm", "coverage")
     record |= {key: mean(key) for key in (*keys, "position_quarters_mm", "rotation_quarters_deg")}
-    record["tosses"] = {name: {k: y for k, y in t.items() if k != "x"} for name, t in record["tosses"].items()}
+    hidden = ("x", "film")
+    record["tosses"] = {name: {k: y for k, y in t.items() if k not in hidden} for name, t in record["tosses"].items()}
     figures = {
         "elbow_position_mm": figure(record["position_mm"], goal=record["steady_position_mm"] / GAIN),
         "elbow_rotation_deg": figure(record["rotation_deg"]),
@@ -289,20 +293,22 @@ def fit_row(job: tuple[int, bool]) -> Mapping:
     fitted, others = [tosses[k] for k in order[:FITTED]], [tosses[k] for k in order[FITTED:]]
     generations = QUICK_GENERATIONS if quick else GENERATIONS
     rng = np.random.default_rng([seed, 1])
-    left_out = {}
+    left_out, ensembles = {}, {}
     for law in LAWS:
-        errors = []
+        errors, ensembles[law] = [], []
         for k in range(FOLDS):
             part = [t for j, t in enumerate(fitted) if j % FOLDS != k]
             rest = [t for j, t in enumerate(fitted) if j % FOLDS == k]
             members, _ = fit(part, law, generations, rng)
+            ensembles[law] += zip(rest, ensemble(rest, law, members, rng), strict=True)
             x, _ = predict(members[:1], law, start_of(rest), max(map(len, rest)))
             errors += [distance(x[0, j, SEEN : len(t)], t.centers[SEEN:]).mean().item() for j, t in enumerate(rest)]
         left_out[law] = MM * float(np.mean(errors))
     law = min(left_out, key=lambda name: left_out[name])
     members, loss = fit(fitted, law, generations, rng)
-    inside = [x[:, SEEN:] for x, _ in ensemble(fitted, law, members, rng)]
-    factor = widening(inside, [toss.centers[SEEN:] for toss in fitted])
+    factor = widening(
+        [x[:, SEEN:] for _, (x, _) in ensembles[law]], [toss.centers[SEEN:] for toss, _ in ensembles[law]]
+    )
     predictions = ensemble(others, law, members, rng)
     return {
         "row": "hinge",
@@ -343,6 +349,7 @@ def _prediction(toss: HingeToss, x: Tensor, q: Tensor, factor: float) -> dict:
         "speed_m_s": velocity.norm().item(),
         "coverage": float((scores(x[:, SEEN:], toss.centers[SEEN:]) <= factor).double().mean()),
         "x": middle.tolist(),
+        "film": [y[0, ::FILMED].tolist() for y in (x, q)],
     }
 
 
@@ -371,4 +378,29 @@ def draw(out: Path, record: Mapping, tosses: Sequence[HingeToss]) -> list[dict[s
         return figure
 
     caption = "Recorded (orange) and predicted (blue) centers of the links, of the first eight tosses that were not fitted; gray: frames of the start."
-    return write_figures(out, {"hinge": (paths, "Two links on a hinge: tosses not fitted", caption)})
+    film = write_film(
+        out / "hinge_film.gif",
+        [_clip(toss, record["tosses"][toss.name]) for toss in chosen[:FILMS]],
+        FPS / FILMED / SLOW,
+        "Two links on a hinge: film",
+        f"Recorded (orange) and predicted (blue) links, {SLOW} times slower, by the numbers of least loss; tosses that were not fitted.",
+    )
+    return [*write_figures(out, {"hinge": (paths, "Two links on a hinge: tosses not fitted", caption)}), film]
+
+
+def _clip(toss: HingeToss, predicted: Mapping) -> Clip:
+    """A toss with its prediction."""
+    x, q = (torch.tensor(y).double() for y in predicted["film"])
+    part = slice(None, None, FILMED)
+    title = f"{toss.name}: {predicted['position_mm']:.0f} mm"
+    return Clip(title, _links(toss.centers[part], toss.q[part]), _links(x, q), floor=0.0)
+
+
+def _links(x: Tensor, q: Tensor) -> np.ndarray:
+    """Edges (frames, 24, 2, 3) of both links from their centers (frames, 6) and the orientation of link 1 (frames, 4)."""
+    arm = rotation.rotate(rotation.conjugate(q), x[:, 3:] - x[:, :3]) - torch.tensor(PIVOT_1).to(x)
+    angle = torch.atan2(arm[:, 2], -arm[:, 0]) if PIVOT_2[0] > 0 else torch.atan2(-arm[:, 2], arm[:, 0])
+    zero = torch.zeros_like(angle)
+    second = rotation.multiply(q, rotation.exponential(torch.stack([zero, angle, zero], -1)))
+    boxes = [box_edges(y.numpy(), rotation.to_matrix(p).numpy(), SIZE) for y, p in ((x[:, :3], q), (x[:, 3:], second))]
+    return np.concatenate(boxes, 1)

@@ -11,6 +11,7 @@ import torch
 
 from gradsim.app.figures import figure
 from gradsim.errors import InputError
+from gradsim_reproduction.reality import cable_bands as bands
 from gradsim_reproduction.reality import cable_model as cables
 from gradsim_reproduction.reality.beam import beam_row
 from gradsim_reproduction.reality.cable_plots import draw
@@ -24,7 +25,7 @@ PUBLISHED = {1: 10.1, 2: 9.7}  # [mm] of networks trained on 56 runs (Chen et al
 GOAL = 8.0  # [mm]
 RUNS, ITERATIONS, FRAMES = 8, 6, 500  # at most
 QUICK_RUNS, QUICK_ITERATIONS, QUICK_FRAMES = 2, 2, 100
-BAND = 0.95
+COVERED, HALVES = (0.93, 0.97), (0.6, 1.5)  # goals of bands of 95 %, and of χ² per degree of freedom
 MM = 1e3
 
 
@@ -80,7 +81,9 @@ def cable_rows(run: Run) -> dict:
     for record in records:
         name = f"cable{record['cable']}"
         figures[f"{name}_error_mm"] = figure(record["error_mm"], goal=GOAL)
-        figures[f"{name}_band_coverage"] = figure(record["coverage"])
+        figures[f"{name}_band_coverage"] = figure(record["coverage"], ok=COVERED[0] <= record["coverage"] <= COVERED[1])
+    chi2 = sum(record["chi2_of_halves"] for record in records) / (len(bands.TOLD) * len(records))
+    figures["cable_halves"] = figure(chi2, ok=HALVES[0] <= chi2 <= HALVES[1])
     figures["cable_error_mm"] = figure(max(record["error_mm"] for record in records), goal=GOAL)
     return {"rows": rows, "images": images, "figures": figures}
 
@@ -100,11 +103,16 @@ def fit_cable(job: tuple[int, bool]) -> Mapping:
     training = [cables.CableRun(recording, min(frames, len(recording.x))) for recording in chosen]
     start = torch.tensor(cables.START, dtype=torch.float64)
     start[: cables.POSITIVE] = start[: cables.POSITIVE].log()
-    u, loss = cables.fit(training, start, QUICK_ITERATIONS if quick else ITERATIONS)
+    iterations = QUICK_ITERATIONS if quick else ITERATIONS
+    u, loss = cables.fit(training, start, iterations)
     fitted = [(one.predict(u) - one.target).abs().numpy() for one in training]
-    band = float(np.quantile(np.concatenate([r.ravel() for r in fitted]), BAND))
+    bars = bands.discrepancy_of(training, u)
+    halves = [
+        bands.discrepancy_of(half, cables.fit(half, start, iterations)[0]) for half in (training[::2], training[1::2])
+    ]
     held = [cables.CableRun(recording, min(frames, len(recording.x))) for recording in runs["eval"]]
-    predictions = [one.predict(u).numpy() for one in held]
+    ahead = [[y.detach() for y in one.sensitivity(u)] for one in held]
+    predictions, widths = [p.numpy() for p, _ in ahead], [bands.half_width(bars, slopes) for _, slopes in ahead]
     errors = [np.abs(p - one.target.numpy()) for p, one in zip(predictions, held, strict=True)]
     numbers = torch.cat([u[: cables.POSITIVE].exp(), u[cables.POSITIVE :]]).tolist()
     return {
@@ -118,8 +126,12 @@ def fit_cable(job: tuple[int, bool]) -> Mapping:
         "run_error_mm": {one.recording.name: MM * float(e.mean()) for one, e in zip(held, errors, strict=True)},
         "axis_error_mm": (MM * np.mean([e.mean((0, 1)) for e in errors], 0)).tolist(),
         "bias_mm": MM * float(np.mean([_bias(p, one) for p, one in zip(predictions, held, strict=True)])),
-        "band_mm": MM * band,
-        "coverage": float(np.mean([(e <= band).mean() for e in errors])),
+        "std": dict(zip([cables.NUMBERS[k] for k in bands.TOLD], bars.std.tolist(), strict=True)),
+        "discrepancy": {"scale_mm": MM * bars.process.scale, "time_s": bars.process.time},
+        "band_mm": MM * float(np.mean([w.mean() for w in widths])),
+        "coverage": float(np.mean([(e <= w).mean() for e, w in zip(errors, widths, strict=True)])),
+        "chi2_of_halves": bands.chi2_of_halves(*halves),
+        "halves": [{"u": half.u.tolist(), "std": half.std.tolist()} for half in halves],
         "still_mm": MM
         * float(np.mean([np.abs(still(one.recording, frames) - one.target.numpy()).mean() for one in held])),
         "straight_mm": MM

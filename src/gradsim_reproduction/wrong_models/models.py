@@ -22,7 +22,7 @@ from gradsim.errors import InputError
 from gradsim.geometry import tet_io, tet_mesh
 from gradsim.geometry.mesh import Mesh
 from gradsim.geometry.tet_mesh import TetMesh
-from gradsim.identification.model_selection import edit_scene
+from gradsim.identification.comparison.candidates import edit_scene
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.physics.model import Model
 from gradsim.runtime.atomic import atomic_path
@@ -47,7 +47,7 @@ class ModelSetup:
     Args:
         scene: The scene as the model has it.
         unknowns: The mass.
-        candidates: Other models, as for `gradsim.identification.model_selection`.
+        candidates: Other models, as for `gradsim.identification.comparison.candidates`.
     """
 
     scene: Scene

@@ -22,9 +22,11 @@ RECORDED = (
     "springs",
 )  # a box with a texture, a smooth sheet, tubes without uv: the same code draws others
 
+COMPILED = ("linkage", "meeting", "pile")  # some ten seconds of compilation each
+
 
 def _cell(row: str, column: str):
-    seconds = column in ("camera", "light", "texture") and row not in RECORDED
+    seconds = row in COMPILED or (column in ("camera", "light", "texture") and row not in RECORDED)
     return pytest.param(row, column, marks=[pytest.mark.slow] * seconds, id=f"{row}-{column}")
 
 

@@ -8,6 +8,7 @@ import torch
 from checks import error
 
 from gradsim.errors import InputError
+from gradsim_reproduction.reality import cable_bands as bands
 from gradsim_reproduction.reality import cable_model as cables
 from gradsim_reproduction.reality.cable_recordings import ENDS, FPS, GIVEN, Recording, load
 from gradsim_reproduction.reality.reality import fit_cable, reality, still, straight
@@ -40,6 +41,7 @@ def runs():
     return [cables.CableRun(_film(f"train_{seed}", seed), FRAMES) for seed in (1, 2)]
 
 
+@pytest.mark.slow
 def test_numbers_are_recovered_from_films_of_their_law(runs):
     """From the usual start, off by factors of 0.5 to 1.7 and 1/m; residuals vanish at the truth, so steps converge fast."""
     u, _ = cables.fit(runs, _coordinates(cables.START), 12)
@@ -54,6 +56,37 @@ def test_sensitivities_are_those_of_central_differences(runs):
         e = torch.zeros_like(u)
         e[k] = step
         assert error(slopes[k], (runs[0].predict(u + e) - runs[0].predict(u - e)) / (2 * step)) < 10 * step**2
+
+
+def test_scores_of_frames_are_those_of_the_loss(runs):
+    """Σ A_t^{1/2} y_t is the descent of the loss by the numbers, and Σ A_t its Gauss–Newton matrix."""
+    u = _coordinates(TRUTH) + 0.02
+    predicted, slopes = (y.detach() for y in runs[0].sensitivity(u))
+    residual, scores = predicted - runs[0].target, bands.scores_of(predicted - runs[0].target, slopes)
+    step = 1e-5
+    for j, k in enumerate(bands.TOLD):
+        e = torch.zeros_like(u)
+        e[k] = step
+        ahead, behind = (cables.loss(runs[0].predict(u + sign * e) - runs[0].target) for sign in (1, -1))
+        assert scores.score[j] == pytest.approx(-(ahead - behind) / (2 * step), rel=1e-4)
+    J, weight = slopes[bands.TOLD].flatten(1), 1 / (1 + (residual.flatten() / cables.OUTLIER) ** 2)
+    assert error(torch.tensor(scores.information), (J * weight) @ J.T) < 1e-9
+
+
+def test_bands_are_wider_by_what_numbers_may_be_off(runs):
+    """Of the law itself with white noise of 2 mm in 684 coordinates: its size is known to 3 %, so 95 % ± 1.5 % are inside."""
+    rng = np.random.default_rng(7)
+    noisy = []
+    for run in runs:
+        x = run.recording.x.copy()
+        x[GIVEN:, ENDS:-ENDS] += rng.normal(0, 2e-3, x[GIVEN:, ENDS:-ENDS].shape)
+        noisy.append(cables.CableRun(Recording(run.recording.name, x), FRAMES))
+    fitted = bands.discrepancy_of(noisy, _coordinates(TRUTH))
+    predicted, slopes = (y.detach() for y in runs[0].sensitivity(_coordinates(TRUTH)))
+    wide = bands.half_width(fitted, slopes)
+    truth = runs[0].target.numpy() + rng.normal(0, 2e-3, (50, *predicted.shape))
+    assert (wide > 1.8 * 2e-3).all()  # that of the noise or more
+    assert np.mean(np.abs(predicted.numpy() - truth) <= wide) == pytest.approx(0.95, abs=0.02)
 
 
 def test_vertices_between_markers_leave_markers_where_they_are():

@@ -108,3 +108,10 @@ def test_a_scene_without_links_is_refused(tmp_path):
 def test_dry_friction_is_written(tmp_path, kind, words):
     exported = exporters.export(Scene.parse(CHAIN), kind, tmp_path)
     assert words in exported.files[0].read_text()
+
+
+def test_armature_is_written_to_mjcf_and_named_where_urdf_has_none(tmp_path):
+    joints = {**CHAIN["joints"], "hinge": {**CHAIN["joints"]["hinge"], "armature": 0.05}}
+    scene = Scene.parse({**CHAIN, "joints": joints})
+    assert 'armature="0.05"' in exporters.export(scene, "mjcf", tmp_path / "a").files[0].read_text()
+    assert any("`hinge`: an armature of 0.05" in note for note in exporters.export(scene, "urdf", tmp_path / "b").notes)

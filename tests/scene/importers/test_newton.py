@@ -55,6 +55,7 @@ def free(name, geom, place="0 0 2"):
     return f'<body name="{name}" pos="{place}"><freejoint/><geom {geom}/></body>'
 
 
+@pytest.mark.slow
 def test_a_box_on_a_tilted_floor_comes_over_from_mjcf(tmp_path):
     imported = load(mjcf(tmp_path))
     scene = imported.scene
@@ -259,8 +260,8 @@ def test_hinges_springs_and_motors_come_over_from_mjcf(tmp_path):
     bodies = (
         '<body name="post" pos="6 0 1" euler="0 0 90"><geom type="box" size="0.1 0.1 0.1"/>'
         '<body name="arm" pos="0.2 0 0"><joint name="hinge" type="hinge" axis="0 1 0" pos="-0.1 0 0" damping="0.2" '
-        'stiffness="3" springref="10"/><geom type="box" size="0.1 0.02 0.02" mass="1"/>'
-        '<body name="bob" pos="0.2 0 0"><joint name="knob" type="ball" damping="0.3"/><geom type="sphere" size="0.05"/>'
+        'stiffness="3" springref="10" armature="0.02"/><geom type="box" size="0.1 0.02 0.02" mass="1"/>'
+        '<body name="bob" pos="0.2 0 0"><joint name="knob" type="ball" damping="0.3" armature="0.1"/><geom type="sphere" size="0.05"/>'
         "</body></body></body>"
     )
     motors = '<actuator><motor name="m" joint="hinge" gear="30"/><position name="p" joint="hinge" kp="5"/></actuator>'
@@ -271,6 +272,8 @@ def test_hinges_springs_and_motors_come_over_from_mjcf(tmp_path):
     assert hinge.stiffness == 8.0 and hinge.target == pytest.approx(3 / 8 * np.radians(10)) and hinge.damping == 0.2
     assert hinge.parent_point == pytest.approx((0.1, 0, 0)) and hinge.child_point == pytest.approx((-0.1, 0, 0))
     assert joints["knob"].damping == pytest.approx(0.3)
+    assert hinge.armature == pytest.approx(0.02)
+    assert any("left out: armature" in note and "`knob`" in note for note in imported.notes)
     assert any("actuator `m`" in note and "gear of 30" in note for note in imported.notes)
 
 

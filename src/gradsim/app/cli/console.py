@@ -153,14 +153,26 @@ def figures_table(figures: Mapping[str, Mapping]) -> Table:
     return table
 
 
+def discrepancy_table(content: Mapping) -> Table:
+    """Unknowns with the error bars of a model with a discrepancy."""
+    table = _table("With a discrepancy", ("unknown", "value ± sd, 95 %", "between recordings"))
+    for name, u in content["unknowns"].items():
+        cell = Text.assemble(estimate(u), f" {u['unit']}\n", (interval(u), "dim"))
+        table.add_row(name, cell, _short(u["between_recordings"]) if content["recordings"] > 1 else "–")
+    return table
+
+
 def comparison_table(content: Mapping) -> Table:
     """Candidate models, best first."""
-    table = _table("Models", ("model", "unknowns", "χ²/N", "ΔBIC", "weight", "mass, if unknown"))
+    errors = content.get("prediction", {}).get("mean_errors")
+    predicted = ("predicted [σ]",) if errors else ()
+    table = _table("Models", ("model", "unknowns", "χ²/N", "ΔBIC", "weight", *predicted, "mass, if unknown"))
     for row in sorted(content["candidates"], key=lambda row: row["delta"]):
         masses = [u for name, u in row["unknowns"].items() if name.endswith(".mass")]
         mass = f"{with_error(masses[0]['value'], masses[0]['std'])} {masses[0]['unit']}" if masses else "–"
         name = Text(row["name"], "green" if row["name"] == content["chosen"] else "")
-        numbers = (_short(row["chi2_per_n"]), _short(row["delta"]), f"{row['weight']:.3f}")
+        numbers = [_short(row["chi2_per_n"]), _short(row["delta"]), f"{row['weight']:.3f}"]
+        numbers += [_short(errors[row["name"]])] if errors else []
         table.add_row(name, str(row["parameters"]), *numbers, mass)
     return table
 
@@ -200,6 +212,9 @@ def show_result(console: Console, result: Mapping) -> None:
         console.print(Text.assemble(("note: ", "yellow"), note))
     for note in video_notes(result):
         console.print(Text.assemble(("video: ", "yellow"), note))
+    if result.get("discrepancy"):
+        console.print(discrepancy_table(result["discrepancy"]))
+        console.print(result["discrepancy"]["words"], highlight=False)
     if result.get("comparison"):
         console.print(comparison_table(result["comparison"]))
         console.print(result["comparison"]["words"], highlight=False)

@@ -10,7 +10,15 @@ from tyro.conf import Positional, UseAppendAction, arg
 from gradsim.app.cli.command import Command, flatten, show, working
 from gradsim.errors import InputError, Status
 
-SHARED_OPTIONS = ("noise", "robust", "starts", "seed", "estimator", "known_numbers")  # of one clip and of several
+SHARED_OPTIONS = (
+    "noise",
+    "robust",
+    "starts",
+    "seed",
+    "estimator",
+    "known_numbers",
+    "discrepancy",
+)  # of one clip and of several
 FIT_OPTIONS = (
     *SHARED_OPTIONS,
     "ignore",
@@ -86,6 +94,8 @@ class Fit(Command):
     """Add profile likelihoods along the two weakest directions; takes some seconds."""
     known_numbers: bool = True
     """Examine what an error of 1 % in each known number of the scene would do to the unknowns."""
+    discrepancy: bool = False
+    """Add error bars that hold where the model is wrong: a discrepancy correlated in time, of several clips also numbers that scatter between them; the verdict stays."""
     plan: bool = True
     """Where an unknown is left open: name the one change of a next video that would tell most (docs/guides/plan.md); of one clip."""
     starts: int = 16
@@ -160,6 +170,7 @@ class Fit(Command):
         from gradsim.app.commands.fit_multi import parse_clips
         from gradsim.app.job import FitArguments
 
+        assert self.scene is not None  # checked before
         videos, (clip, *others) = flatten(self.video), parse_clips([self.scene], flatten(self.tracks))
         if others:
             raise InputError("--tracks names a camera twice; give one table for each camera.")
@@ -202,14 +213,16 @@ class Fit(Command):
 
 @dataclass(kw_only=True)
 class Compare(Command):
-    """Fit a video with several models and rank them by the evidence."""
+    """Fit a video, or several, with several models and rank them by the evidence, and by prediction of videos that were not fitted."""
 
     scene: Annotated[Positional[Path], arg(metavar="SCENE")]
     """Scene file (YAML) or name of a library scene, the first model."""
-    video: Annotated[Path, arg(metavar="VIDEO")]
-    """Video of it."""
+    more: Annotated[Positional[tuple[Path, ...]], arg(metavar="[SCENE ...]")] = ()
+    """Scenes of further clips; by default the first scene is that of all clips."""
+    video: Annotated[UseAppendAction[list[list[str]]], arg(metavar="[CAMERA=]VIDEO ...")]
+    """Video of it; several: of further clips, which all models fit together, or of further cameras, as for `gradsim fit`."""
     unknown: Annotated[UseAppendAction[list[list[str]]], arg(metavar="NAME[:LOW:HIGH] ...")]
-    """Unknown to estimate, such as cube.mass:2:12; repeatable."""
+    """Unknown to estimate, such as cube.mass:2:12; repeatable. Of several clips: NAME@each for one in each clip."""
     out: Annotated[Path, arg(metavar="DIR")]
     """Run folder for result.json, report.html, plots and videos."""
     prior: Annotated[
@@ -221,25 +234,38 @@ class Compare(Command):
     """Models without a part: friction, elasticity, damping."""
     model: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
     """Other standard models: "with friction", "with damping", "paper law", "continuous law", rk4."""
-    mask: Annotated[Path | None, arg(metavar="MASK", help_behavior_hint="(default: from the colors)")] = None
+    candidates: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
+    """Further models: YAML file of changes of the scene by name, and `unknowns` that they add (docs/results.md)."""
+    folds: Annotated[int | None, arg(metavar="K", help_behavior_hint="(default: no prediction)")] = None
+    """Divide the clips into K folds, and let every model predict each fold from a fit to the others: K times the work."""
+    first_frames: Annotated[int, arg(metavar="N")] = 0
+    """Frames of a predicted clip to which its own unknowns (NAME@each) are fitted; those after them are predicted."""
+    mask: Annotated[
+        UseAppendAction[list[list[str]]],
+        arg(metavar="[CAMERA=]MASK ...", help_behavior_hint="(default: from the colors)"),
+    ] = field(default_factory=list)
     """Masks of the bodies, as for `gradsim fit`."""
     noise: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: 1/255)")] = None
     """Standard deviation of a pixel's noise, for pixels in [0, 1]."""
     starts: int = 16
     """Number of starts of each model, drawn from the whole ranges."""
     seed: int = 0
-    """Seed of the starts."""
+    """Seed of the starts and the folds."""
     json: bool = False
     """Print result.json instead of tables."""
 
     def run(self, out, err):
         from gradsim.app.commands.compare import ModelComparison
         from gradsim.app.commands.fit_job import run_fit
+        from gradsim.app.commands.fit_multi import parse_clips
 
         models = [*(f"without {part}" for part in self.without), *self.model]
-        options = {"seed": self.seed, "starts": self.starts, "noise": self.noise, "priors": flatten(self.prior)}
+        options = {
+            name: getattr(self, name) for name in ("seed", "starts", "noise", "candidates", "folds", "first_frames")
+        }
+        clips = parse_clips([self.scene, *self.more], flatten(self.video), flatten(self.mask))
         with working(err) as progress:
-            job = ModelComparison(self.scene, self.video, self.mask, flatten(self.unknown), models, **options)
+            job = ModelComparison(clips, flatten(self.unknown), models, priors=flatten(self.prior), **options)
             result = run_fit(job, self.out, progress=progress)
         if self.json:
             print(json.dumps(result, indent=1))

@@ -20,7 +20,7 @@ from gradsim.identification.fit import Fit
 from gradsim.identification.long_clip import MultipleShooting
 from gradsim.identification.multi_clip import SharedSpace, clip_values, joint_problem
 from gradsim.identification.observation.clip import Clip
-from gradsim.identification.observation.from_video import AUTO
+from gradsim.identification.observation.from_video import AUTO_NOISE
 from gradsim.identification.priors import priors_of
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import model_for, parameter_values
@@ -93,6 +93,7 @@ class MultiClipFit(FitJob):
         estimator: Name of the estimator, as for `identify`.
         priors: As for `identify_many`.
         known_numbers: Examine what errors of known numbers would do.
+        discrepancy: Add error bars of a model with a discrepancy, and of numbers that scatter between clips.
 
     Raises:
         InputError: If an argument is wrong.
@@ -110,18 +111,21 @@ class MultiClipFit(FitJob):
         estimator: str = LEAST_SQUARES,
         priors: Sequence[str] = (),
         known_numbers: bool = True,
+        discrepancy: bool = False,
     ):
         require_starts(starts)
         estimator_named(estimator)  # raises on an unknown name
         if window is not None and len(clips) > 1:
             raise InputError("--window is for one long clip; leave it out, or fit one clip.")
+        if window is not None and discrepancy:
+            raise InputError("--discrepancy is for fits in one shot; remove --window or --discrepancy.")
         if window is not None and estimator != LEAST_SQUARES:
             raise InputError(f"--window has an estimator of its own; remove --window or --estimator {estimator}.")
-        if noise == AUTO and (len(clips) > 1 or window is not None):
-            raise InputError(f"--noise {AUTO} is for one clip of one camera, in one shot; state the noise.")
+        if noise == AUTO_NOISE and (len(clips) > 1 or window is not None):
+            raise InputError(f"--noise {AUTO_NOISE} is for one clip of one camera, in one shot; state the noise.")
         self.clips, self.seed, self.starts, self.window = list(clips), seed, starts, window
         self.scenes = [open_scene(clip.scene) for clip in clips]
-        self.estimator, self.known_numbers = estimator, known_numbers
+        self.estimator, self.known_numbers, self.discrepancy = estimator, known_numbers, discrepancy
         self.title = " and ".join(dict.fromkeys(scene.name for scene in self.scenes))
         stated, self.unused = priors_of(self.scenes, priors)
         if len(clips) > 1:
@@ -153,6 +157,7 @@ class MultiClipFit(FitJob):
             shooting=None if self.window is None else MultipleShooting(window=self.window),
             estimator=self.estimator,
             known_numbers=self.known_numbers,
+            discrepancy=self.discrepancy,
         )
         fit = replace(fit, notes=[*fit.notes, *self.unused])
         answer = at_answer(self.problem, fit.discretization)  # pyright: ignore[reportArgumentType]
@@ -164,12 +169,12 @@ class MultiClipFit(FitJob):
         captions = []
         for k, (clip, part) in enumerate(zip(self.clips, self.parts, strict=True), 1):
             values = clip_values(part.model.scene, fit.values, k)
-            captions += _write_clip(folder, clip, part, values, k if is_shared else None)
+            captions += write_clip(folder, clip, part, values, k if is_shared else None)
         clips = [{"scene": str(c.scene), "videos": {n: str(v) for n, v in c.videos.items()}} for c in self.clips]
         return {"clips": clips, "videos": captions}
 
 
-def _write_clip(
+def write_clip(
     folder: Path, clip: ClipFiles, part: Problem, values: Mapping[str, float], number: int | None
 ) -> list[dict[str, str]]:
     """Write the scene of a clip and the videos of its cameras; returns their captions."""

@@ -8,6 +8,9 @@ step ends.
 
 The adjoint is one more solve with S: with probes p of the forces, y = S⁻¹ J p, and the gradient of everything is that of
 Σ_k μ_k J_k(p) − y_k (J_k(a) + γ_k) with μ and y fixed, in which the accelerations pass −Jᵀ y on to the forces behind them.
+
+An armature I, the inertia of a rotor that turns with a coordinate φ, acts with −I φ̈ along it. Its row J = √I ∂φ̇/∂(v, ω) demands
+J a + γ + μ = 0, which adds 1 to its element of S; γ is the bias alone, since nothing keeps φ. Where I is 0, so is μ.
 """
 
 from typing import TYPE_CHECKING
@@ -28,11 +31,14 @@ if TYPE_CHECKING:  # bound by `specialize`
         slide_power,
         turn_power,
         turn_torque,
+        turning_product,
     )
 
-SAME = 1e-10 if Scalar == wp.float64 else 1e-5  # a row of which less is left than that share says what others say
-LOST = 1e150 if Scalar == wp.float64 else 1e15  # pivot of such a row: its multiplier is 0
+# A row of which less is left than that share says what others say
+REDUNDANT_SHARE = 1e-10 if Scalar == wp.float64 else 1e-5
+REDUNDANT_PIVOT = 1e150 if Scalar == wp.float64 else 1e15  # pivot of such a row: its multiplier is 0
 POINT, TURN, SLIDE = 0, 0, 1  # kinds of rows and coordinates; others are axis rows, and balls
+TURNING, SLIDING = 2, 3  # rows of an armature
 
 
 @wp.struct
@@ -116,7 +122,10 @@ def jacobian(
     force = zero3(0)
     torque = axis_jacobian(q[i, a], q[i, b], p.b[i, k], p.point_b[i, k])
     torque_b = neg(torque)
-    if g.kind[k] == POINT:
+    if g.kind[k] == TURNING:
+        torque_b = rotate(q[i, a], p.b[i, k])
+        torque = neg(torque_b)
+    if g.kind[k] == POINT or g.kind[k] == SLIDING:
         u, ta, tb = point_jacobian(x[i, a], q[i, a], x[i, b], q[i, b], p.b[i, k], p.point_a[i, k], p.point_b[i, k])
         force = neg(u)
         torque = neg(ta)
@@ -159,6 +168,8 @@ def factorise(
                 total = total + dot(m.ja[i, j], fb) + dot(m.ta[i, j], sb)
             if g.second[j] == b:
                 total = total - dot(m.ja[i, j], fb) + dot(m.tb[i, j], sb)
+            if j == k and g.kind[k] >= TURNING:
+                total = total + spread(Scalar(1.0))
             m.system[i, k, j] = total
         pivot = m.system[i, k, k]
         for j in range(g.begin[k], k + 1):
@@ -169,9 +180,9 @@ def factorise(
                 m.system[i, k, j] = total / m.system[i, j, j]
             else:
                 m.system[i, k, k] = where(
-                    less(pivot * spread(Scalar(SAME)), total),
-                    sqrt(max(total, pivot * spread(Scalar(SAME)))),
-                    spread(Scalar(LOST)),
+                    less(pivot * spread(Scalar(REDUNDANT_SHARE)), total),
+                    sqrt(max(total, pivot * spread(Scalar(REDUNDANT_SHARE)))),
+                    spread(Scalar(REDUNDANT_PIVOT)),
                 )
 
 
@@ -241,6 +252,16 @@ def row_product(
             x[i, a], q[i, a], v[i, a], w[i, a], x[i, b], q[i, b], v[i, b], w[i, b], p.b[i, k], p.point_a[i, k],
             p.point_b[i, k], none, minus, m.a[i, a], m.s[i, a], m.a[i, b], m.s[i, b], o, o, o, o,
             curved, damping, stiffness,
+        )  # fmt: skip
+    if g.kind[k] == SLIDING:
+        result = point_product(
+            x[i, a], q[i, a], v[i, a], w[i, a], x[i, b], q[i, b], v[i, b], w[i, b], p.b[i, k], p.point_a[i, k],
+            p.point_b[i, k], none, minus, m.a[i, a], m.s[i, a], m.a[i, b], m.s[i, b], o, o, o, o,
+            curved, none, none,
+        )  # fmt: skip
+    if g.kind[k] == TURNING:
+        result = turning_product(
+            q[i, a], w[i, a], w[i, b], p.b[i, k], none, minus, m.s[i, a], m.s[i, b], o, o, curved
         )  # fmt: skip
     return result
 
@@ -345,14 +366,24 @@ if not DUAL:
         for k in range(rows):
             a = g.first[k]
             b = g.second[k]
-            if g.kind[k] == POINT:
+            damped = damping
+            stiff = stiffness
+            if g.kind[k] == SLIDING:
+                damped = zero(0)
+                stiff = zero(0)
+            if g.kind[k] == TURNING:
+                q_, w_, wb_, b_, _mu, _y, _s, _sb, _t, _tb, _c = wp.grad(turning_product)(
+                    q[i, a], w[i, a], w[i, b], p.b[i, k], mu[i, k], m.y[i, k], m.s[i, a], m.s[i, b],
+                    tp[i, a], tp[i, b], curved,
+                )  # fmt: skip
+            elif g.kind[k] == POINT or g.kind[k] == SLIDING:
                 (
                     x_, q_, v_, w_, xb_, qb_, vb_, wb_, b_, pa_, pb_, _mu, _y, _a, _s, _ab, _sb, _f, _t, _fb, _tb,
                     _c, d_, k_,
                 ) = wp.grad(point_product)(
                     x[i, a], q[i, a], v[i, a], w[i, a], x[i, b], q[i, b], v[i, b], w[i, b], p.b[i, k], p.point_a[i, k],
                     p.point_b[i, k], mu[i, k], m.y[i, k], m.a[i, a], m.s[i, a], m.a[i, b], m.s[i, b],
-                    fp[i, a], tp[i, a], fp[i, b], tp[i, b], curved, damping, stiffness,
+                    fp[i, a], tp[i, a], fp[i, b], tp[i, b], curved, damped, stiff,
                 )  # fmt: skip
                 ax[i, a] = ax[i, a] + x_
                 av[i, a] = av[i, a] + v_
@@ -366,12 +397,14 @@ if not DUAL:
                 )  # fmt: skip
             aq[i, a] = aq[i, a] + q_
             aw[i, a] = aw[i, a] + w_
-            aq[i, b] = aq[i, b] + qb_
             aw[i, b] = aw[i, b] + wb_
             grad.b[i, k] = grad.b[i, k] + b_
-            grad.point_b[i, k] = grad.point_b[i, k] + pb_
-            damping_adjoint = damping_adjoint + d_
-            stiffness_adjoint = stiffness_adjoint + k_
+            if g.kind[k] != TURNING:
+                aq[i, b] = aq[i, b] + qb_
+                grad.point_b[i, k] = grad.point_b[i, k] + pb_
+            if g.kind[k] < TURNING:
+                damping_adjoint = damping_adjoint + d_
+                stiffness_adjoint = stiffness_adjoint + k_
         return damping_adjoint, stiffness_adjoint
 
     @wp.func
@@ -442,4 +475,5 @@ if not DUAL:
         second = axis_product(t, a, t, a, a, a, r, r, a, a, a, a, r, r, r)
         third = turn_power(t, a, t, a, a, a, a, r, r, r, r, r, r, r, r, r, a, a) + ball_power(a, a, r, r, r, a, a)
         fourth = slide_power(a, t, a, a, a, t, a, a, a, a, a, r, r, r, r, r, r, r, r, r, a, a, a, a)
+        third = third + turning_product(t, a, a, a, r, r, a, a, a, a, r)
         return first + second + third + fourth + linear_power(a, r, a, a) + angular_power(t, a, a, m, r, a)

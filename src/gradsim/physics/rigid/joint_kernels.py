@@ -91,6 +91,15 @@ def axis_product(
 
 
 @wp.func(inline=True)
+def turning_product(
+    q: Quat, w: Vec3, wb: Vec3, b: Vec3, mu: Real, y: Real, s: Vec3, sb: Vec3, t: Vec3, tb: Vec3, curved: Real
+) -> Real:
+    """μ J(t) − y (J(s) + curved · bias) of u · (ω_B − ω_A), the rate of an angle about u; that of a slide is a point row."""
+    u = rotate(q, b)
+    return mu * dot(u, tb - t) - y * (dot(u, sb - s) + curved * dot(cross(w, u), wb))
+
+
+@wp.func(inline=True)
 def effort(
     phi: Real,
     rate: Real,

@@ -11,7 +11,7 @@ The geometry (u, w, a, Q, p) is that of `joint_frames.py`. Along a coordinate φ
 
     −k (φ − target) − c φ' + motor + k_limit (max(lower − φ, 0) − max(φ − upper, 0))
 
-and a ball joint is damped by −c (ω_B − ω_A).
+and a ball joint is damped by −c (ω_B − ω_A). An armature I adds a row of its own: −I φ'' along the coordinate (`constraint_kernels.py`).
 """
 
 import math
@@ -32,8 +32,10 @@ from gradsim.scene.joint import WORLD, AnyJoint, Ball, Fixed, Prismatic, Revolut
 VECTORS = ("b", "point_a", "point_b"), ("axis", "across_a", "across_b", "pivot_a", "pivot_b")  # of rows, coordinates
 NUMBERS = ("spring", "target", "damping", "torque", "lower", "upper", "limit", "friction", "slip")
 MOVES = {Revolute: "turn", Prismatic: "slide", Ball: "ball"}
-NEVER = 1e9  # [rad or m] where a joint without an end would have it
-OPEN = 1e-6  # relative: how far a loop may be open at the start
+NO_END = 1e9  # [rad or m] where a joint without an end would have it
+REFLECTED = {Revolute: "turning", Prismatic: "sliding"}  # rows of an armature; they are not constraints
+NO_ARMATURE = 1e-30  # [kg m² or kg] below any armature: √I has a derivative at 0
+MAX_START_OPENING = 1e-6  # relative: how far a loop may be open at the start
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +52,15 @@ class Joints:
 
     @property
     def rows(self) -> tuple[tuple[str, int, int], ...]:
-        """ "point" or "axis", parent and child of each row."""
+        """ "point" or "axis", or "turning" or "sliding" of an armature, parent and child of each row."""
         return tuple((kind, *self._ends(joint)) for joint in self.joints.values() for kind, *_ in _rows(joint))
 
-    def of_row(self, row: int) -> str:
-        """Name of the joint that a row belongs to."""
-        return [name for name, joint in self.joints.items() for _ in _rows(joint)][row]
+    @property
+    def constraints(self) -> tuple[tuple[str, str], ...]:
+        """ "point" or "axis", and the name of the joint, of each row that is a constraint."""
+        reflected = REFLECTED.values()
+        pairs = [(kind, name) for name, joint in self.joints.items() for kind, *_ in _rows(joint)]
+        return tuple(pair for pair in pairs if pair[0] not in reflected)
 
     @property
     def coordinates(self) -> tuple[tuple[str, int, int], ...]:
@@ -82,8 +87,13 @@ class Joints:
         for name, joint in self.joints.items():
             frame, (p, r) = frames[name], self.geometry.points(name, values)
             for kind, b, c in _rows(joint):
-                points = (p, r) if kind == "point" else (torch.zeros_like(p), frame.of_child(getattr(frame, c)))
-                rows.append((getattr(frame, b), *points))
+                vector, none = getattr(frame, b), torch.zeros_like(p)
+                if kind in REFLECTED.values():
+                    vector = vector * (values[f"joints.{name}.armature"].reshape(-1, 1) + NO_ARMATURE).sqrt()
+                points = (
+                    (p, r) if kind in ("point", "sliding") else (none, frame.of_child(getattr(frame, c)) if c else none)
+                )
+                rows.append((vector, *points))
             if name in self._moving:
                 moves.append((frame.axis, frame.across, frame.of_child(frame.across), p, r))
         arrays = []
@@ -105,9 +115,9 @@ class Joints:
         return self.geometry.coordinates(states, values)
 
     def energy(self, states: States, values: Values) -> Tensor:
-        """Energy of springs and limits (worlds, ...) [J], where `target` does not change over time.
+        """Energy of springs, limits and armatures (worlds, ...) [J], where `target` does not change over time.
 
-        E = ½ k (φ − target)² + ½ k_limit (max(lower − φ, 0)² + max(φ − upper, 0)²)
+        E = ½ k (φ − target)² + ½ k_limit (max(lower − φ, 0)² + max(φ − upper, 0)²) + ½ I φ'²
         """
         total = values["gravity"].new_zeros(())
         for name, now in self.coordinates_of(states, values).items():
@@ -116,14 +126,17 @@ class Joints:
                 phi = now[joint.start[0]]
                 of = lambda key, n=name, y=phi: values[f"joints.{n}.{key}"].reshape(-1, *[1] * (y.ndim - 1))
                 total = total + 0.5 * of("stiffness") * (phi - of("target")) ** 2
+                if joint.armature is not None:
+                    total = total + 0.5 * of("armature") * now[joint.start[1]] ** 2
                 for end, sign in (("lower", -1.0), ("upper", 1.0)):
                     if getattr(joint, end) is not None:
                         total = total + 0.5 * of("limit_stiffness") * (sign * (phi - of(end))).clamp(min=0.0) ** 2
         return total
 
     def has_drive(self, values: Values) -> bool:
-        """True if a motor or a spring acts: they may give energy to the bodies."""
-        return any(self._number(key, values).any() for key in ("spring", "torque"))
+        """True if a motor, a spring or a rotor acts: they may give energy to the bodies."""
+        driven = any(self._number(key, values).any() for key in ("spring", "torque"))
+        return driven or any(getattr(joint, "armature", None) is not None for joint in self.joints.values())
 
     def stable_step(self, values: Values) -> float:
         """h² K + 2 h C < 4, with K and C the largest that springs and dampers add up to over the masses they move.
@@ -176,29 +189,31 @@ class Joints:
         start = self.start({body.name: body.start(values) for body in self.bodies}, values)
         states = named(start)
         gap, rate = (y.detach().abs() for y in self.residual(states, values))
-        of = [name for name, joint in self.joints.items() for _ in _rows(joint)]
+        of = [name for _, name in self.constraints]
         for name in self.geometry.loops:
             a, b = (self.geometry.moving(n, states, values) for n in self.joints[name].between)
             (at, u), (_, v) = (m.point(p) for m, p in zip((a, b), self.geometry.points(name, values), strict=True))
             size = max(torch.linalg.vector_norm(state[0] - at, dim=-1).max().item() for state in start.values())
             speed = (u.abs() + v.abs() + size * (a.w.abs() + b.w.abs())).max().item()
             rows = [k for k, n in enumerate(of) if n == name]
-            if gap[:, rows].max() > OPEN * size:
+            if gap[:, rows].max() > MAX_START_OPENING * size:
                 raise InputError(
                     f"joints.{name} closes a loop that is open by {gap[:, rows].max().item():.4g} m at the start; "
                     f"change its points or the coordinates of the other joints until they meet."
                 )
-            if rate[:, rows].max() > OPEN * speed:
+            if rate[:, rows].max() > MAX_START_OPENING * speed:
                 raise InputError(
                     f"joints.{name} closes a loop that opens at {rate[:, rows].max().item():.4g} m/s at the start; "
                     f"change the rates of the other joints until they agree, or leave them at 0."
                 )
 
     def residual(self, states: States, values: Values) -> tuple[Tensor, Tensor]:
-        """Residual of each row and its rate of change, (worlds, R) or (worlds, frames, R) [m or 1, and 1/s]."""
+        """Residual of each of the C constraints and its rate of change, (worlds, C) or (worlds, frames, C) [m or 1, and 1/s]."""
         numbers, residuals = self.inputs(values), []
         moving = [self.geometry.moving(n, states, values) for n in (*(b.name for b in self.bodies), WORLD)]
         for k, (kind, parent, child) in enumerate(self.rows):
+            if kind in REFLECTED.values():
+                continue
             a, b = moving[parent], moving[child]
             local = [y[:, None, k] if a.x.ndim == 3 or b.x.ndim == 3 else y[:, k] for y in numbers[:3]]
             u = rotation.rotate(a.q, local[0])
@@ -213,7 +228,7 @@ class Joints:
         return value, rate
 
     @cached_property
-    def _moving(self) -> dict[str, AnyJoint]:
+    def _moving(self) -> dict[str, Revolute | Prismatic | Ball]:
         return {name: joint for name, joint in self.joints.items() if not isinstance(joint, Fixed)}
 
     def _ends(self, joint: AnyJoint) -> tuple[int, int]:
@@ -239,7 +254,7 @@ class Joints:
 
     def _stiff(self, name: str, values: Values) -> tuple[float, float]:
         """The joint's largest stiffness and damping, times μ."""
-        joint, frame = self.joints[name], self.geometry.frames(values)[name]
+        joint, frame = self._moving[name], self.geometry.frames(values)[name]
         of = lambda key: values[f"joints.{name}.{key}"] if f"joints.{name}.{key}" in values else torch.zeros(())
         mobility = torch.zeros(())
         for body, point, in_body in zip(
@@ -270,11 +285,12 @@ def joints_of(bodies: Sequence[RigidBody], scene) -> Joints | None:
 
 
 def _rows(joint: AnyJoint) -> list[tuple[str, str, str]]:
-    """ "point" or "axis" of each row, and which vectors of its `Frame` b and c are."""
+    """ "point" or "axis", or the kind of an armature, of each row, and which vectors of its `Frame` b and c are."""
     points = ["across", "third", "axis"][: 2 if isinstance(joint, Prismatic) else 3]
     turns = [("across", "axis"), ("third", "axis"), ("across", "third")]
     count = {Revolute: 2, Ball: 0, Prismatic: 3, Fixed: 3}[type(joint)]
-    return [*(("point", b, "") for b in points), *(("axis", b, c) for b, c in turns[:count])]
+    armature = [(REFLECTED[type(joint)], "axis", "")] if getattr(joint, "armature", None) is not None else []
+    return [*(("point", b, "") for b in points), *(("axis", b, c) for b, c in turns[:count]), *armature]
 
 
 def _named(joint: AnyJoint, key: str) -> str:
@@ -288,4 +304,4 @@ def _named(joint: AnyJoint, key: str) -> str:
 
 def _absent(key: str) -> float:
     """A number that a joint does not have."""
-    return {"lower": -NEVER, "upper": NEVER, "slip": 1.0}.get(key, 0.0)
+    return {"lower": -NO_END, "upper": NO_END, "slip": 1.0}.get(key, 0.0)

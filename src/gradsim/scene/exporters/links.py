@@ -19,7 +19,9 @@ from gradsim.scene.parameters import CONTACT
 from gradsim.scene.scene import Scene
 
 PRIMITIVES = ("box", "sphere", "cylinder", "capsule", "cone")
-LATER = "`{0}`: its push at {1} s is not part of the model; apply {2} {3} at {4} (body frame, from the center of mass)."
+LATER_PUSH = (
+    "`{0}`: its push at {1} s is not part of the model; apply {2} {3} at {4} (body frame, from the center of mass)."
+)
 
 
 def add_rigid_bodies(scene: Scene, twin: Twin) -> None:
@@ -118,6 +120,10 @@ def mass_matrix(twin: Twin) -> np.ndarray:
         G = jacobian(twin, name, np.zeros(3))
         R = Rotation.from_quat(link.quat_xyzw).as_matrix()
         M += link.mass * G[:3].T @ G[:3] + G[3:].T @ (R @ link.inertia @ R.T) @ G[3:]
+    count = rates(twin)
+    for name, first in zip(count, np.cumsum([0, *count.values()]), strict=False):
+        if name in twin.tree and twin.tree[name].armature:
+            M[first, first] += twin.tree[name].armature
     return M
 
 
@@ -174,6 +180,7 @@ def _hinge(name: str, joint: AnyJoint, bodies) -> Hinge:
         start = tuple(float(getattr(joint, key)) for key in joint.start)
         limits = {key: getattr(joint, key) for key in ("lower", "upper")}
         acting = {key: getattr(joint, key) for key in ("stiffness", "target", "damping", "friction")} | limits
+        acting["armature"] = joint.armature or 0.0
         acting |= {"effort": getattr(joint, joint.forces[0]), "limit_stiffness": joint.limit_stiffness or 0.0}
     elif isinstance(joint, Ball):
         start = tuple(np.array(getattr(joint, key), np.float64) for key in joint.start)
@@ -255,7 +262,7 @@ def _unsaid(name: str, body: Rigid) -> list[str]:
             time = f"{push.window[0]:g} to {push.window[1]:g}" if push.window else f"{push.at:g}"
             what, vector = ("a force of", push.force) if push.force is not None else ("an impulse of", push.impulse)
             unit = "N" if push.force is not None else "N s"
-            notes.append(LATER.format(name, time, what, f"{list(vector or ())} {unit}", list(push.point)))
+            notes.append(LATER_PUSH.format(name, time, what, f"{list(vector or ())} {unit}", list(push.point)))
     if body.material is not None:
         notes.append(f"`{name}`: its texture and reflectance; the model has its color.")
     return notes

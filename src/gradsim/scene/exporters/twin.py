@@ -78,6 +78,7 @@ class Hinge:
         quat_xyzw: Orientation of the child in the parent where the coordinate is 0.
         start, rate: Initial coordinate and its rate; of a ball joint, rotation vector and angular velocity in the parent (3,).
         friction: Force or torque of dry friction.
+        armature: Inertia or mass of a rotor that moves with the coordinate.
         stiffness, target, damping, effort: Spring, damper, and constant force or torque of its motor.
         drag: Torque over the squared rate [N m s²].
         lower, upper, limit_stiffness: Limits of the coordinate, which are springs.
@@ -99,6 +100,7 @@ class Hinge:
     effort: float = 0.0
     drag: float = 0.0
     friction: float = 0.0
+    armature: float = 0.0
     lower: float | None = None
     upper: float | None = None
     limit_stiffness: float = 0.0

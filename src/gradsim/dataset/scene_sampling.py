@@ -1,4 +1,4 @@
-"""Sampled scenes, and their random streams."""
+"""Sampling of scenes: what a sample is, and independent streams of random numbers for what a fit knows and what it does not."""
 
 from dataclasses import dataclass
 

@@ -1,0 +1,1 @@
+"""Candidate models and how well each predicts recordings that it was not fitted to."""
