@@ -56,7 +56,7 @@ class PicturesFit(ClipFit):
             values = {name: (value, nan) for name, value in entry["values"].items()}
             progress.update(entry["iteration"], entry["cost"], values)
 
-        fit, self.colors = fit_pictures(
+        fit, self.colors, self.observation = fit_pictures(
             self.problem,
             self.film,
             estimator_named(arguments.estimator),

@@ -251,9 +251,11 @@ def _subtraction(
     weight = np.where(usable, contrast / median_contrast, 0.0)
     if color is None or confined:
         weight[~near] = 1.0
-    places, *sides = (np.concatenate(part) for part in zip(*colors, strict=True))
-    clear = usable.reshape(-1)[places]
-    edges = edges_of(places[clear], *(side[clear] for side in sides), metric)
+    edges = None
+    if colors:
+        places, image, behind, inner = (np.concatenate(part) for part in zip(*colors, strict=True))
+        clear = usable.reshape(-1)[places]
+        edges = edges_of(places[clear], image[clear], behind[clear], inner[clear], metric)
     return Subtraction(masks, noise * scale / median_contrast**0.5, weight, B, noise, edges)
 
 

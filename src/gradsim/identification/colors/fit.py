@@ -64,7 +64,7 @@ UNEXPLAINED = (
 MISPLACED = 0.6
 WAVY_MASKS = (
     "Outlines of masks are off by {:.2g} px from frame to frame, and the colors inside rely on them: a texture with the color of the background, or a "
-    "shadow, cuts into masks. Give better masks (--mask)."
+    "shadow, cuts into masks. Give a film of the empty scene (--background FILE), or better masks (--mask)."
 )
 ROTATIONS = ("angular_velocity", "rotation_vector")
 
@@ -144,7 +144,7 @@ def fit_pictures(
     report: Callable[[dict], None] = lambda entry: None,
     checkpoint: CheckpointStore | None = None,
     stage: Callable[[str], None] = lambda text: None,
-) -> tuple[Fit, InteriorColors]:
+) -> tuple[Fit, InteriorColors, Observation]:
     """Fit of outlines and of the colors inside of them.
 
     Args:
@@ -158,7 +158,7 @@ def fit_pictures(
         stage: Called with the name of each part of the work.
 
     Returns:
-        The fit, and the colors at its answer.
+        The fit, the colors at its answer, and the masks that it compares outlines with.
 
     Raises:
         InputError: As `require_pictures`.
@@ -185,7 +185,8 @@ def fit_pictures(
         stage("replicas through the codec")
         codec = codec_bias(outlines.problem, colors, film, u, errors.information, np.random.default_rng([seed, 2]))
     shows = contrast(outlines.problem, levels.coarse, u, np.random.default_rng([seed, 3]))
-    return _fit_of(outlines, outcome, colors, u, errors, codec, shows, seed), colors
+    fit = _fit_of(outlines, outcome, colors, u, errors, codec, shows, seed)
+    return fit, colors, outlines.problem.observation
 
 
 def fit_outlines(

@@ -30,6 +30,7 @@ from gradsim.video.background import subtract_background
 from gradsim.video.soft_edges import CORE
 
 KNOWN = 0.9  # share of the weights of interpolation that are of nodes of a texture which some pixel shows
+FAULTS = ("mask_faults", "mask_advice")  # notes on the masks that are replaced
 BEYOND = 4.0  # [px] outside of an outline up to which it has the color of the nearest pixel inside
 BLURRED = 3.0  # [px] standard deviation of the means of what pixels inside have more than the texture
 
@@ -57,7 +58,8 @@ def remeasured(data: Masks, film: Film, trajectory: Trajectory, colors: Interior
     s = subtract_background(film.frames, B, None, data.outline_noise, bodies, 0.0, gamma, inside)
     weight = np.where(hidden, 0.0, s.weight * film.used)
     masks = Masks(torch.tensor(np.where(hidden, 0.0, s.masks)), data.sigma, full, torch.tensor(weight), data.loss)
-    masks.notes, masks.outline_noise = data.notes, data.outline_noise
+    masks.notes = {key: note for key, note in data.notes.items() if key not in FAULTS}
+    masks.outline_noise = data.outline_noise
     if s.edges is not None and (film.gamma is not None or film.gain is not None):
         masks = LightMasks(masks, s.edges.at_gain(gamma, gain), gamma, gain)
     return masks if silhouettes.binning == 1 else masks.binned(silhouettes.binning)

@@ -4,7 +4,10 @@ A codec predicts blocks of a frame from earlier and later ones by translation, a
 turns is so dragged along: spins are about a percent too small, alike in all frames, which no residual shows. The model has
 the pixels inside of outlines; all others are those of the video. With the noise of a sensor, written at the size of the file
 (constant rate factor by secants), and read again, it moves the answer by b; the answer is corrected by the mean b of some replicas, and b counts
-once more as an error, since this encoder is like that of the file, and not the same (Efron & Tibshirani 1993, chapter 10).
+once more as an error, since this encoder is like that of the file, and not the same (Efron & Tibshirani 1993, chapter 10). It counts along b, and as much, in units of standard
+deviations K^(−1/2) of noise, in every other direction: what a codec does to a texture that is not quite the model's has that size, and not that direction,
+
+    C = b bᵀ + (bᵀ K b/n) K⁻¹          of n unknowns
 """
 
 import itertools
@@ -125,7 +128,14 @@ def codec_bias(
     bias = moves.mean(0)
     scatter = torch.cov(moves.mT).reshape(len(u), len(u)) / count
     original = colors.linear(s, colors.frames)
-    return CodecBias(bias, scatter + torch.outer(bias, bias), rate, float(np.mean(levels)) / _rms(original))
+    covariance = scatter + covariance_of_bias(bias, information + problem.prior_precision)
+    return CodecBias(bias, covariance, rate, float(np.mean(levels)) / _rms(original))
+
+
+def covariance_of_bias(bias: Tensor, information: Tensor) -> Tensor:
+    """C (unknowns, unknowns) of a bias b (unknowns,), where K is the information of the answer (unknowns, unknowns)."""
+    size = bias @ information @ bias / len(bias)
+    return torch.outer(bias, bias) + size * inverted(information)
 
 
 def _one_world(trajectory: Trajectory) -> Trajectory:

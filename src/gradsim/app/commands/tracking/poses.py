@@ -23,7 +23,8 @@ from gradsim.video.tracking.tracker import gray_frames
 
 POSES, SCENE = "poses.json", "scene.yaml"
 MIN_POSE_SHARE = 0.5  # share of frames with a pose, below which a note says so
-KEYS_OF_SCENE_CAMERA = ("readout", "scan", "exposure", "instants", "delay")  # keys of the scene's camera that stay
+# Keys of the scene's camera that stay
+KEYS_OF_SCENE_CAMERA = ("readout", "scan", "exposure", "instants", "delay", "gamma", "gain")
 
 
 @dataclass(frozen=True, kw_only=True)
