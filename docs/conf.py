@@ -4,6 +4,7 @@ from importlib.metadata import version as installed
 
 project = "gradsim"
 author = "The gradsim contributors"
+copyright = "The gradsim contributors, Apache-2.0"
 version = release = installed("gradsim")
 
 extensions = ["myst_nb", "sphinx_design", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
@@ -14,8 +15,10 @@ exclude_patterns = ["_build", "reference/differentiability_table.md", "tutorials
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # shapes and units are in the text
+default_role = "literal"  # backticks of docstrings
 napoleon_google_docstring = True
 
 html_theme = "furo"
 html_title = f"gradsim {version}"
-html_static_path = ["images"]
+html_static_path = ["static"]
+html_css_files = ["site.css"]

@@ -5,7 +5,7 @@
     python docs/pages.py notebooks                                  # docs/tutorials/notebooks/*.ipynb
 
 Blocks are fenced: `python` is executed, each line of `sh` that begins with `gradsim` is a command, and a `text` block that
-follows is what they print. `...` in it matches anything, such as seconds.
+follows is what they print. `...` in it matches anything, such as seconds, and lines may be broken elsewhere.
 """
 
 import contextlib
@@ -81,7 +81,7 @@ def _commands(code: str) -> str:
             continue
         target = words[words.index(">") + 1] if ">" in words else None
         arguments = words[1 : words.index(">")] if ">" in words else words[1:]
-        environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
+        environment = {**os.environ, "COLUMNS": "88", "NO_COLOR": "1"}
         command = [sys.executable, "-m", "gradsim", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         if done.returncode not in (0, 3):
@@ -94,8 +94,9 @@ def _commands(code: str) -> str:
 
 
 def matches(printed: str, expected: str) -> bool:
-    """Whether output is the expected one, in which `...` stands for anything."""
-    return doctest.OutputChecker().check_output(expected, printed, doctest.ELLIPSIS)
+    """Whether output is the expected one, in which `...` is anything, and lines may be broken elsewhere."""
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    return doctest.OutputChecker().check_output(expected, printed, flags)
 
 
 def notebook(text: str) -> dict:
@@ -165,7 +166,8 @@ def main(arguments: list[str]) -> int:
         return 0
     if arguments[:1] == ["run"] and len(arguments) > 1:
         names = [name for name in arguments[1:] if name != "--write"]
-        return 0 if all([renew(Path(name), "--write" in arguments) for name in names]) else 1
+        results = [renew(Path(name), "--write" in arguments) for name in names]
+        return 0 if all(results) else 1
     print(__doc__)
     return 2
 

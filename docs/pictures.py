@@ -54,6 +54,11 @@ def write_gif(name: str, frames: list[Image.Image], fps: float) -> None:
     print(path.name, path.stat().st_size // 1000, "kB")
 
 
+def enlarged(pixels: np.ndarray, size: int) -> Image.Image:
+    """A square image, its pixels as squares."""
+    return Image.fromarray(pixels).resize((size, size), Image.Resampling.NEAREST)
+
+
 def captioned(images: list[Image.Image], words: list[str], gap: int = 8) -> Image.Image:
     """Images side by side with a line below each."""
     width, height = sum(i.width for i in images) + gap * (len(images) - 1), images[0].height + 26
@@ -87,14 +92,14 @@ def fit() -> None:
         f"{mass.value:.3f} ± {mass.std:.3f} kg, friction {friction.value:.4f} ± {friction.std:.4f}",
     ]
     frames = [
-        captioned([Image.fromarray(pixels).resize((288, 288), Image.Resampling.NEAREST), image], words)
+        captioned([part.crop((0, 60, 288, 276)) for part in (enlarged(pixels, 288), image)], words)
         for pixels, image in zip(clip, images, strict=True)
     ]
     write_gif("film_fit", frames + frames[-1:] * 10, 15)
 
 
 def network() -> None:
-    """Throws at six goals by the network of the tutorial, before, during and after its training."""
+    """Throws at six goals by the network of the tutorial, before and after its training."""
     spec = importlib.util.spec_from_file_location("pages", ROOT / "docs" / "pages.py")
     assert spec and spec.loader
     pages = importlib.util.module_from_spec(spec)
@@ -108,16 +113,15 @@ def network() -> None:
         exec(code, names)  # noqa: S102 -- it is our own
     before, loop = blocks[2].split("for iteration in range(201):")
     exec(before, names)  # noqa: S102
-    lens = names["camera"].resized(256, 192)
+    lens = names["camera"].resized(288, 216)
     silhouettes = gs.Silhouettes(lens)
     colors = np.array(
         [[0.85, 0.3, 0.2], [0.2, 0.45, 0.8], [0.2, 0.6, 0.3], [0.85, 0.6, 0.1], [0.5, 0.3, 0.7], [0.1, 0.6, 0.65]]
     )
     chosen = [int(k) for k in names["test_places"][:, 0].argsort()[[2, 14, 26, 38, 50, 61]]]
-    horizon, films, done = lens.height, [], 0
-    for count in (0, 20, 180):
+    films = []
+    for count in (0, 200):
         exec(f"for iteration in range({count}):{loop}", names)  # noqa: S102
-        done += count
         with torch.no_grad():
             velocity = names["start"] + names["network"](names["test_masks"][chosen])
             right, up = velocity.unbind(1)
@@ -126,16 +130,16 @@ def network() -> None:
         pixels, _ = lens.project(names["test_places"][chosen])
         images = []
         for frame in masks.transpose(1, 0, 2, 3):
-            image = np.full((horizon, lens.width, 3), 0.93)
+            image = np.full((lens.height, lens.width, 3), 0.93)
             for color, mask in zip(colors, frame, strict=True):
                 image = image * (1 - mask[..., None]) + mask[..., None] * color
             picture = Image.fromarray((255 * image).round().astype(np.uint8))
             draw = ImageDraw.Draw(picture)
             for color, (u, v) in zip(colors, np.asarray(pixels), strict=True):
-                draw.ellipse([u - 13, v - 13, u + 13, v + 13], outline=tuple((255 * color).astype(int)), width=2)
+                draw.ellipse([u - 15, v - 15, u + 15, v + 15], outline=tuple((255 * color).astype(int)), width=2)
             images.append(picture)
         films.append(images)
-    words = ["untrained", "after 20 steps", "after 200 steps"]
+    words = ["a network, untrained", "after 200 steps"]
     frames = [captioned(list(row), words) for row in zip(*films, strict=True)]
     write_gif("film_network", frames + frames[-1:] * 12, 15)
 

@@ -52,7 +52,9 @@ def registries():
         registry.update(content)
 
 
-PAGES = [str(page.relative_to(DOCS).with_suffix("")) for page in sorted(DOCS.rglob("*.md")) if blocks(page)]
+ELSEWHERE = ("tutorials", "reference/api", "index")  # run by test_tutorials.py, in an empty folder
+ALL = [page.relative_to(DOCS).with_suffix("").as_posix() for page in sorted(DOCS.rglob("*.md")) if blocks(page)]
+PAGES = [page for page in ALL if not page.startswith(ELSEWHERE)]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -66,6 +68,34 @@ def test_a_page_prints_what_it_says(page, monkeypatch, registries):
             line for line in said.getvalue().splitlines(True) if not line.startswith(("Warp ", "Module "))
         )
         assert printed == expected, code
+
+
+MARKDOWN = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+
+
+def headings(page: Path) -> set[str]:
+    """Anchors of a page, as GitHub and the site make them of its headings."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    lines = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_of_a_page_lead_to_files_and_headings(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    lost = []
+    for path, anchor in re.findall(r"\]\((?![a-z]+:)([^)\s#]*)(#[^)\s]+)?\)", text):
+        target = (page.parent / path).resolve() if path else page
+        generated = {"paper.md": "results", "differentiability.md": "differentiability_table"}.get(target.name, "")
+        if not target.exists() or (anchor and anchor[1:] not in headings(target) and not generated):
+            lost.append(path + anchor)
+    assert lost == []
+
+
+def test_paths_of_pages_in_the_source_exist():
+    files = [path for folder in ("src", "tests", "examples", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    named = {name for path in files for name in re.findall(r"docs/[\w/]+\.md", path.read_text(encoding="utf-8"))}
+    assert named and [name for name in sorted(named) if not (ROOT / name).exists()] == []
 
 
 def commands(page: str) -> list[list[str]]:

@@ -64,7 +64,7 @@ def test_every_public_name_has_an_entry_with_an_example():
     assert sections.keys() == set(gs.__all__)
     plain = {"Trajectory": "trajectory", "Fit": "fit", "FieldFit": "masses", "Explanation": "explanation"}  # results
     used = {name: plain.get(name, f"gs.{name}") for name in sections}
-    lost = [n for n, s in sections.items() if f"}} gradsim.{n}\n" not in s or used[n] not in s.split("```python")[-1]]
+    lost = [n for n, s in sections.items() if f":: gradsim.{n}\n" not in s or used[n] not in s.split("```python")[-1]]
     assert lost == []
 
 

@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import gradsim as gs
 from gradsim import video
+from gradsim.app.cli import main
 
 
 def test_a_clip_shows_the_scene_with_the_noise_that_was_given(tmp_path):
@@ -47,3 +49,44 @@ def test_notebooks_show_names_and_escape_them():
 def test_the_package_is_the_command_too():
     said = subprocess.run([sys.executable, "-m", "gradsim", "--version"], capture_output=True, text=True, check=True)
     assert said.stdout == f"gradsim {gs.__version__}\n"
+
+
+FILES = sorted(path for path in (Path(__file__).parents[2] / "examples").iterdir() if path.suffix in (".py", ".yaml"))
+
+
+def test_every_example_is_listed_with_what_it_shows(capsys):
+    assert main.main(["examples"]) == 0
+    said = capsys.readouterr().out
+    assert [path.name for path in FILES if path.name not in said] == []
+    assert "The mass of a box, from a video file and the push that it gets." in " ".join(said.split())
+
+
+@pytest.mark.parametrize("name", ["arm", "arm.py"])
+def test_an_example_is_printed_as_it_is(name, capsys):
+    assert main.main(["examples", name]) == 0
+    assert capsys.readouterr().out == next(p for p in FILES if p.name == "arm.py").read_text(encoding="utf-8")
+
+
+def test_examples_are_copied_once(tmp_path, capsys):
+    out = tmp_path / "new"
+    assert main.main(["examples", "--out", str(out)]) == 0
+    assert {p.name: p.read_bytes() for p in out.iterdir()} == {p.name: p.read_bytes() for p in FILES}
+    (out / "arm.py").unlink()
+    assert main.main(["examples", "--out", str(out)]) == 2  # what is there is not replaced
+    assert not (out / "arm.py").exists() and "exists already" in capsys.readouterr().err
+    assert main.main(["examples", "arm", "--out", str(out)]) == 0 and (out / "arm.py").exists()
+
+
+def test_an_unknown_example_is_refused_with_the_nearest_name(capsys):
+    assert main.main(["examples", "flag_drg"]) == 2
+    assert "did you mean `flag_drag`" in capsys.readouterr().err
+
+
+def test_the_wheel_has_the_examples():
+    import tomllib
+
+    build = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    included = build["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    from gradsim.app.example_copies import FOLDERS
+
+    assert included == {"examples": FOLDERS[0].relative_to(FOLDERS[0].parents[2]).as_posix()}

@@ -24,7 +24,7 @@ from gradsim.app.cli.dataset import Dataset
 from gradsim.app.cli.experiments import Demo, Doctor, Reproduce
 from gradsim.app.cli.fit import Compare, Fit
 from gradsim.app.cli.plan import Plan
-from gradsim.app.cli.scene import Export, Import, New, Render, Scenes, Simulate, View
+from gradsim.app.cli.scene import Examples, Export, Import, New, Render, Scenes, Simulate, View
 from gradsim.app.cli.track import Track
 from gradsim.errors import InputError
 from gradsim.runtime.allocator import freed_memory_reused
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _Commands = (
     Annotated[Demo, subcommand("demo")]
     | Annotated[Scenes, subcommand("scenes")]
+    | Annotated[Examples, subcommand("examples")]
     | Annotated[New, subcommand("new")]
     | Annotated[Import, subcommand("import")]
     | Annotated[Export, subcommand("export")]

@@ -1,4 +1,4 @@
-"""The commands `gradsim scenes`, `new`, `import`, `export`, `simulate`, `render` and `view`. Imports nothing heavy."""
+"""The commands `gradsim scenes`, `examples`, `new`, `import`, `export`, `simulate`, `render` and `view`. Imports nothing heavy."""
 
 import contextlib
 from dataclasses import dataclass
@@ -28,6 +28,28 @@ class Scenes(Command):
             out.file.write(scenes.as_text(self.name, as_json=self.json, schema=self.schema))
         else:
             out.print(scenes.table(scenes.library_scenes()))
+        return DONE
+
+
+@dataclass(kw_only=True)
+class Examples(Command):
+    """List the examples, print one, or copy them: `gradsim examples --out examples`, `gradsim examples arm > arm.py`."""
+
+    name: Annotated[Positional[str | None], arg(metavar="NAME", help_behavior_hint="(default: all)")] = None
+    """Example that is printed, or copied with --out."""
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: none)")] = None
+    """Folder that the files are copied into."""
+
+    def run(self, out, err):
+        from gradsim.app import example_copies as examples
+
+        if self.out is not None:
+            for path in examples.copy(self.out, self.name):
+                out.print(str(path), highlight=False, soft_wrap=True, markup=False)
+        elif self.name is not None:
+            out.file.write(examples.find(self.name).read_text(encoding="utf-8"))
+        else:
+            out.print(examples.table())
         return DONE
 
 

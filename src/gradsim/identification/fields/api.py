@@ -51,7 +51,7 @@ def identify_fields(
 
     Args:
         scene: A `gradsim.Scene` with soft bodies, or a path to one.
-        fields: Names of arrays, or `Field`s.
+        fields: Names of arrays, or `Field` objects.
         observation: `Images`, `Masks`, `Vertices`, or several in `MultiView`.
         starts: Number of starts, random for fields with ranges; the one of lowest cost is returned.
         seed: Seed of the starts.
