@@ -44,7 +44,7 @@ def main(starts: int = 6, iterations: int = 150, folder: str = "runs/examples", 
             search = torch.optim.Adam(unknowns, rate)
             for _ in range(iterations):
                 search.zero_grad()
-                (value := loss(seen(*found)).sum()).backward()
+                (value := loss(seen(found[0], found[1])).sum()).backward()
                 search.step()
         ends.append((value.item(), first, found))
     _, first, found = min(ends, key=lambda end: end[0])

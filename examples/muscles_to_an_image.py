@@ -31,8 +31,8 @@ CAMERA = look_at(eye=(0, -2.4, 0.1), target=(0, 0, 0.1), up=(0, 0, 1), fov_y=0.4
 def main(iterations: int = 80, folder: str = "runs/examples") -> tuple[float, float]:
     """Writes before, goal and after; returns intersection over union with the goal, before and after."""
     scene = gs.Scene.parse(SCENE)
-    model, render, rest = gs.Model(scene), gs.Renderer(CAMERA), scene.bodies["arm"].rest
-    at = torch.tensor(rest.vertices[rest.tets].mean(1))  # middles of the tetrahedra
+    model, render, rest = gs.Model(scene), gs.Renderer(CAMERA), scene.bodies["arm"].rest  # pyright: ignore[reportAttributeAccessIssue]  a solid
+    at = torch.tensor(rest.vertices[rest.tets].mean(1))  # middles of the tetrahedra  # pyright: ignore
     u = torch.zeros(len(at), dtype=torch.float64, requires_grad=True)
 
     def last(activation: torch.Tensor) -> torch.Tensor:

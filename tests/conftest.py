@@ -47,6 +47,26 @@ def pytest_runtest_setup(item):
         torch.set_flush_denormal(False)
 
 
+class SlowCases:
+    """Marks the cases that slow_cases.txt names, before `-m` leaves out what is marked."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config, items):
+        folder = pathlib.Path(__file__).parent
+        lines = (folder / "slow_cases.txt").read_text().splitlines()
+        cases = {f"{folder.name}/{line}" for line in lines if line and not line.startswith("#")}
+        for item in items:
+            if item.nodeid in cases:
+                item.add_marker(pytest.mark.slow)
+        gone = cases - {item.nodeid for item in items}
+        if gone and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+            raise pytest.UsageError(f"tests/slow_cases.txt names {', '.join(sorted(gone))}, which do not exist")
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(SlowCases())
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
     place = {name: k for k, name in enumerate(LONGEST)}

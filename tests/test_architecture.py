@@ -1,4 +1,4 @@
-"""docs/architecture.md and docs/glossary.md say what is true of the code."""
+"""docs/developer/architecture.md and docs/reference/glossary.md say what is true of the code."""
 
 import ast
 import re
@@ -10,8 +10,8 @@ from floor_plan import FLOORS
 from source_trees import nodes
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+PAGE = (ROOT / "docs" / "developer" / "architecture.md").read_text(encoding="utf-8")
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 HOMES = [ROOT / folder for folder in (".", "src", "src/gradsim", "src/gradsim_reproduction", "tests", "tests/physics")]
 FILES = {path.name for folder in ("src", "tests", "examples", "benchmarks") for path in (ROOT / folder).rglob("*.*")}
 LIMIT = 25  # files in a folder
@@ -69,14 +69,14 @@ def test_no_folder_has_more_files_than_a_reader_takes_in():
 
 
 def test_the_glossary_is_sorted_and_names_each_term_once():
-    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
     terms = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")][1:]
     assert terms == sorted(set(terms), key=str.lower) and len(terms) >= 30
 
 
 def test_contributing_names_every_recipe_for_something_new():
-    """The first cells of the table at the top of docs/extend.md."""
-    table = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8").split("\n## ")[0]
+    """The first cells of the table at the top of docs/developer/extend.md."""
+    table = (ROOT / "docs" / "developer" / "extend.md").read_text(encoding="utf-8").split("\n## ")[0]
     seams = re.findall(r"^\| \[([\w ]+?)(?: on soft bodies)?\]", table, re.MULTILINE)
     page = " ".join((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split())
     assert len(seams) >= 7 and [seam for seam in seams if f"a {seam}" not in page and f"an {seam}" not in page] == []

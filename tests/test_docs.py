@@ -20,6 +20,7 @@ from gradsim.scene import Scene, contact, scene
 from gradsim.scene.parameters import KEYS
 
 ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 REGISTRIES = (
     scene.KINDS,
     KEYS,
@@ -51,14 +52,14 @@ def registries():
         registry.update(content)
 
 
-PAGES = [page.stem for page in sorted((ROOT / "docs").glob("*.md")) if blocks(page)]
+PAGES = [str(page.relative_to(DOCS).with_suffix("")) for page in sorted(DOCS.rglob("*.md")) if blocks(page)]
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_prints_what_it_says(page, monkeypatch, registries):
     monkeypatch.chdir(ROOT)
     names = {}
-    for code, expected in blocks(ROOT / "docs" / f"{page}.md"):
+    for code, expected in blocks(DOCS / f"{page}.md"):
         with contextlib.redirect_stdout(io.StringIO()) as said:
             exec(code, names)  # noqa: S102 -- it is our own
         printed = "".join(
@@ -75,7 +76,7 @@ def commands(page: str) -> list[list[str]]:
 
 
 def test_commands_of_your_own_video_have_the_options_that_it_names(capsys):
-    listed = commands("docs/your_own_video.md")
+    listed = commands("docs/guides/your_own_video.md")
     assert {words[0] for words in listed} == {"new", "camera", "fit", "track"}
     for words in listed:
         with pytest.raises(SystemExit, match="0"):
@@ -86,7 +87,7 @@ def test_commands_of_your_own_video_have_the_options_that_it_names(capsys):
 
 def test_unknowns_of_your_own_video_are_those_of_a_scene():
     """Those that a table advises belong to a ball on a ground of constant restitution."""
-    page = (ROOT / "docs" / "your_own_video.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "your_own_video.md").read_text(encoding="utf-8")
     names = set(re.findall(r"--unknown ([\w.]+:[-\d.]+:[-\d.]+)", page))
     content = Scene.library("ball").model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
     contact = {"law": "constant-restitution", "stiffness": 1e6, "damping": 0.1}

@@ -28,6 +28,7 @@ def test_a_known_push_shows_the_mass_in_a_noisy_video():
     assert abs(mass.value - code.MASS) < 4 * mass.std  # odds of 1 in 16 000
 
 
+@pytest.mark.slow
 def test_a_ball_is_thrown_to_where_the_goal_image_shows_it():
     assert example("throw_to_an_image").main() < 0.005  # [m], a tenth of a pixel
 
@@ -43,6 +44,7 @@ def test_the_video_of_a_pendulum_shows_the_length_of_its_string():
     assert abs(string.value - code.LENGTH) < 4 * string.std
 
 
+@pytest.mark.slow
 def test_two_bodies_show_their_masses_and_the_friction_they_share():
     """Float frames of the fit's own renderer and steps: self-consistency, to 1e-6."""
     code = example("two_bodies")
@@ -76,6 +78,7 @@ def test_a_ball_becomes_a_flower_that_no_renderer_drew(tmp_path):
     assert image_io.read(tmp_path / "silhouette.png").shape == (3, 128, 3 * 128 + 2 * image_io.GAP)
 
 
+@pytest.mark.slow
 def test_silhouettes_show_an_unknown_shape_also_from_between_them(tmp_path):
     before, after = example("unknown_shape").main(iterations=60, folder=tmp_path, size=40)
     assert before < 0.75 and after > 0.95
@@ -88,6 +91,7 @@ def test_images_show_what_is_painted_on_a_ball(tmp_path):
     assert (tmp_path / "texture.png").exists()
 
 
+@pytest.mark.slow
 def test_a_image_shows_where_its_camera_stood_and_its_light(tmp_path):
     before, after = example("camera_and_light").main(starts=1, iterations=80, folder=tmp_path, seed=0)
     assert before > 1 and after < 0.02  # [m]
@@ -122,6 +126,7 @@ def test_the_video_of_a_flag_shows_its_drag_and_lift():
     assert max(abs(e.value / code.TRUTH[name] - 1) for name, e in fit.unknowns.items()) < 1e-2
 
 
+@pytest.mark.slow
 def test_muscles_bend_an_arm_to_a_goal_image(tmp_path):
     before, after = example("muscles_to_an_image").main(iterations=30, folder=tmp_path)
     assert before < 0.4 and after > 0.85

@@ -1,6 +1,7 @@
 """The floor plan: imports only go down, and only the engine defines operations of PyTorch."""
 
 import ast
+import graphlib
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +18,8 @@ PEERS = {  # tests of the library that take a reference from the reproduction, a
     "identification/test_long_clip.py": "a rigid body in SciPy's DOP853, which shares no code with the library",
     "physics/rigid/test_events.py": "a rigid body in SciPy's DOP853, which shares no code with the library",
 }
-FILES = sorted(p for p in SOURCE.rglob("*.py") if p != SOURCE / "__init__.py")  # the roof names what is public
+ROOF = {SOURCE / "__init__.py", SOURCE / "__main__.py"}  # names what is public, and runs the command line
+FILES = sorted(p for p in SOURCE.rglob("*.py") if p not in ROOF)
 
 
 def package_of(path: Path) -> str:
@@ -51,6 +53,18 @@ def test_every_package_stands_on_a_floor():
 
 def test_imports_only_go_down():
     assert offenders(upward) == []
+
+
+def test_no_files_import_each_other_in_a_circle():
+    """Imports inside of functions and for type checkers included; `__init__` files hand on names, and are left out."""
+    dotted = {path: ".".join(("gradsim", *path.relative_to(SOURCE).with_suffix("").parts)) for path in FILES}
+    known = {name for path, name in dotted.items() if path.name != "__init__.py"}
+    files = {name: path for path, name in dotted.items() if name in known}
+    targets = lambda path: {n if n in known else n.rpartition(".")[0] for n in imported(path)} & known - {dotted[path]}
+    try:
+        graphlib.TopologicalSorter({name: targets(path) for name, path in files.items()}).prepare()
+    except graphlib.CycleError as error:
+        raise AssertionError(" -> ".join(error.args[1])) from None
 
 
 def test_imports_are_absolute_and_of_packages():

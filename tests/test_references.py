@@ -137,11 +137,6 @@ def test_names_of_modules_in_docstrings_are_theirs():
     assert offenders(resolved) == []
 
 
-def test_tests_from_which_the_docs_are_built_exist():
-    paths = re.findall(r'"(tests/[\w/]+\.py)"', (ROOT / "docs" / "conf.py").read_text(encoding="utf-8"))
-    assert paths and [path for path in paths if not (ROOT / path).exists()] == []
-
-
 def documented(node: ast.AST) -> set[str]:
     """Names below `Args:` of a docstring."""
     block = re.search(r"^Args:\n((?:    .*\n?|\n)+)", ast.get_docstring(node) or "", re.MULTILINE)  # pyright: ignore[reportArgumentType]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gradsim import control
+    from gradsim.app import examples
     from gradsim.app.commands.demo import demo
     from gradsim.app.experiments import reproduce
     from gradsim.errors import InputError
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from gradsim.planning import plan
     from gradsim.render import Antialiased, Camera, DibR, Renderer, Shading, Silhouettes, SoftRas
     from gradsim.scene import Scene
+    from gradsim.visualization.film import Film
 
 _HOME = {  # public name: where it lives; imported when first used, so that `import gradsim` is quick
     "CustomForce": "gradsim.physics",
@@ -53,6 +55,7 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "Explanation": "gradsim.identification",
     "Field": "gradsim.identification",
     "FieldFit": "gradsim.identification",
+    "Film": "gradsim.visualization.film",
     "Fit": "gradsim.identification",
     "Force": "gradsim.physics",
     "InputError": "gradsim.errors",
@@ -90,7 +93,7 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "reproduce": "gradsim.app.experiments",
 }
 
-_ROOMS = ("control",)  # public by their own name
+_ROOMS = {"control": "gradsim.control", "examples": "gradsim.app.examples"}  # public modules
 
 __all__ = [
     "Antialiased",
@@ -103,6 +106,7 @@ __all__ = [
     "Explanation",
     "Field",
     "FieldFit",
+    "Film",
     "Fit",
     "Force",
     "Images",
@@ -130,6 +134,7 @@ __all__ = [
     "compare",
     "control",
     "demo",
+    "examples",
     "explain_gradients",
     "gradients",
     "identify",
@@ -145,7 +150,7 @@ def __getattr__(name: str):
     if name == "__version__":
         return importlib.import_module("gradsim.runtime.provenance").versions()["gradsim"]
     if name in _ROOMS:
-        return importlib.import_module(f"gradsim.{name}")
+        return importlib.import_module(_ROOMS[name])
     if name not in _HOME:
         raise AttributeError(f"module 'gradsim' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)

@@ -52,7 +52,7 @@ def everything(run: Run) -> Outcome:
 
 def _run_one(name: str, run: Run) -> dict:
     """Run one experiment; its entries on the common page."""
-    parameters = inspect.signature(experiments.experiment(name)).parameters
+    parameters = inspect.signature(experiments.load_experiment(name)).parameters
     options = {"scenes": run.scenes, "engine": run.engine, "workers": run.workers}
     options = {key: value for key, value in options.items() if key in parameters}
     cpu, wall = _cpu(), time.monotonic()

@@ -3,10 +3,10 @@
 import json
 
 import pytest
+from plan_cases import pendulum
 
 from gradsim.app.cli.main import main
 from gradsim.runtime.atomic import write_json
-from tests.support.plan_cases import pendulum
 
 CHOICES = ["--choose", "bob.angle=0.3,1.0", "--choose", "camera.distance=2.4:3", "--samples", "2"]
 WANTED = ["--want", "bob.string_length:1%", "--unknown", "bob.string_length:0.4:0.6"]

@@ -27,6 +27,7 @@ def plant(observation=None) -> Plant:
     return Plant(Model(Scene.parse(content)), controls, 2, observation)
 
 
+@pytest.mark.slow
 def test_motors_of_an_arm_are_set_over_time_with_one_gradient_either_way():
     system = plant(Hand())
     assert system.outputs == 2 and not system.launched

@@ -7,7 +7,7 @@ import torch
 from control_cases import Line
 from torch import nn
 
-from gradsim.control.plant import check
+from gradsim.control.plant import check_policy
 from gradsim.control.policies import START, Feedback, PhaseClock, PiecewiseConstant, Sinusoids, Spline
 from gradsim.errors import InputError
 
@@ -117,13 +117,13 @@ class Shapeless(nn.Module):
 def test_a_policy_that_does_not_fit_is_refused_before_a_rollout(policy, observation, words):
     plant = Line(observation=observation)
     with pytest.raises(InputError, match=words):
-        check(plant, policy)
+        check_policy(plant, policy)
     assert not plant.calls
 
 
 def test_policies_that_fit_are_not_refused():
-    check(Line(), Sinusoids(2))
-    check(Line(observation=True), Feedback(2, 2))
+    check_policy(Line(), Sinusoids(2))
+    check_policy(Line(observation=True), Feedback(2, 2))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import particle_cases
 import pytest
 import warp as wp
 
-from gradsim.engine.compiler import FUSED, WIDE, compiled_for_packs
+from gradsim.engine.compiler import FUSED_FLAGS, WIDE_FLAGS, compiled_for_packs
 from gradsim.engine.lanes import FORWARD, Lane
 from gradsim.physics.soft.rollout import particles_code
 
@@ -28,13 +28,13 @@ def source(tmp_path):
 def test_only_registers_of_64_bytes_ask_for_the_widest(source, dtype, width, wide):
     compiled_for_packs(source, Lane(dtype, width))
     flags = wp.get_module_options(module=source)["cpu_compiler_flags"]
-    assert FUSED in flags and (WIDE in flags) == wide
+    assert FUSED_FLAGS in flags and (WIDE_FLAGS in flags) == wide
 
 
 def test_flags_of_the_user_stay(source, monkeypatch):
     monkeypatch.setattr(wp.config, "cpu_compiler_flags", "-march=native -O1")
     compiled_for_packs(source, Lane("float32", 8))
-    assert wp.get_module_options(module=source)["cpu_compiler_flags"] == f"-march=native -O1 {FUSED}"
+    assert wp.get_module_options(module=source)["cpu_compiler_flags"] == f"-march=native -O1 {FUSED_FLAGS}"
 
 
 def test_a_rollout_without_gradients_compiles_no_reverse_sweep():

@@ -1,5 +1,6 @@
 """A program as an operation of PyTorch."""
 
+import builtins
 import gc
 import weakref
 
@@ -245,7 +246,11 @@ def test_second_derivatives_of_a_compiled_function_raise(way, backend):
         SECOND[way](compiled, x)
 
 
-def test_a_tangent_is_refused_while_compiling():
+def test_a_tangent_is_refused_while_compiling(monkeypatch):
+    nested: dict = {}
+    for _ in range(3000):  # deeper than the stack: compiling must not walk what the modules of a process have in sight
+        nested = {"deeper": nested}
+    monkeypatch.setattr(builtins, "nested", nested, raising=False)
     x, y = (v.detach() for v in values())
     run = operation(Products())
     along = torch.compile(lambda x: torch.func.jvp(lambda x: run(x, y)[0], (x,), (y,))[1], backend="eager")

@@ -19,6 +19,7 @@ def noisy():
     return problem, best, leave_one_out(problem, best, 4)
 
 
+@pytest.mark.slow
 def test_mass_without_a_known_force_is_open_and_the_words_say_with_what(noisy):
     problem, best, (_, left_out) = noisy
     estimates, verdict, _ = jackknife_estimates(problem, best, left_out, best.u[:0])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from fit_cases import throw
+from tolerances import SOLVED, near
 
 from gradsim.identification import verdict
 from gradsim.identification.held_numbers import FreeSpace, drawn_indices, search_with_priors_held, with_priors_held
@@ -15,7 +16,6 @@ from gradsim.identification.solvers.multistart import MultistartConfig, Outcome,
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
-from tests.support.tolerances import SOLVED, near
 
 UNKNOWNS = ["cube.velocity.x:-1:3", "gravity.z:-12:-8"]
 
@@ -84,7 +84,7 @@ def test_a_posterior_without_principal_axes_is_that_of_the_curvature_and_not_agr
     least, truth = problem()
 
     def fails(*_):
-        raise torch.linalg.LinAlgError("eigh: failed to converge")
+        raise torch.linalg.LinAlgError("eigh: failed to converge")  # pyright: ignore[reportPrivateImportUsage]
 
     monkeypatch.setattr(verdict, "posterior", fails)
     information = least.linearize(truth, least.frames)[1][0]

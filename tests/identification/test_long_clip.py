@@ -158,6 +158,7 @@ def test_what_windows_leave_is_examined_frame_by_frame():
     assert wrong.residual_diagnostics.scores["time"] > 5 and "Over all frames" in wrong.residual_diagnostics.words
 
 
+@pytest.mark.slow
 def test_the_estimate_of_the_shift_is_that_of_the_minimum_on_half_the_step():
     """To first order: its square is left out, and so is that contact kinks the cost."""
     scene = tumbling("rk4", 16)

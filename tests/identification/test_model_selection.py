@@ -8,8 +8,8 @@ from fit_cases import THROW, THROW_TRUTH, recorded, swing, throw
 from tolerances import SOLVED, near
 
 from gradsim.errors import InputError
-from gradsim.identification.comparison.candidates import STANDARD, edit_scene, standard_candidate
-from gradsim.identification.comparison.folds import GIVEN
+from gradsim.identification.comparison.candidates import STANDARD_CANDIDATES, edit_scene, standard_candidate
+from gradsim.identification.comparison.folds import GIVEN_MODEL
 from gradsim.identification.model_selection import compare
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.solvers.multistart import MultistartConfig
@@ -37,11 +37,11 @@ def test_a_model_without_gravity_is_flagged_and_not_chosen():
         candidates={"with gravity": {"gravity": 9.81}, "with wind": {"gravity": [1.0, 0, 0]}},
         plan=MultistartConfig(starts=2, rounds=0, explore=False, polish=1, rtol=1e-6),
     )
-    assert found.candidates[GIVEN].fit.status == found.candidates["with wind"].fit.status == "mismatch"
+    assert found.candidates[GIVEN_MODEL].fit.status == found.candidates["with wind"].fit.status == "mismatch"
     assert found.chosen == "with gravity" and found.best.fit.status == "ok" and found.inflation == 1
     assert found.best.fit.values["cube.mass"] == pytest.approx(THROW_TRUTH["cube.mass"], rel=0.02)
     assert found.best.weight > 0.999 and "choose the model with gravity" in found.words
-    given = found.candidates[GIVEN]
+    given = found.candidates[GIVEN_MODEL]
     assert given.bic - found.best.bic == near(given.chi2 - found.best.chi2, SOLVED)  # as many unknowns
 
 
@@ -54,13 +54,13 @@ def test_an_unknown_that_is_not_needed_costs_log_n():
         candidates={"also sideways": {"unknowns": ["cube.velocity.y:-0.5:0.5"]}},
         plan=MultistartConfig(starts=2, rounds=0, polish=1),
     )
-    simple, rich = found.candidates[GIVEN], found.candidates["also sideways"]
+    simple, rich = found.candidates[GIVEN_MODEL], found.candidates["also sideways"]
     assert (simple.parameters, rich.parameters) == (2, 3)
     fall = simple.chi2 - rich.chi2
     assert -1e-3 < fall < 11  # nested: never more; above 11 in 1 of 1000 cases
     assert rich.bic - simple.bic == near(math.log(found.informative) - fall, SOLVED)
     assert rich.aic - simple.aic == near(2 - fall, SOLVED)
-    assert found.chosen == GIVEN
+    assert found.chosen == GIVEN_MODEL
 
 
 def test_what_a_candidate_sets_is_no_unknown():
@@ -84,7 +84,7 @@ def test_a_body_of_another_type_takes_the_place_of_one_and_of_its_unknowns():
     assert [u.name for u in left] == ["cube.density"]  # pyright: ignore[reportAttributeAccessIssue]
     plan = MultistartConfig(starts=2, rounds=0, explore=False, polish=0, rtol=1e-6)
     found = compare(throw(), THROW, observation=seen(), candidates={"soft": changes}, plan=plan, sampled=False)
-    assert found.chosen == GIVEN and found.candidates["soft"].fit.status == "mismatch"
+    assert found.chosen == GIVEN_MODEL and found.candidates["soft"].fit.status == "mismatch"
     assert found.best.fit.values["cube.mass"] == pytest.approx(THROW_TRUTH["cube.mass"], rel=0.02)
 
 
@@ -99,7 +99,7 @@ def test_the_law_of_the_paper_brings_its_own_damping():
     assert [u.name for u in left] == ["cube.mass", "ground.dissipation"]  # pyright: ignore[reportAttributeAccessIssue]
 
 
-@pytest.mark.parametrize("name", [n for n in STANDARD if n != "continuous law"])
+@pytest.mark.parametrize("name", [n for n in STANDARD_CANDIDATES if n != "continuous law"])
 def test_every_standard_candidate_makes_a_scene(name):
     content = Scene.library("cube").model_dump(exclude_unset=True)
     content["timing"]["integrator"] = "semi-implicit"  # which the candidate `rk4` changes
@@ -113,7 +113,7 @@ def test_every_standard_candidate_makes_a_scene(name):
         (["without fricton"], "did you mean `without friction`"),
         (["without friction"], "changes nothing"),
         ({"x": {"floor.friction": 0}}, "has no `floor`"),
-        ({GIVEN: {"gravity": 0}}, "choose another name"),
+        ({GIVEN_MODEL: {"gravity": 0}}, "choose another name"),
         ({"x": {"bob.angle": "steep"}}, "angle"),
     ],
 )

@@ -61,6 +61,7 @@ def test_size_place_attitude_and_contact_distance_are_found_together():
     assert error(given, unknowns, seed=2) < 1e-6
 
 
+@pytest.mark.slow
 def test_the_radius_and_friction_of_a_post_are_found_from_what_bounces_off_it():
     ball = {"shape": {"sphere": {"radius": 0.15}}, "mass": 2, "position": [-0.5, 0, 0.5], "velocity": [2.5, 0, 0.5]}
     post = {"radius": 0.2, "position": [0.2, 0.05, 0.5], "stiffness": 2e4, "dissipation": 0.5, "friction_stiffness": 50}

@@ -8,7 +8,7 @@ from tolerances import ULPS, assert_near
 
 from gradsim.errors import InputError
 from gradsim.identification.scene_models import parameter_values
-from gradsim.identification.unknowns import WIDE, Space, Unknown
+from gradsim.identification.unknowns import DEFAULT_RANGE_FACTOR, Space, Unknown
 from gradsim.scene import Scene
 
 SCENE = tossed().scene
@@ -50,7 +50,7 @@ def test_wrong_unknowns_are_refused_with_the_way_out(names, message):
 
 def test_a_positive_unknown_without_bounds_ranges_about_the_scene():
     space = Space(SCENE, ["cube.mass"])
-    assert space.range(0) == (2.0 / WIDE, 2.0 * WIDE)
+    assert space.range(0) == (2.0 / DEFAULT_RANGE_FACTOR, 2.0 * DEFAULT_RANGE_FACTOR)
 
 
 def test_a_vector_stands_for_its_components():
@@ -108,7 +108,10 @@ def test_tied_parameters_share_one_number():
 
 
 def test_a_tie_without_bounds_ranges_about_its_first_parameter():
-    assert Space(two_bodies(), ["right.mass=left.mass"]).range(0) == (3.0 / WIDE, 3.0 * WIDE)
+    assert Space(two_bodies(), ["right.mass=left.mass"]).range(0) == (
+        3.0 / DEFAULT_RANGE_FACTOR,
+        3.0 * DEFAULT_RANGE_FACTOR,
+    )
 
 
 @pytest.mark.parametrize(

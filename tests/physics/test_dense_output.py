@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from tolerances import ROUNDING, assert_near
 
 import gradsim as gs
 from gradsim.physics.model import DENSITY, Model
-from tests.support.tolerances import ROUNDING, assert_near
 
 
 def flight(**timing):

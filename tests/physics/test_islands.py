@@ -59,6 +59,7 @@ def end(model: Model, given: dict) -> torch.Tensor:
     return (every * torch.linspace(1, 2, every.shape[1]).double()).sum(1)
 
 
+@pytest.mark.slow
 def test_gradients_by_what_is_between_bodies_are_those_of_secants(model):
     given = {name: model.get_parameter(name).detach()[None].clone().requires_grad_() for name in NAMES}
     slopes = torch.autograd.grad(end(model, given).sum(), list(given.values()))

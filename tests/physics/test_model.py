@@ -208,7 +208,7 @@ def test_compiled_rollout_and_image_have_the_same_value_and_gradient():
 
 
 def test_compiled_model_refuses_the_whole_graph_and_says_where():
-    """What `docs/physics.md` says of `fullgraph`."""
+    """What `docs/theory/time_steps.md` says of `fullgraph`."""
     model = Model(pendulum())
     with pytest.raises(RuntimeError, match=r"model\.rollout|in program|in rollout"):
         torch.compile(lambda: model.rollout()["bob"]["angle"], fullgraph=True, backend="eager")()

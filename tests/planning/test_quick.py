@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from plan_cases import pendulum
 
 import gradsim as gs
 from gradsim.app.cli.main import main
@@ -11,7 +12,6 @@ from gradsim.identification import synthetic
 from gradsim.identification.fit import Fit
 from gradsim.planning.quick import is_open, next_video
 from gradsim.scene import Scene
-from tests.support.plan_cases import pendulum
 
 DAMPING = "bob.damping:0.05:0.5"
 CLOCK = ("gravity.z:-12:-8", "timing.rate:0.8:1.25")
@@ -35,6 +35,7 @@ def still() -> Fit:
     return fit_of(at_rest(), [DAMPING], {"bob.damping": 0.2})
 
 
+@pytest.mark.slow
 def test_damping_of_a_pendulum_at_rest_shows_once_it_swings(still):
     """The named change makes the next fit `ok`."""
     assert still.status == Status.UNIDENTIFIABLE

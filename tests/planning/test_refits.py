@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from plan_cases import LENGTH, judge, pendulum
 
 import gradsim as gs
 from gradsim.identification import synthetic
 from gradsim.planning import VideoNoise, plan
 from gradsim.planning.refits import refit_errors
 from gradsim.planning.search import Design
-from tests.support.plan_cases import LENGTH, judge, pendulum
 
 
 @pytest.mark.slow  # `test_prediction_is_the_error_bar_of_a_fit` holds the same model to one fit

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from plan_cases import LENGTH, SPEED, flight, judge, pendulum
 
 from gradsim.errors import InputError
 from gradsim.planning import Marking, VideoNoise, Weighing, plan
 from gradsim.planning.information import posterior_covariance, shared_information
 from gradsim.planning.search import Design
-from tests.support.plan_cases import LENGTH, SPEED, flight, judge, pendulum
 
 
 def test_standard_deviation_is_that_of_a_shifted_disc():

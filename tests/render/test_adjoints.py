@@ -49,7 +49,7 @@ def items():
     codes = fragments._code(DOUBLE), dibr._code(DOUBLE), rasterizer._code(DOUBLE)
     names = (
         ("Corner", "Place", "relative", "foot", "at_foot", "at_centre"),
-        ("to_border", "centre", "expm1", "FAINT", "REACH"),
+        ("to_border", "centre", "expm1", "MIN_SQUARED_DISTANCE", "MAX_SQUARED_DISTANCE"),
         ("border", "split", "cell", "in_row", "in_column"),
     )
     bound = {name: getattr(code, name) for code, some in zip(codes, names, strict=True) for name in some}

@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from tolerances import ROUNDING, assert_near
 
 from gradsim import InputError
 from gradsim.render.camera import look_at
 from gradsim.render.optics import (
-    SHARE,
+    USED_RADIUS_SHARE,
     Optics,
     OpticsValues,
     distort,
@@ -15,7 +16,6 @@ from gradsim.render.optics import (
     radial_limit,
     undistort,
 )
-from tests.support.tolerances import ROUNDING, assert_near
 
 BROWN = torch.tensor([-0.28, 0.07, 1e-3, -2e-3, 0.01], dtype=torch.float64)
 FISHEYE = torch.tensor([0.02, -0.01, 0.003, -0.001], dtype=torch.float64)
@@ -51,7 +51,7 @@ def test_undistorted_points_are_distorted_back(points, k, fisheye):
 
 def test_points_far_off_the_image_stay_there():
     k = torch.tensor([-0.3, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64)  # r (1 - 0.3 r²) turns back at r = 1.054
-    assert radial_limit(k).item() == pytest.approx(SHARE / 0.9**0.5, rel=0.02)
+    assert radial_limit(k).item() == pytest.approx(USED_RADIUS_SHARE / 0.9**0.5, rel=0.02)
     r = torch.linspace(0, 10, 400).double()
     bent = distort(torch.stack([r, torch.zeros_like(r)], 1), k)[:, 0]
     assert (bent.diff() > 0).all()

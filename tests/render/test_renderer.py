@@ -234,7 +234,7 @@ def test_gradients_by_normals_are_those_of_central_differences(rasterizer):
 
 @dataclass(frozen=True)
 class Centers:
-    """The one of `docs/extend.md`."""
+    """The one of `docs/developer/extend.md`."""
 
     cull: str = "none"
     name: ClassVar[str] = "centers"

@@ -14,7 +14,7 @@ from gradsim.geometry import mesh
 from gradsim.geometry.surface import Appearance, Part, Surface
 from gradsim.render.camera import Camera, look_at
 from gradsim.render.coverage.coverage import coverage
-from gradsim.render.silhouettes import LENS, NEAR, Silhouettes
+from gradsim.render.silhouettes import LENS, NEAR_DEPTH, Silhouettes
 
 RED, BLUE, WHITE = (0.9, 0.1, 0.2), (0.1, 0.3, 0.8), (1.0, 1.0, 1.0)
 WORLDS, FRAMES, UNKNOWNS = 2, 3, 4
@@ -138,7 +138,7 @@ def test_shares_of_parts_are_areas_and_sum_to_the_union(camera):
     assert off[crossing].max() > 1e-3 and off[~crossing].max() < 1e-12
 
 
-@pytest.mark.parametrize("depth", [NEAR / 2, 0.0, -2.0, float("nan")])
+@pytest.mark.parametrize("depth", [NEAR_DEPTH / 2, 0.0, -2.0, float("nan")])
 def test_part_too_near_or_behind_the_camera_is_not_drawn_and_has_no_derivative(camera, scene, depth):
     forward = camera.R[2]
     part = scene.parts[0]

@@ -17,7 +17,9 @@ def prose(page: str) -> str:
     return text.replace("\n", " ")
 
 
-@pytest.mark.parametrize(("page", "names"), [("README.md", EXPERIMENTS), ("docs/paper.md", PAPER)])
+@pytest.mark.parametrize(
+    ("page", "names"), [("docs/experiments/index.md", EXPERIMENTS), ("docs/experiments/paper.md", PAPER)]
+)
 def test_a_page_names_every_experiment(page, names):
     quoted = set(re.findall(r"[a-z0-9-]+", " ".join(re.findall(r"`([^`]+)`", prose(page)))))
     assert set(names) <= quoted

@@ -31,7 +31,7 @@ def test_the_commit_is_that_of_the_source_when_the_run_began(tmp_path, monkeypat
         monkeypatch.setattr(provenance, "_commit", lambda: "meanwhile")
         return provenance.provenance()
 
-    monkeypatch.setattr(experiments, "experiment", lambda name: long_run)
+    monkeypatch.setattr(experiments, "load_experiment", lambda name: long_run)
     try:
         assert experiments.reproduce("long", tmp_path)["commit"] == "begun"
     finally:

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from tolerances import ROUNDING, assert_near
 
 import gradsim as gs
 from gradsim.physics.model import Model
-from tests.support.tolerances import ROUNDING, assert_near
 
 STAMPS = [0.0, 0.02, 0.055, 0.1, 0.14]
 

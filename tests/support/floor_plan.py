@@ -1,4 +1,4 @@
-"""The order of imports, from the lowest floor up; docs/architecture.md shows the same."""
+"""The order of imports, from the lowest floor up; docs/developer/architecture.md shows the same."""
 
 FLOORS = (  # packages of one floor do not know one another, but for the lowest
     ("errors", "runtime", "numerics", "geometry"),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.render.antialias.edge_kernels import border
     from gradsim.render.antialias.kernels import split
     from gradsim.render.coverage.edge_kernels import cell, in_column, in_row
-    from gradsim.render.dibr.kernels import FAINT, REACH, expm1
+    from gradsim.render.dibr.kernels import MAX_SQUARED_DISTANCE, MIN_SQUARED_DISTANCE, expm1
     from gradsim.render.raster.fragment_kernels import Corner, Place, at_centre, at_foot, foot, relative
     from gradsim.render.raster.triangle_kernels import centre, to_border
 
@@ -54,8 +54,8 @@ def fades(
     face, row, column = wp.tid()
     k = faces[face]
     x = to_border(centre(row, column), screen[0, k[0]], screen[0, k[1]], screen[0, k[2]]).square / delta
-    if x <= REACH:
-        clear[face, row, column] = wp.log(-expm1(-wp.max(x, FAINT)))
+    if x <= MAX_SQUARED_DISTANCE:
+        clear[face, row, column] = wp.log(-expm1(-wp.max(x, MIN_SQUARED_DISTANCE)))
 
 
 @wp.kernel

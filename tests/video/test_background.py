@@ -272,3 +272,13 @@ def test_edges_of_a_camera_with_a_response_are_shares_of_light(exact, color):
     edge = (blurred > 0.3) & (blurred < 0.7)
     mean = lambda g: (subtract_background(frames, bright, color, blur=0.5, gamma=g).masks - blurred)[edge].mean()
     assert mean(1.0) < -0.08 and abs(mean(gamma)) < 0.025
+
+
+def test_a_body_too_small_to_have_an_inside_has_its_own_color():
+    """A disc of 5 px in one frame: no pixel is far enough from its edge; most pixels about it are of the background."""
+    row, column = np.mgrid[:SIZE, :SIZE] + 0.5
+    alpha = np.clip(2.9 - np.hypot(row - 20.3, column - 15.6), 0, 1)
+    behind = np.full((SIZE, SIZE, 3), 0.7)
+    image = behind * (1 - alpha[..., None]) + alpha[..., None] * np.array([0.12, 0.45, 0.25])
+    masks = subtract_background(np.rint(255 * image[None]).astype(np.uint8), behind).masks
+    assert np.abs(masks[0] - alpha).max() < 0.02  # rounding: 0.5/255 of a contrast of 0.5, of color and pixel

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from gradsim.video.persistence import label_regions, remove_flashes
+from gradsim.video.connected_regions import label_regions
+from gradsim.video.persistence import remove_flashes
 
 
 def bodies(*boxes: tuple[int, int, int, int], size=(40, 80)) -> np.ndarray:

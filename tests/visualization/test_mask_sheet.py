@@ -5,7 +5,7 @@ from disc_clip import HEIGHT, WIDTH, clip
 from PIL import Image
 
 from gradsim.video.mask_faults import mask_faults
-from gradsim.visualization.mask_sheet import COLUMNS, MOST, write_mask_sheet
+from gradsim.visualization.mask_sheet import COLUMNS, MAX_FRAMES, write_mask_sheet
 from gradsim.visualization.overlay_video import EDGE, factor
 from gradsim.visualization.sheets import sheet
 
@@ -29,4 +29,6 @@ def test_many_frames_are_thinned_out(tmp_path):
     write_mask_sheet(tmp_path / "m.png", frames, mask_faults(0 * exact))
     page, (height, width) = Image.open(tmp_path / "m.png"), (factor(frames) * n for n in (HEIGHT, WIDTH))
     assert COLUMNS * width < page.size[0] < (COLUMNS + 1) * width
-    assert MOST / COLUMNS * height < page.size[1] < (MOST / COLUMNS + 1) * height and MOST < len(frames)
+    assert MAX_FRAMES / COLUMNS * height < page.size[1] < (MAX_FRAMES / COLUMNS + 1) * height and MAX_FRAMES < len(
+        frames
+    )

@@ -57,7 +57,7 @@ def test_the_first_view_has_the_motion_and_every_camera_in_it(seed):
     seen = np.concatenate([whole.corners, *(c.corners for c in cameras)]) - view.position
     x, y, z = seen @ right, seen @ np.cross(right, forward), seen @ forward
     steep = math.tan(view.fov / 2)
-    assert (z > 0).all() and (np.abs(y) < steep * z).all() and (np.abs(x) < viser_scene.WIDE * steep * z).all()
+    assert (z > 0).all() and (np.abs(y) < steep * z).all() and (np.abs(x) < viser_scene.MIN_ASPECT * steep * z).all()
     assert forward[2] < 0  # from above
 
 

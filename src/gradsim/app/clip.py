@@ -14,7 +14,7 @@ from gradsim.video.clip_properties import ClipProperties, clip_properties
 from gradsim.video.mask_faults import MaskFaults, mask_faults
 from gradsim.video.mask_input import read_masks
 
-FEWEST = 3  # frames of a clip
+MIN_FRAMES = 3  # frames of a clip
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,7 @@ class ObservedClip:
 
     Args:
         path: Its file.
-        film: Its frames.
+        video: Its frames.
         properties: Properties of the file.
         coverage: Masks (frames, height, width) of what moves.
         faults: What is wrong with them.
@@ -33,7 +33,7 @@ class ObservedClip:
     """
 
     path: Path
-    film: videos.Video
+    video: videos.Video
     properties: ClipProperties
     coverage: np.ndarray
     faults: MaskFaults
@@ -67,15 +67,15 @@ def read_clip(
     """
     progress = progress or NullProgress()
     progress.stage(f"reading {path}")
-    film = videos.read(path)
-    count = len(film.frames)
-    if count < FEWEST:
-        raise InputError(f"{path} has {count} frames; expected {FEWEST} or more.")
+    video = videos.read(path)
+    count = len(video.frames)
+    if count < MIN_FRAMES:
+        raise InputError(f"{path} has {count} frames; expected {MIN_FRAMES} or more.")
     first, end = _range(frames, count)
     progress.stage("looking for what moves")
-    coverage, body, problem = np.zeros(film.frames.shape[:3]), None, ""
+    coverage, body, problem = np.zeros(video.frames.shape[:3]), None, ""
     try:
-        coverage = _masks(film, path, mask, background, category)
+        coverage = _masks(video, path, mask, background, category)
         body = regions(coverage[first:end])
         body = Regions(body.frames + first, body.centre, body.area, body.lowest)
     except InputError as error:
@@ -87,17 +87,17 @@ def read_clip(
     start = int(body.frames[0]) if body is not None else first
     if start or end < count:
         options += ["--frames", f"{start}:{end if end < count else ''}"]
-    properties = clip_properties(path, film)
-    return ObservedClip(path, film, properties, coverage, mask_faults(coverage), body, problem, tuple(options))
+    properties = clip_properties(path, video)
+    return ObservedClip(path, video, properties, coverage, mask_faults(coverage), body, problem, tuple(options))
 
 
-def _masks(film: videos.Video, video: Path, mask: Path | None, background: str, category: str) -> np.ndarray:
+def _masks(video: videos.Video, path: Path, mask: Path | None, background: str, category: str) -> np.ndarray:
     if mask is not None or category:
         if mask is None:
             raise InputError("got a category (--category) and no COCO annotations; give them (--mask FILE.json).")
-        return read_masks(mask, film, video, category=category)
+        return read_masks(mask, video, path, category=category)
     empty = None if background == "median" else MOG2 if background == MOG2 else read_background(background)
-    return subtract_background(film.frames, empty, subsampled=True).masks
+    return subtract_background(video.frames, empty, subsampled=True).masks
 
 
 def _range(text: str, count: int) -> tuple[int, int]:

@@ -26,7 +26,7 @@ def experiments() -> dict[str, str | Callable]:
     return {name: target for point in entry_points(group=GROUP) for name, target in point.load().items()}
 
 
-def experiment(name: str):
+def load_experiment(name: str) -> Callable:
     """Function of an experiment.
 
     Raises:
@@ -62,11 +62,13 @@ def reproduce(name: str, out: Path, quick: bool = False, seed: int = 0, progress
     if seed < 0:
         raise InputError(f"seed: got {seed}; expected at least 0.")
     provenance.provenance()  # now: the source may change during the run
-    function = experiment(name)
+    function = load_experiment(name)
     options = {key: value for key, value in options.items() if value is not None and value is not False}
     unknown = options.keys() - inspect.signature(function).parameters.keys()
     if unknown:
-        takers = [other for other in experiments() if unknown <= inspect.signature(experiment(other)).parameters.keys()]
+        takers = [
+            other for other in experiments() if unknown <= inspect.signature(load_experiment(other)).parameters.keys()
+        ]
         hint = f"; {', '.join(takers)} {'do' if len(takers) > 1 else 'does'}" if takers else ""
         raise InputError(f"{name!r} takes no {' or '.join(f'--{key}' for key in sorted(unknown))}{hint}.")
     return function(Path(out), quick=quick, seed=seed, progress=progress, **options)

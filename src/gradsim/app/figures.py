@@ -10,9 +10,9 @@ from gradsim.runtime.provenance import provenance, versions
 Figures = dict[str, dict]  # by name, see `figure`
 
 
-def figure(value: float, paper: float | None = None, goal: float | None = None, ok: bool | None = None) -> dict:
-    """One figure: value, the paper's value, our goal, and whether it is met (by default: value ≤ goal)."""
-    is_met = ok if ok is not None else (goal is None or value <= goal)
+def figure(value: float | None, paper: float | None = None, goal: float | None = None, ok: bool | None = None) -> dict:
+    """One figure: value, the paper's value, our goal, and whether it is met (by default: value ≤ goal); None: not measured."""
+    is_met = ok if ok is not None else (goal is None or (value is not None and value <= goal))
     return {"value": value, "paper": paper, "goal": goal, "ok": bool(is_met)}
 
 

@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 
 from gradsim import video as videos
-from gradsim.app.commands.fit import ClipFit
+from gradsim.app.clip_fit import ClipFit
 from gradsim.app.job import VIDEOS, FitArguments
 from gradsim.app.report.report import VIDEO_CAPTIONS
 from gradsim.errors import InputError
@@ -41,7 +41,7 @@ class PicturesFit(ClipFit):
             raise InputError("--profile is for outlines; leave it out, or leave out --observe pictures.")
         assert arguments.video is not None
         require_pictures(self.scene, self.observation)
-        self.film = Film.read(self.scene, arguments.video, arguments.frames, arguments.ignore)
+        self.film = Film.read(self.scene, arguments.video, arguments.frames, arguments.ignore, arguments.background)
 
     @one_thread()
     def search(self, checkpoint: CheckpointStore, progress: Progress) -> Fit:
@@ -56,7 +56,7 @@ class PicturesFit(ClipFit):
             values = {name: (value, nan) for name, value in entry["values"].items()}
             progress.update(entry["iteration"], entry["cost"], values)
 
-        fit, self.colors = fit_pictures(
+        fit, self.colors, self.observation = fit_pictures(
             self.problem,
             self.film,
             estimator_named(arguments.estimator),

@@ -4,7 +4,7 @@ from gradsim.control.goals.state import ApproachGoal
 from gradsim.control.impulses import RandomImpulses
 from gradsim.control.mpc import Mpc, run_mpc
 from gradsim.control.observations import ImageObservation, StateObservation
-from gradsim.control.plant import Control, Episode, Plant, check
+from gradsim.control.plant import Control, Episode, Plant, check_policy
 from gradsim.control.policies import Feedback, Gait, PiecewiseConstant, Sinusoids, Spline
 from gradsim.control.training.history import History, Iteration
 from gradsim.control.training.polyak import Polyak
@@ -34,7 +34,7 @@ __all__ = [
     "Spline",
     "StateObservation",
     "TrainingConfig",
-    "check",
+    "check_policy",
     "run_mpc",
     "train",
     "train_truncated",

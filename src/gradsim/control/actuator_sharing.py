@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gradsim.physics.model import Model
 
 AXES = "xyz"
-COINCIDENT = 1e-5  # distance of centres that count as one, relative to the extent of the body
+COINCIDENCE_TOLERANCE = 1e-5  # distance of centres that count as one, relative to the extent of the body
 
 
 def element_centers(model: "Model", name: str) -> Tensor | None:
@@ -58,7 +58,7 @@ def groups_along(model: "Model", name: str, axis: str) -> Tensor:
             f"`{name}` does not have a number for each element of a soft body; only such parameters can be shared."
         )
     flat = np.delete(places.cpu().double().numpy(), AXES.index(axis), 1)
-    pairs = KDTree(flat).query_pairs(COINCIDENT * np.ptp(flat, 0).max(), output_type="ndarray")
+    pairs = KDTree(flat).query_pairs(COINCIDENCE_TOLERANCE * np.ptp(flat, 0).max(), output_type="ndarray")
     ones = np.ones(len(pairs), bool)
     _, groups = connected_components(coo_array((ones, (pairs[:, 0], pairs[:, 1])), (len(flat), len(flat))), False)
     return torch.from_numpy(groups.astype(np.int64))

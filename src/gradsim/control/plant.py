@@ -22,11 +22,11 @@ from gradsim.physics.trajectory import Trajectory
 from gradsim.scene.parameters import resolve
 
 
-def check(plant, policy) -> None:
+def check_policy(plant: "Plant", policy: Any) -> None:
     """Check that a policy fits the controls and the observation of a plant.
 
     Args:
-        plant: A `Plant`.
+        plant: The plant.
         policy: A module with the interface of `policies.py`; it is called once.
 
     Raises:
@@ -268,12 +268,12 @@ class Plant:
         return numbers * (self.interval / self.model.scene.timing.fps)
 
     def check(self, policy: Any) -> None:
-        """Check that a policy fits; see `check`.
+        """Check that a policy fits; see `check_policy`.
 
         Raises:
-            InputError: As `check`.
+            InputError: As `check_policy`.
         """
-        check(self, policy)
+        check_policy(self, policy)
 
     def rollout(
         self, policy: Policy, overrides: Parameters | None = None, frames: int | None = None, worlds: int = 1

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 GROUP = 10  # frames between key frames: random access decodes 5 extra frames on average
-LOSSLESS = "libx264rgb", "rgb24", {"crf": "0", "preset": "veryfast"}
-LOSSY = "libx264", "yuv420p", {"crf": "10", "preset": "veryfast"}
+LOSSLESS_ENCODING = "libx264rgb", "rgb24", {"crf": "0", "preset": "veryfast"}
+LOSSY_ENCODING = "libx264", "yuv420p", {"crf": "10", "preset": "veryfast"}
 
 
 class EpisodeVideo:
@@ -51,7 +51,7 @@ class EpisodeVideo:
         import av
 
         self._av = av
-        encoder, pixels, options = LOSSLESS if LOSSLESS[0] in av.codecs_available else LOSSY
+        encoder, pixels, options = LOSSLESS_ENCODING if LOSSLESS_ENCODING[0] in av.codecs_available else LOSSY_ENCODING
         rate = Fraction(fps).limit_denominator(100_000)
         self._container = av.open(str(path), "w", options={"movflags": "faststart"})
         options = {**options, "g": str(GROUP), "bf": "0"}
@@ -143,7 +143,7 @@ MOTIONS = {  # names of the components, by the quantities of a body
 }
 PUSH = "impulse_x impulse_y impulse_z point_x point_y point_z"
 COUNTERS = {"timestamp": "float32", **dict.fromkeys(("frame_index", "episode_index", "index", "task_index"), "int64")}
-EVERY = 10  # frames between those in the statistics of images
+STATISTICS_STRIDE = 10  # frames between those in the statistics of images
 
 
 def export_lerobot(
@@ -184,7 +184,9 @@ def export_lerobot(
                     numbers = _numbers(recordings, row["number"], index, tasks.index(_task(kind, row["object"])))
                     columns.append(numbers)
                     episode_stats = {name: stats.add(name, values) for name, values in numbers.items()}
-                    episode_stats[KEY] = stats.add(KEY, frames[::EVERY].reshape(-1, 3) / 255, len(frames[::EVERY]))
+                    episode_stats[KEY] = stats.add(
+                        KEY, frames[::STATISTICS_STRIDE].reshape(-1, 3) / 255, len(frames[::STATISTICS_STRIDE])
+                    )
                     episodes.append(
                         _episode(row, index, k, len(frames), recordings.settings.fps, place, kind, episode_stats)
                     )

@@ -28,10 +28,10 @@ from gradsim.render.renderer import Renderer
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene, Visible
 
-SAMPLED = 256  # [px] width and height of the image that windows are cut from
+SAMPLED_SIZE = 256  # [px] width and height of the image that windows are cut from
 BLOCK = 8  # [px] windows begin and end at multiples of it, so that their block means equal those of the whole image
 MARGIN = 2  # [px] beyond the outermost vertices, which antialiasing may colour
-TOGETHER = 20  # frames rendered at a time, so that their data fit into the cache
+FRAMES_PER_BATCH = 20  # frames rendered at a time, so that their data fit into the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +56,12 @@ class ImageWindows:
         screen = sight.screen(surface)[0]  # NaN where a body is not rendered
         low = torch.nan_to_num(screen, nan=torch.inf).amin(1) - MARGIN
         high = torch.nan_to_num(screen, nan=-torch.inf).amax(1) + MARGIN
-        low = ((low / BLOCK).floor() * BLOCK).clamp(0, SAMPLED).long()
-        high = ((high / BLOCK).ceil() * BLOCK).clamp(0, SAMPLED).long()
+        low = ((low / BLOCK).floor() * BLOCK).clamp(0, SAMPLED_SIZE).long()
+        high = ((high / BLOCK).ceil() * BLOCK).clamp(0, SAMPLED_SIZE).long()
         size = (high - low).clamp(min=0).amax(0)
         if not size.all():
             size = torch.zeros_like(size)
-        return cls(sight, torch.minimum(low, SAMPLED - size), *size.tolist())
+        return cls(sight, torch.minimum(low, SAMPLED_SIZE - size), *size.tolist())
 
     def masks(self, surface: Surface) -> Tensor:
         """Coverage by all bodies (frames, 1, height, width) in [0, 1]."""
@@ -90,7 +90,7 @@ class ImageWindows:
             still: Image around them (channels, 256, 256).
             size: Width and height of the images [px]; 256 / size is an integer of at most `BLOCK`.
         """
-        share = SAMPLED // size
+        share = SAMPLED_SIZE // size
         images = _quantised(_means(still[None], share)).repeat(len(self.corners), 0)
         if self.width:
             small, (height, width) = _quantised(_means(windows, share)), (self.height // share, self.width // share)
@@ -105,7 +105,7 @@ class ImageWindows:
         camera = replace(self.sight.camera, width=self.width, height=self.height)
         centers = camera.K[:2, 2] - self.corners
         rows = surface.vertices[0].unsqueeze(1)
-        parts = [slice(k, k + TOGETHER) for k in range(0, len(rows), TOGETHER)]
+        parts = [slice(k, k + FRAMES_PER_BATCH) for k in range(0, len(rows), FRAMES_PER_BATCH)]
         return torch.cat(
             [draw(camera, Surface(rows[at], surface.parts), {"camera.centre": centers[at].to(rows)}) for at in parts]
         )
@@ -123,7 +123,7 @@ def _scenery(renderer: Renderer, trajectory: Trajectory) -> Tensor:
         parts.append(thing.part(parts[-1].vertices.stop if parts else 0))
         vertices.append(thing.vertices(trajectory.values)[:, None])
     if not parts:
-        return torch.tensor(renderer.background)[:, None, None].expand(3, SAMPLED, SAMPLED)
+        return torch.tensor(renderer.background)[:, None, None].expand(3, SAMPLED_SIZE, SAMPLED_SIZE)
     return renderer(Surface(torch.cat(vertices, 2).float(), tuple(parts)))[0, 0]
 
 
@@ -191,12 +191,12 @@ def render_sample(sample: Sample, sizes: Sequence[int]) -> RenderedVideo:
         sample: Sample.
         sizes: Sizes of the images [px], from `SIZES`.
     """
-    scene = visible_scene(sample.scene, SAMPLED)
+    scene = visible_scene(sample.scene, SAMPLED_SIZE)
     with torch.no_grad():
         trajectory = model_for(scene, Space(scene, sample.unknowns)).rollout(parameter_values(scene, sample.truth))
         windows = ImageWindows.around(scene, trajectory.surface)
         colors, still = windows.images(scene, trajectory)
-        masks, nothing = windows.masks(trajectory.surface), torch.zeros(1, SAMPLED, SAMPLED)
+        masks, nothing = windows.masks(trajectory.surface), torch.zeros(1, SAMPLED_SIZE, SAMPLED_SIZE)
     states = {f"{body}.{key}": y[0].numpy() for body, state in trajectory.states.items() for key, y in state.items()}
     return RenderedVideo(
         {size: windows.paste(colors, still, size) for size in sizes},

@@ -15,7 +15,7 @@ by the paper's law. Explicit steps h of it are stable below
     λ(M⁻¹K) h² + 2 λ(M⁻¹D) h = 4
 
 with the largest eigenvalues λ; for n points that only move along a normal, λ is n k_e/m and n k_d/m. It is evaluated over
-planes all around the body, each with all points that are in it when the body has sunk in by `SUNK`.
+planes all around the body, each with all points that are in it when the body has sunk in by `STOPPING_DEPTH`.
 """
 
 import math
@@ -23,14 +23,15 @@ import math
 import numpy as np
 import torch
 
-from gradsim.dataset.ranges import SampleScene
+from gradsim.dataset.scene_sampling import SampleScene
 from gradsim.geometry import mesh as meshes
 from gradsim.geometry.mesh import Mesh
 from gradsim.numerics import rotation
 from gradsim.scene import Object, Scene
 
 PLANES = 128  # normals evenly over the sphere, in addition to those of the faces
-SUNK = 0.007  # [m] depth at which the lightest body, on one of its points, stops from 3.5 m/s on the stiffest ground
+# [m] depth at which the lightest body, on one of its points, stops from 3.5 m/s on the stiffest ground
+STOPPING_DEPTH = 0.007
 LONGEST_STEP = 0.7  # longest step over the largest stable one
 
 
@@ -65,7 +66,7 @@ def _eigenvalues(mesh: Mesh, inertia: np.ndarray, stiffness: float, damping: flo
     points = mesh.vertices
     normals = np.concatenate([_sphere(PLANES), _normals(mesh)])
     height = points @ normals.T
-    touching = (height < height.min(0) + SUNK).T.astype(float)  # (planes, points)
+    touching = (height < height.min(0) + STOPPING_DEPTH).T.astype(float)  # (planes, points)
     root = np.linalg.inv(np.linalg.cholesky(inertia))
     cross = np.zeros((len(points), 3, 3))
     cross[:, [2, 0, 1], [1, 2, 0]] = points
@@ -111,7 +112,7 @@ RANGES = {  # the paper prints its ranges without units; these are ours
     "ground.friction": (0.2, 1.0),
 }
 UNKNOWNS = tuple(f"{name}:{low:g}:{high:g}" for name, (low, high) in RANGES.items())
-MIDDLE = {name.partition(".")[2]: (low + high) / 2 for name, (low, high) in RANGES.items()}
+RANGE_MIDDLES = {name.partition(".")[2]: (low + high) / 2 for name, (low, high) in RANGES.items()}
 
 
 def rigid(rng: np.random.Generator, number: int) -> SampleScene:
@@ -131,7 +132,7 @@ def rigid(rng: np.random.Generator, number: int) -> SampleScene:
     )
     body = {
         "shape": {"object": {"name": name, "size": size.tolist()}},
-        "mass": MIDDLE["mass"],
+        "mass": RANGE_MIDDLES["mass"],
         "rotation_vector": turn.tolist(),
         "velocity": _rounded(along * rng.uniform(-0.3, 0.5)),
         "angular_velocity": _rounded(rng.uniform(-3, 3, 3)),
@@ -143,7 +144,7 @@ def rigid(rng: np.random.Generator, number: int) -> SampleScene:
         "gravity": 9.81,
         "timing": {"fps": FPS, "frames": FRAMES, "substeps": _substeps(solid, inertia), "integrator": "semi-implicit"},
         "bodies": {"body": {**body, "position": _rounded([x, 0.0, drop - low[:, 2].min().item()])}},
-        "ground": {"law": "paper", **{key: middle for key, middle in MIDDLE.items() if key != "mass"}},
+        "ground": {"law": "paper", **{key: middle for key, middle in RANGE_MIDDLES.items() if key != "mass"}},
         "camera": _camera(float(size.max())),
         "background": [0.88, 0.88, 0.86],
     }

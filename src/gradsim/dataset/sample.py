@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from gradsim.dataset.ranges import SCENE, TRUTH, SampleScene, random_stream
 from gradsim.dataset.rigid import rigid
+from gradsim.dataset.scene_sampling import SCENE, TRUTH, SampleScene, random_stream
 from gradsim.dataset.soft import cloth, deformable
 from gradsim.errors import InputError
 from gradsim.identification.unknowns import Unknown

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from gradsim.dataset.ranges import SampleScene
+from gradsim.dataset.scene_sampling import SampleScene
 from gradsim.scene import Scene
 from gradsim.scene.solid_shape import SolidShape
 

@@ -15,7 +15,7 @@ import numpy as np
 from gradsim.runtime.optional import require_extra
 
 LEVEL = 3  # of zstd: 9 saves 7 % of the bytes in three times the time
-MISSING = 2**64 - 1  # offset and length of a missing chunk
+MISSING_CHUNK = 2**64 - 1  # offset and length of a missing chunk
 
 
 class ShardFile:
@@ -28,7 +28,7 @@ class ShardFile:
 
     def __init__(self, file: IO[bytes], room: int):
         self._file, self._at = file, 0
-        self._index = np.full((room, 2), MISSING, "<u8")
+        self._index = np.full((room, 2), MISSING_CHUNK, "<u8")
         self._zstd = require_extra("numcodecs", "files of a data set", "data").Zstd(level=LEVEL)
 
     def add(self, k: int, chunk: np.ndarray) -> None:

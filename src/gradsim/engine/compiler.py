@@ -13,15 +13,15 @@ import warp as wp
 
 from gradsim.engine.lanes import Lane, set_options
 
-FUSED = "-ffp-contract=fast -fno-signed-zeros"
-WIDE = "-mprefer-vector-width=512 -mstackrealign"
+FUSED_FLAGS = "-ffp-contract=fast -fno-signed-zeros"
+WIDE_FLAGS = "-mprefer-vector-width=512 -mstackrealign"
 
 
 def compiled_for_packs(module: ModuleType, lane: Lane) -> ModuleType:
     """Set the flags of a specialized template (see `engine.lanes`) for arithmetic on registers; returns it."""
     configured = wp.config.cpu_compiler_flags
-    flags = ["-march=native" if configured is None else configured, FUSED]
+    flags = ["-march=native" if configured is None else configured, FUSED_FLAGS]
     if lane.width * np.dtype(lane.dtype).itemsize == 64:
-        flags.append(WIDE)
+        flags.append(WIDE_FLAGS)
     set_options(module, cpu_compiler_flags=" ".join(flags))
     return module

@@ -11,7 +11,7 @@ import math
 import warp as wp
 
 NAMES = ("exp", "log1p")
-SINGLE = ("lane", "put", "total")  # not on dual lanes; a template imports them by name
+NAMES_WITHOUT_DUALS = ("lane", "put", "total")  # not on dual lanes; a template imports them by name
 
 TERMS = {"float32": (8, 7), "float64": (14, 16)}  # of the two series: (ln 2 / 2)^n / n! and 9^-n / (2n + 1) round to 0
 RANGE = {"float32": 87.0, "float64": 708.0}  # exp beyond ± it is infinite, or as good as 0

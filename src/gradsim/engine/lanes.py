@@ -100,7 +100,7 @@ _active = [Lane()]
 
 
 def __getattr__(name: str):
-    if name in __all__ or name in elementary.SINGLE:
+    if name in __all__ or name in elementary.NAMES_WITHOUT_DUALS:
         return names(_active[-1])[name]
     raise AttributeError(name)
 

@@ -17,7 +17,7 @@ from gradsim.engine.layout import SHAPES, Layout
 from gradsim.runtime.warp_init import init_warp
 
 CONSTANTS = {"Real": "Scalar", "Vec3": "Point", "Mat3": "Matrix"}  # that all worlds share
-SHARE = 0.3  # of the time of a world alone that one world of a full register takes (measured: 0.29)
+FULL_REGISTER_COST = 0.3  # of the time of a world alone that one world of a full register takes (measured: 0.29)
 
 
 def mapping_for(worlds: int, dtype: torch.dtype, device: torch.device, dual: bool) -> "Worlds | InElements":
@@ -26,7 +26,7 @@ def mapping_for(worlds: int, dtype: torch.dtype, device: torch.device, dual: boo
     if device.type != "cpu":
         return Threads(Lane(name, 1, dual))
     width = native_width(name)
-    packed = math.ceil(worlds / width) * width * SHARE
+    packed = math.ceil(worlds / width) * width * FULL_REGISTER_COST
     return (Worlds if packed < worlds else InElements)(Lane(name, width, dual))
 
 

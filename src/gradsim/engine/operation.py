@@ -146,7 +146,9 @@ class _Gradient(torch.autograd.Function):
 
 def may_be_differentiated(*tensors: Tensor) -> bool:
     """True if a derivative by one of them may be taken: in reverse mode, in forward mode or by `torch.func`."""
-    return (torch.is_grad_enabled() and any(x.requires_grad for x in tensors)) or _transformed()
+    # In this order: `_transformed` breaks the graph of `torch.compile` before there is a generator, whose globals Dynamo
+    # would walk, at times too deep.
+    return _transformed() or (torch.is_grad_enabled() and any(x.requires_grad for x in tensors))
 
 
 def _transformed() -> bool:

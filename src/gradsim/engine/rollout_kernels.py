@@ -1,26 +1,26 @@
 # pyright: reportInvalidTypeForm=false
-"""Rollout kernels of any system: the forward sweep, and the checkpointed reverse sweep of its discrete adjoint.
+"""Rollout kernels of any body: the forward sweep, and the checkpointed reverse sweep of its discrete adjoint.
 
 A kernel file defines two structs and four functions, and gets its kernels from `forward_sweep` and `reverse_sweep`:
 
-    System        parameters of the rollout, and the workspace of a step
-    Trajectory    states at several instants, arrays (packs, instants, ...)
+    Parameters    parameters of the rollout, and the workspace of a step
+    States        states at several instants, arrays (packs, instants, ...)
 
-    step(system, trajectory, source, target, row, interval, i)
+    step(parameters, states, source, target, row, interval, i)
         state `target` from state `source`, by the step `row` of the rollout, in the frame interval `interval`
     copy_state(from_, source, to, target, i)
-        copy a state between two trajectories
-    add_state(system, trajectory, frame, adjoint, i)
+        copy a state from one `States` to another
+    add_state(parameters, states, frame, adjoint, i)
         add the adjoint of a frame to the adjoint of the state
-    step_adjoint(system, trajectory, source, row, interval, i, adjoint, gradient)
-        adjoint of the state before a step from that of the state after it; `gradient` is a `System` of adjoints, to be
-        added to. State `source + 1` of the trajectory is the one after the step
+    step_adjoint(parameters, states, source, row, interval, i, adjoint, gradient)
+        adjoint of the state before a step from that of the state after it; `gradient` is a `Parameters` of adjoints, to be
+        added to. State `source + 1` of `states` is the one after the step
 
-with `i` the pack of worlds. Optional: `prepare(system, i)` before all steps, and `prepare_adjoint(system, i, gradient)`
-after all their adjoints; `frame_steps(system, trajectory, frame, substeps, i)`, all steps from one frame to the next, where
-these are faster with the state in registers (7 % for a rigid body). Frames are checkpoints: the reverse sweep recomputes the
-steps of one segment of frames at a time from the first frame of the segment (Griewank & Walther, Evaluating Derivatives, 2nd
-ed., §12).
+with `i` the pack of worlds. Optional: `prepare(parameters, i)` before all steps, and `prepare_adjoint(parameters, i,
+gradient)` after all their adjoints; `frame_steps(parameters, states, frame, substeps, i)`, all steps from one frame to the
+next, where these are faster with the state in registers (7 % for a rigid body). Frames are checkpoints: the reverse sweep
+recomputes the steps of one segment of frames at a time from the first frame of the segment (Griewank & Walther, Evaluating
+Derivatives, 2nd ed., §12).
 """
 
 from typing import Any
@@ -30,44 +30,44 @@ import warp as wp
 from gradsim.engine.lanes import FORWARD
 
 
-def forward_sweep(module: str, System, Trajectory, step, prepare: Any = None, frame_steps: Any = None):
-    """Kernel that fills the frames `begin` + 1 to `end` of a trajectory from frame `begin`.
+def forward_sweep(module: str, Parameters, States, step, prepare: Any = None, frame_steps: Any = None):
+    """Kernel that fills the frames `begin` + 1 to `end` from frame `begin`.
 
     It is a Warp module of its own, since a rollout without gradients compiles in a third of the time of the reverse sweep.
 
     Args:
         module: `__name__` of the kernel file.
-        System: Struct, see the head of this file; so the others.
+        Parameters: Struct, see the head of this file; so the others.
     """
     prepared, in_registers = prepare is not None, frame_steps is not None
 
     @wp.kernel(enable_backward=False, module=module + FORWARD)
     def forward(
-        system: System,
+        parameters: Parameters,
         substeps: int,
         begin: int,
         end: int,
         # out
-        trajectory: Trajectory,
+        states: States,
     ):
         i = wp.tid()
         if prepared:  # known when this is compiled, and so is what is left out
-            prepare(system, i)
+            prepare(parameters, i)
         for frame in range(begin, end):
             if in_registers:
-                frame_steps(system, trajectory, frame, substeps, i)
+                frame_steps(parameters, states, frame, substeps, i)
             else:
                 for k in range(substeps):
                     source = wp.where(k > 0, frame + 1, frame)  # one call: it is compiled into its place
-                    step(system, trajectory, source, frame + 1, frame * substeps + k, frame, i)
+                    step(parameters, states, source, frame + 1, frame * substeps + k, frame, i)
 
     return forward
 
 
 def reverse_sweep(
     module: str,
-    System,
-    Trajectory,
+    Parameters,
+    States,
     Adjoint,
     step,
     copy_state,
@@ -76,35 +76,35 @@ def reverse_sweep(
     prepare: Any = None,
     prepare_adjoint: Any = None,
 ):
-    """Kernel for the adjoint of the frames `begin` to `end`: adds up the adjoints of frame `begin` and of the system.
+    """Kernel for the adjoint of the frames `begin` to `end`: adds up the adjoints of frame `begin` and of parameters.
 
-    Where there is one step between frames, none is recomputed, and `steps` is the trajectory itself. Else it is a
+    Where there is one step between frames, none is recomputed, and `steps` is `states` itself. Else it is a
     workspace with room for one state more than the steps of a segment.
 
     Args:
         module: `__name__` of the kernel file.
-        System: Struct, see the head of this file; so the others.
+        Parameters: Struct, see the head of this file; so the others.
         Adjoint: Struct of the adjoint of one state.
     """
     prepared = prepare is not None
 
     @wp.kernel(enable_backward=False, module=module)
     def backward(
-        system: System,
+        parameters: Parameters,
         substeps: int,
         segment: int,  # frames between checkpoints
         begin: int,
         end: int,
-        trajectory: Trajectory,
-        steps: Trajectory,
-        frame_adjoints: Trajectory,
+        states: States,
+        steps: States,
+        frame_adjoints: States,
         # out; begins with the adjoint of frame `end` without its own part
         adjoint: Adjoint,
-        gradient: System,
+        gradient: Parameters,
     ):
         i = wp.tid()
         if prepared:
-            prepare(system, i)
+            prepare(parameters, i)
         segments = (end - begin + segment - 1) // segment
         for s in range(segments):
             first = begin + (segments - 1 - s) * segment
@@ -112,19 +112,19 @@ def reverse_sweep(
             count = (last - first) * substeps
             base = wp.where(substeps > 1, 0, first)
             if substeps > 1:
-                copy_state(trajectory, first, steps, 0, i)
+                copy_state(states, first, steps, 0, i)
                 for k in range(count - 1):
-                    step(system, steps, k, k + 1, first * substeps + k, first + k // substeps, i)
-                copy_state(trajectory, last, steps, count, i)
+                    step(parameters, steps, k, k + 1, first * substeps + k, first + k // substeps, i)
+                copy_state(states, last, steps, count, i)
             for m in range(count):
                 k = count - 1 - m
                 interval = first + k // substeps
                 if (k + 1) % substeps == 0:
-                    add_state(system, frame_adjoints, interval + 1, adjoint, i)
-                step_adjoint(system, steps, base + k, first * substeps + k, interval, i, adjoint, gradient)
+                    add_state(parameters, frame_adjoints, interval + 1, adjoint, i)
+                step_adjoint(parameters, steps, base + k, first * substeps + k, interval, i, adjoint, gradient)
         if begin == 0:
-            add_state(system, frame_adjoints, 0, adjoint, i)
+            add_state(parameters, frame_adjoints, 0, adjoint, i)
         if prepared:
-            prepare_adjoint(system, i, gradient)
+            prepare_adjoint(parameters, i, gradient)
 
     return backward

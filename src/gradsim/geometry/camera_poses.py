@@ -18,8 +18,8 @@ from gradsim.runtime.atomic import write_json
 from gradsim.runtime.input_file import read_json
 
 SCHEMA = "gradsim.poses/1"
-NEAR = 0.02  # of the usual interval: distance of a frame from a pose, up to which it has one
-ORTHOGONAL = 1e-5  # tolerance of R Rᵀ = 1
+MAX_STAMP_DISTANCE = 0.02  # of the usual interval: distance of a frame from a pose, up to which it has one
+ROTATION_TOLERANCE = 1e-5  # tolerance of R Rᵀ = 1
 WAY_OUT = "make it again by `gradsim capture --poses`"
 
 
@@ -65,7 +65,7 @@ class CameraPoses:
                 "poses need two or more `times` that increase; a camera that stands still has `R` and `t`."
             )
         if (
-            np.abs(self.R @ np.swapaxes(self.R, 1, 2) - np.eye(3)).max() > ORTHOGONAL
+            np.abs(self.R @ np.swapaxes(self.R, 1, 2) - np.eye(3)).max() > ROTATION_TOLERANCE
             or (np.linalg.det(self.R) < 0).any()
         ):
             raise InputError("`R` of poses is not a rotation (R Rᵀ = 1, det R = +1) everywhere.")
@@ -84,7 +84,7 @@ class CameraPoses:
 
     def covers(self, times: np.ndarray) -> np.ndarray:
         """(m,) True for the times of frames that have a pose."""
-        return np.abs(times[:, None] - self.times).min(1) <= NEAR * np.median(np.diff(self.times))
+        return np.abs(times[:, None] - self.times).min(1) <= MAX_STAMP_DISTANCE * np.median(np.diff(self.times))
 
     def covariance_at(self, times: np.ndarray) -> np.ndarray:
         """Covariance (m, 6, 6) of the nearest pose."""

@@ -23,7 +23,7 @@ from gradsim.geometry import uv as unwrap
 if TYPE_CHECKING:
     from torch import Tensor
 
-FLAT = 1e-9  # of the size: distance that a vertex of a convex solid may lie outside the plane of a face
+PLANE_TOLERANCE = 1e-9  # of the size: distance that a vertex of a convex solid may lie outside the plane of a face
 COLUMNS = (  # arrays of a mesh
     ("vertices", 3, np.float64),
     ("faces", 3, np.int64),
@@ -99,7 +99,7 @@ class Mesh:
         if not solid.any():
             return False
         normals = normals[solid] / area[solid, None]
-        level = np.einsum("ij,ij->i", normals, a[solid]) + FLAT * self.size
+        level = np.einsum("ij,ij->i", normals, a[solid]) + PLANE_TOLERANCE * self.size
         step = max(1, BLOCK // len(vertices))
         blocks = (slice(k, k + step) for k in range(0, len(normals), step))
         return all(((normals[s] @ vertices.T).max(1) <= level[s]).all() for s in blocks)

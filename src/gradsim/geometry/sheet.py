@@ -20,7 +20,7 @@ from gradsim.geometry import validation
 from gradsim.geometry.mesh import Mesh
 from gradsim.geometry.validation import counts, lengths, of
 
-FLAT = 1e-9  # of the longest edge squared: a smaller area is rounding
+MIN_AREA_RATIO = 1e-9  # of the longest edge squared: a smaller area is rounding
 
 
 def grid(
@@ -107,7 +107,7 @@ def check_sheet(mesh: Mesh, name: str) -> None:
     corners = vertices[faces]
     area = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1) / 2
     longest = np.linalg.norm(corners - np.roll(corners, 1, 1), axis=-1).max(1)
-    bad = np.flatnonzero(area <= FLAT * longest**2)
+    bad = np.flatnonzero(area <= MIN_AREA_RATIO * longest**2)
     if len(bad):
         raise InputError(
             f"{name}: triangle {bad[0]} has no area ({area[bad[0]]:.4g} m²){of(bad)}; merge its vertices or remesh."
@@ -142,8 +142,9 @@ def _sides(faces: np.ndarray) -> np.ndarray:
     return np.asarray(faces)[:, [[0, 1], [1, 2], [2, 0]]].swapaxes(0, 1).reshape(-1, 2)
 
 
-EVEN = np.pi * 3**0.5 / 2  # half the length of a circle of radius 1, times the height of a regular triangle of side 1
-LEAST = 3  # vertices of a ring
+# Half the length of a circle of radius 1, times the height of a regular triangle of side 1
+EVEN_RING_RATIO = np.pi * 3**0.5 / 2
+MIN_RING_VERTICES = 3  # vertices of a ring
 RINGS = (5, 11, 20, 33, 53)
 
 
@@ -196,10 +197,10 @@ def bell(radius: float, height: float, rings: Sequence[int] = RINGS) -> Mesh:
         rings: Vertices of each ring from the apex to the rim, at least 3.
     """
     (radius,), (height,) = lengths("radius", radius), lengths("height", height)
-    rings = counts("rings", rings, max(1, np.size(rings)), LEAST)
+    rings = counts("rings", rings, max(1, np.size(rings)), MIN_RING_VERTICES)
     n = np.array(rings)
     # in the plane, gaps are the height of a regular triangle on the mean edge: r' − r = √3/2 (2π r/n + 2π r'/n')/2 ...
-    flat = np.cumprod([1.0, *(1 + EVEN / n[:-1]) / (1 - EVEN / n[1:])])
+    flat = np.cumprod([1.0, *(1 + EVEN_RING_RATIO / n[:-1]) / (1 - EVEN_RING_RATIO / n[1:])])
     angle = 2 * np.arctan(flat / flat[-1] * height / radius)  # ... and the stereographic map to the sphere keeps angles
     curve = (radius**2 + height**2) / (2 * height)
     places, faces, first = [(0.0, 0.0, height)], [], 1

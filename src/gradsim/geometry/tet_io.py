@@ -17,7 +17,7 @@ from gradsim.runtime.atomic import atomic_path
 
 READERS = {".msh": "gmsh", ".vtu": "vtu", ".mesh": "medit"}  # module of meshio
 FORMATS = (".tet", *READERS)
-IGNORED = ("vertex", "line", "triangle", "quad")  # of lower dimension, which Gmsh writes along with the solid
+IGNORED_CELLS = ("vertex", "line", "triangle", "quad")  # of lower dimension, which Gmsh writes along with the solid
 
 
 def load(path: str | Path, scale: float = 1.0) -> TetMesh:
@@ -95,7 +95,7 @@ def _read_by_meshio(path: Path) -> tuple[np.ndarray, np.ndarray]:
     except Exception as error:  # readers of broken files raise errors of any kind
         raise InputError(f"{path} cannot be read as a mesh ({error!r}); export it again.") from error
     kinds = {block.type for block in raw.cells}
-    other = sorted(kind for kind in kinds if kind != "tetra" and not kind.startswith(IGNORED))
+    other = sorted(kind for kind in kinds if kind != "tetra" and not kind.startswith(IGNORED_CELLS))
     if other:
         raise InputError(f"{path} has cells of kind {', '.join(other)}; export tetrahedra with four vertices alone.")
     tets = [block.data for block in raw.cells if block.type == "tetra"]

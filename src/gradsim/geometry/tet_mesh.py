@@ -21,7 +21,7 @@ from gradsim.geometry.validation import of, read_only
 
 SIDES = ((0, 2, 1), (0, 1, 3), (1, 2, 3), (0, 3, 2))  # corners of the faces, counter-clockwise from outside
 EDGES = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
-FLAT = 1e-9  # of the longest edge cubed: a smaller volume is rounding
+MIN_VOLUME_RATIO = 1e-9  # of the longest edge cubed: a smaller volume is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +92,10 @@ def check(mesh: TetMesh, name: str) -> None:
 
 
 def _check_volumes(mesh: TetMesh, name: str) -> None:
-    bad = np.flatnonzero(mesh.volumes <= FLAT * mesh.edge_lengths.max(1) ** 3)
+    bad = np.flatnonzero(mesh.volumes <= MIN_VOLUME_RATIO * mesh.edge_lengths.max(1) ** 3)
     if len(bad):
         worst = mesh.volumes[bad[0]]
-        flat = abs(worst) <= FLAT * mesh.edge_lengths[bad[0]].max() ** 3
+        flat = abs(worst) <= MIN_VOLUME_RATIO * mesh.edge_lengths[bad[0]].max() ** 3
         what = "degenerate; remesh" if flat else "inside out; swap two of its vertices or remesh"
         raise InputError(f"{name}: tetrahedron {bad[0]} has rest volume {worst:.4g} m³{of(bad)}: it is {what}.")
 
@@ -115,8 +115,10 @@ def _check_faces(mesh: TetMesh, name: str) -> None:
 # of an element with corners 0 to 3 and middles 4 to 9 (01 02 03 12 13 23): what is left around the corners, and the
 # octahedron of the middles, cut around its diagonal from 01 to 23
 PARTS = ((0, 4, 5, 6), (4, 1, 7, 8), (5, 7, 2, 9), (6, 8, 9, 3), (4, 9, 7, 5), (4, 9, 8, 7), (4, 9, 6, 8), (4, 9, 5, 6))
-OPPOSITE = ((0, 5), (1, 4), (2, 3))  # edges that share no vertex; the middles of each pair end a diagonal
-TURNED = np.array(((0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2)))  # corners, so that this diagonal becomes the first
+OPPOSITE_EDGES = ((0, 5), (1, 4), (2, 3))  # edges that share no vertex; the middles of each pair end a diagonal
+TURNED_CORNERS = np.array(
+    ((0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2))
+)  # corners, so that this diagonal becomes the first
 
 
 class Quadratic(NamedTuple):
@@ -147,8 +149,8 @@ def refine(mesh: TetMesh) -> TetMesh:
     Four are similar to it; the octahedron between them is cut around its shortest diagonal.
     """
     vertices, tets = quadratic(mesh)
-    diagonals = np.stack([vertices[tets[:, 4 + a]] - vertices[tets[:, 4 + b]] for a, b in OPPOSITE])
+    diagonals = np.stack([vertices[tets[:, 4 + a]] - vertices[tets[:, 4 + b]] for a, b in OPPOSITE_EDGES])
     shortest = np.linalg.norm(diagonals, axis=-1).argmin(0)
-    turned = TetMesh(mesh.vertices, np.take_along_axis(mesh.tets, TURNED[shortest], 1))
+    turned = TetMesh(mesh.vertices, np.take_along_axis(mesh.tets, TURNED_CORNERS[shortest], 1))
     vertices, tets = quadratic(turned)
     return TetMesh(vertices, tets[:, PARTS].reshape(-1, 4))

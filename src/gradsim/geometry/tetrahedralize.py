@@ -19,7 +19,7 @@ from gradsim.geometry.tet_mesh import TetMesh
 from gradsim.geometry.validation import lengths
 
 TOLERANCE = 1e-3  # of the size; fTetWild's own
-MISSING = 77  # exit code of the process where wildmeshing is not installed
+NOT_INSTALLED_EXIT_CODE = 77  # exit code of the process where wildmeshing is not installed
 WORK = f"""
 import sys
 import numpy as np
@@ -27,7 +27,7 @@ try:
     from wildmeshing import Tetrahedralizer
 except ImportError as error:
     print(error, file=sys.stderr)
-    sys.exit({MISSING})
+    sys.exit({NOT_INSTALLED_EXIT_CODE})
 given = np.load(sys.argv[1])
 mesher = Tetrahedralizer(epsilon=float(given["tolerance"]), edge_length_r=float(given["edge"]), max_threads=1)
 mesher.set_log_level(6)
@@ -63,7 +63,7 @@ def tetrahedralize(mesh: Mesh, edge_length: float, tolerance: float | None = Non
         np.savez(source, vertices=mesh.vertices, faces=faces, edge=edge, tolerance=reach / mesh.size)
         command = [sys.executable, "-P", "-c", WORK, source, target]
         run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # it leaves files there
-        if run.returncode == MISSING:
+        if run.returncode == NOT_INSTALLED_EXIT_CODE:
             last = run.stderr.strip().rpartition("\n")[2]
             raise InputError(f'tetrahedra from a surface need wildmeshing ({last}): pip install "gradsim[tet]".')
         if run.returncode or not target.exists():

@@ -267,7 +267,8 @@ def _fit_pictures(
     from gradsim.identification.colors.fit import fit_pictures
 
     (path,) = clip.videos.values()
-    film = Film.read(problem.model.scene, path, clip.frames, clip.ignore)
+    (camera,) = clip.videos
+    film = Film.read(problem.model.scene, path, clip.frames, clip.ignore, clip.background, camera)
     return replace(
         fit_pictures(problem, film, estimator_named(estimator), plan, seed, report)[0], estimator=name_of(estimator)
     )

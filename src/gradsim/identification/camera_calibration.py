@@ -17,8 +17,8 @@ import numpy as np
 from gradsim.errors import InputError
 from gradsim.scene.camera import Camera
 
-LEVEL = 1e-9  # sine of a roll, or difference of positions [m], that is rounding
-TILTED = math.radians(10)  # what an unknown tilt might be, for the warning
+LEVEL_TOLERANCE = 1e-9  # sine of a roll, or difference of positions [m], that is rounding
+UNKNOWN_TILT = math.radians(10)  # what an unknown tilt might be, for the warning
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def camera_from_length(
         raise InputError(f"the point {list(at)} is {-depth:.3g} m behind the camera; give one at the reference.")
     share = math.sqrt(2) * click / pixels  # relative error of the distance between two clicked points
     common = (
-        f"the reference is {math.degrees(tilt):g}° out of the image plane (if it is {math.degrees(TILTED):.0f}° off: "
+        f"the reference is {math.degrees(tilt):g}° out of the image plane (if it is {math.degrees(UNKNOWN_TILT):.0f}° off: "
         f"{_tilt_error(tilt):.1%})"
     )
     if solve == "focal":
@@ -107,8 +107,8 @@ def camera_from_length(
 
 
 def _tilt_error(tilt: float) -> float:
-    """Relative change of the length seen when the tilt is off by `TILTED`."""
-    return abs(math.cos(abs(tilt) + TILTED) / math.cos(tilt) - 1)
+    """Relative change of the length seen when the tilt is off by `UNKNOWN_TILT`."""
+    return abs(math.cos(abs(tilt) + UNKNOWN_TILT) / math.cos(tilt) - 1)
 
 
 def posed(camera: Camera, R: np.ndarray, t: np.ndarray, focal: float | None = None) -> Camera:
@@ -129,10 +129,10 @@ def posed(camera: Camera, R: np.ndarray, t: np.ndarray, focal: float | None = No
     depth = float((R @ target + t)[2])
     depth = depth if depth > 0 else float(np.linalg.norm(target - camera.look_at.eye))
     ahead = eye + depth * R[2]
-    level = abs(R[0, 2]) < LEVEL and R[1, 2] < 0 and camera.look_at.up == (0.0, 0.0, 1.0)
+    level = abs(R[0, 2]) < LEVEL_TOLERANCE and R[1, 2] < 0 and camera.look_at.up == (0.0, 0.0, 1.0)
     view = {
         "eye": eye.tolist(),
-        "target": (target if np.allclose(ahead, target, rtol=0, atol=LEVEL) else ahead).tolist(),
+        "target": (target if np.allclose(ahead, target, rtol=0, atol=LEVEL_TOLERANCE) else ahead).tolist(),
         "up": [0.0, 0.0, 1.0] if level else (-R[1]).tolist(),
         "fov": camera.look_at.fov,
     }

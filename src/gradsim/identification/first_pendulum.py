@@ -22,12 +22,14 @@ from gradsim.errors import InputError
 GRAVITY = 9.81  # m/s²
 ARC = 0.3  # of the circle that the centres have to cover [rad], for pivot and radius to be known
 WINDOW = 8  # frames that the swing is fitted to at first; then twice as many, up to all
-SLOWEST, FASTEST = 0.05, 1e5  # w² of a string of 200 m and of 0.1 mm [1/s²]
-LOW, HIGH = [-np.inf, -np.inf, 0.9 * SLOWEST, 0.0], [np.inf, np.inf, FASTEST, 5.0]  # of angle, rate, w² and d
+MIN_SQUARED_RATE, MAX_SQUARED_RATE = 0.05, 1e5  # w² of a string of 200 m and of 0.1 mm [1/s²]
+# Of angle, rate, w² and d
+LOW, HIGH = [-np.inf, -np.inf, 0.9 * MIN_SQUARED_RATE, 0.0], [np.inf, np.inf, MAX_SQUARED_RATE, 5.0]
 STEP = 0.02  # [rad] of the swing in a step of the Runge–Kutta method, at most
-HALF = 8  # frames of the first half of a clip, at least, to say that its string is slack
-SLACK, UNSEEN = 1.5, 2.0  # scatter of the length over that of the second half, and in px, from which it is said
-SLOW = 0.25  # of the frames, those in which the ball is slowest
+MIN_HALF_FRAMES = 8  # frames of the first half of a clip, at least, to say that its string is slack
+# Scatter of the length over that of the second half, and in px, from which it is said
+MIN_SLACK_RATIO, MIN_SLACK_PIXELS = 1.5, 2.0
+SLOW_FRAME_SHARE = 0.25  # of the frames, those in which the ball is slowest
 INERTIA = 0.4  # of a solid ball, over m r²
 
 
@@ -87,7 +89,7 @@ def swing(frames: np.ndarray, centre: np.ndarray, fps: float) -> Swing:
         if count >= len(times):
             break
         count *= 2
-    if start[2] <= SLOWEST:
+    if start[2] <= MIN_SQUARED_RATE:
         raise InputError("the centres of the ball are on a circle, but do not swing about its lowest point.")
     angle, rate = _state(np.array([0.0, -times[0]]), *start)[-1].tolist()
     error = length * float(np.sqrt(np.mean(fit.fun**2)))
@@ -110,7 +112,7 @@ def _first_guess(t: np.ndarray, theta: np.ndarray) -> np.ndarray:
     speed = np.diff(theta) / step
     even = np.isclose(step[1:], step[:-1])
     push, fall = (np.diff(speed) / step[1:])[even], np.sin(theta[1:-1])[even]
-    w2 = min(max(-float(push @ fall) / max(float(fall @ fall), 1e-9), 2 * SLOWEST), FASTEST / 2)
+    w2 = min(max(-float(push @ fall) / max(float(fall @ fall), 1e-9), 2 * MIN_SQUARED_RATE), MAX_SQUARED_RATE / 2)
     return np.array([theta[0], speed[0] + step[0] / 2 * w2 * math.sin(theta[0]), w2, 1e-3])
 
 
@@ -212,7 +214,7 @@ def _slack(frames: np.ndarray, centre: np.ndarray, motion: Swing) -> dict[str, s
     off = np.hypot(*(centre - motion.pivot).T) - motion.length
     half = len(off) // 2
     early, late = off[:half].std(), off[half:].std()
-    if half < HALF or early < max(SLACK * late, UNSEEN):
+    if half < MIN_HALF_FRAMES or early < max(MIN_SLACK_RATIO * late, MIN_SLACK_PIXELS):
         return {}
     words = f"its length scatters by {early:.2g} px up to frame {frames[half - 1]} and by {late:.2g} px after it"
     return {"taut": f"LOOK AT THE STRING: {words}; where it is slack, or held, start later (--frames {frames[half]}:)"}
@@ -221,7 +223,7 @@ def _slack(frames: np.ndarray, centre: np.ndarray, motion: Swing) -> dict[str, s
 def _radius(frames: np.ndarray, centre: np.ndarray, area: np.ndarray) -> float:
     """Radius of the ball [px] where it is slow: motion blur makes it longer."""
     speed = np.linalg.norm(np.gradient(centre, frames, axis=0), axis=1)
-    slow = np.argsort(speed)[: max(3, round(SLOW * len(speed)))]
+    slow = np.argsort(speed)[: max(3, round(SLOW_FRAME_SHARE * len(speed)))]
     return math.sqrt(float(np.median(area[slow])) / math.pi)
 
 

@@ -26,17 +26,17 @@ from gradsim.scene.shape import Shape
 
 PHONE = 0.75  # focal length of a phone's main camera over the longer side of its video: 67° wide
 GRAVITY = 9.81  # m/s²
-FIRST = 8  # frames that the parabola goes through
-SHARE = 0.25  # of the median area, below which a body is partly hidden
-OPAQUE = 0.5  # coverage from which a pixel is of the body
+PARABOLA_FRAMES = 8  # frames that the parabola goes through
+HIDDEN_AREA_SHARE = 0.25  # of the median area, below which a body is partly hidden
+BODY_COVERAGE = 0.5  # coverage from which a pixel is of the body
 MARGIN = 0.5 * math.sqrt(math.pi)  # change of √area by half a pixel all round [px]
-ABOVE = 1e-3  # height at which a body that rests in the first frame starts [m]
-TURN = 2.0  # change of a fall to a rise within two frames, over that by gravity, above which it is a bounce
+REST_HEIGHT = 1e-3  # height at which a body that rests in the first frame starts [m]
+BOUNCE_RATIO = 2.0  # change of a fall to a rise within two frames, over that by gravity, above which it is a bounce
 RESTITUTION = 0.7  # coefficient of restitution of a bounce that is seen, before it is fitted
 RESTITUTION_RANGE = (0.95, 0.5)  # and its range
 CONTACT_TIME = 1e-3  # of half a period of the contact [s]: in it a body at 3 m/s moves by 3 mm
-MIDDLE = 0.1  # of the height of the image, that a body is wide which is not found
-HANGS = 0.5  # of the height of the image, that a pendulum is long whose ball is not found
+DEFAULT_BODY_WIDTH = 0.1  # of the height of the image, that a body is wide which is not found
+DEFAULT_STRING_LENGTH = 0.5  # of the height of the image, that a pendulum is long whose ball is not found
 LENGTHS = ("radius", "size", "height", "tube_radius", "scale")  # of shapes
 
 
@@ -62,7 +62,7 @@ def largest_region(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     from scipy import ndimage
 
     labels = np.zeros(mask.shape, np.int64)
-    ndimage.label(mask > OPAQUE, output=labels)
+    ndimage.label(mask > BODY_COVERAGE, output=labels)
     areas = np.bincount(labels.ravel())[1:]
     largest = labels == 1 + int(areas.argmax()) if len(areas) else np.zeros(mask.shape, bool)
     return largest, np.where(ndimage.binary_dilation(largest), mask.clip(0, 1), 0.0)
@@ -83,10 +83,10 @@ def regions(masks: np.ndarray) -> Regions:
             continue
         y, x = np.nonzero(cover)
         weight = cover[y, x]
-        bottom = y[weight > OPAQUE].max() + 1.0
+        bottom = y[weight > BODY_COVERAGE].max() + 1.0
         rows.append((k, (x + 0.5) @ weight / weight.sum(), (y + 0.5) @ weight / weight.sum(), weight.sum(), bottom))
     area = np.array([row[3] for row in rows])
-    whole = [row for row in rows if row[3] > SHARE * np.median(area)]
+    whole = [row for row in rows if row[3] > HIDDEN_AREA_SHARE * np.median(area)]
     if len(whole) < 3:
         raise InputError(
             f"a moving body is whole and off the border in {len(whole)} of {len(masks)} frames; expected 3 or more. Give a "
@@ -185,8 +185,10 @@ def first_scene(
     place, velocity = _launch(regions, size, fps, pixel, height)
     below = factor * float(-shape.mesh().vertices[:, 2].min()) - place[2]
     if grounded and below > 0:  # outlines are off, and a body must not start in the ground
-        height, place[2] = height + below + ABOVE, round(place[2] + below + ABOVE, 4)
-    sources["place"] = f"of frame 0, from a parabola through the {min(FIRST, len(regions.frames))} first centres"
+        height, place[2] = height + below + REST_HEIGHT, round(place[2] + below + REST_HEIGHT, 4)
+    sources["place"] = (
+        f"of frame 0, from a parabola through the {min(PARABOLA_FRAMES, len(regions.frames))} first centres"
+    )
     moving = {key: value for key, value in body.items() if key not in ("velocity", "rotation_vector", "colour")} | {
         "shape": scaled_shape(body["shape"], factor),
         "position": place,
@@ -223,7 +225,7 @@ def resting_scene(
     name, body = _body(start)
     guess = {"place": "A GUESS, the middle of the image"}
     if body.get("kind") != "pendulum":
-        count, side = min(frames, 3), MIDDLE * size[1]
+        count, side = min(frames, 3), DEFAULT_BODY_WIDTH * size[1]
         centre = np.tile(np.array(size) / 2, (count, 1))
         middle = Regions(np.arange(count), centre, np.full(count, side**2), centre[:, 1] + side / 2)
         first = first_scene(start, middle, size, fps, frames, body_size, focal, distance, grounded)
@@ -233,7 +235,7 @@ def resting_scene(
     changes = {"radius": factor * ball.radius, "string_length": factor * ball.string_length}
     reach = changes["string_length"] + changes["radius"]
     lens = focal or PHONE * max(size)
-    depth = distance or lens * reach / (HANGS * size[1])
+    depth = distance or lens * reach / (DEFAULT_STRING_LENGTH * size[1])
     content = _content(start, {name: dict(body) | changes}, size, fps, frames, lens, depth, ball.pivot[2] - reach / 2)
     return FirstScene(Scene.parse(_without_ground(content)), guess)
 
@@ -278,7 +280,7 @@ def bounces(regions: Regions, fps: float, pixel: float) -> bool:
     fall = np.diff(regions.centre[:, 1]) / np.diff(regions.frames)  # [px a frame]
     turn = fall[:-2] - fall[2:]
     by_gravity = 2 * GRAVITY / fps**2 / pixel  # that gravity alone changes in two frames, the other way
-    return bool(((fall[:-2] > 0) & (fall[2:] < 0) & (turn > TURN * by_gravity)).any())
+    return bool(((fall[:-2] > 0) & (fall[2:] < 0) & (turn > BOUNCE_RATIO * by_gravity)).any())
 
 
 def _bouncing(ground: Mapping[str, Any], mass: float) -> dict[str, Any]:
@@ -363,7 +365,7 @@ def scaled_shape(shape: Mapping[str, Any], factor: float) -> dict[str, Any]:
 
 def _launch(regions: Regions, size: tuple[int, int], fps: float, pixel: float, height: float) -> tuple[list, list]:
     """Position [m] and velocity [m/s] at frame 0."""
-    first = slice(0, FIRST)
+    first = slice(0, PARABOLA_FRAMES)
     t = regions.frames[first] / fps
     x = (regions.centre[first, 0] - size[0] / 2) * pixel
     z = height - (regions.centre[first, 1] - size[1] / 2) * pixel

@@ -19,6 +19,7 @@ from gradsim.identification.uncertainty.residual_diagnostics import ResidualDiag
 from gradsim.identification.unknowns import Ranges
 from gradsim.numerics.formatting import rounded, with_error
 from gradsim.runtime.atomic import jsonable, write_json
+from gradsim.runtime.html import table
 from gradsim.runtime.provenance import versions
 
 SCHEMA = "gradsim.result/3"
@@ -265,13 +266,16 @@ class Fit:
 
     def _repr_html_(self) -> str:
         """Status and table, for notebooks."""
-        rows = "".join(
-            f"<tr><td>{escape(name)}</td><td>{escape(with_error(e.value, e.std))} {escape(e.unit)}</td>"
-            f"<td>{rounded(e.interval95[0], e.std)} … {rounded(e.interval95[1], e.std)}</td></tr>"
+        rows = (
+            (
+                name,
+                f"{with_error(e.value, e.std)} {e.unit}",
+                f"{rounded(e.interval95[0], e.std)} … {rounded(e.interval95[1], e.std)}",
+            )
             for name, e in self.unknowns.items()
         )
-        head = "<tr><th>unknown</th><th>value</th><th>95 % interval</th></tr>"
-        return f"<p><b>{escape(self.status)}</b>: {escape(Status(self.status).message)}</p><table>{head}{rows}</table>"
+        status = f"<p><b>{escape(self.status)}</b>: {escape(Status(self.status).message)}</p>"
+        return status + table(("unknown", "value", "95 % interval"), rows)
 
     def save(self, folder: str | Path, extra: Mapping | None = None) -> Path:
         """Write `result.json` and `history.json` into a folder; each file appears whole or not at all.

@@ -56,10 +56,10 @@ from gradsim.identification.uncertainty.residual_diagnostics import (
     outlier_threshold,
 )
 
-LOOSE = 100.0  # κ of a clip that grows: a gap of a tenth of the body's size costs one unit of χ²
-SEARCHES = 2.0  # effort that the next halving of the step may cost, over that of the search
-PRECISE = 1e-9  # relative decrease of the cost below which an iteration is idle, where steps are compared
-ALONE = 6  # starts that go on from the first window, at most
+GROWING_GAP_WEIGHT = 100.0  # κ of a clip that grows: a gap of a tenth of the body's size costs one unit of χ²
+MAX_HALVING_EFFORT = 2.0  # effort that the next halving of the step may cost, over that of the search
+STEP_COMPARISON_RTOL = 1e-9  # relative decrease of the cost below which an iteration is idle, where steps are compared
+MAX_STARTS_AFTER_FIRST_WINDOW = 6  # starts that go on from the first window, at most
 
 
 @dataclass(frozen=True)
@@ -165,15 +165,15 @@ def _grown(cut: ShootingProblem, plan: MultipleShooting, starts: int, rng, note)
     begin.effort = problem.effort
     outcome = search(begin, MultistartConfig(starts=starts), rng)
     near = torch.isfinite(outcome.cost).nonzero()[:, 0]
-    near = near[outcome.cost[near].argsort()][:ALONE]
+    near = near[outcome.cost[near].argsort()][:MAX_STARTS_AFTER_FIRST_WINDOW]
     u = torch.cat([outcome.best[None], outcome.final[near]])
     note("first window", first, torch.tensor([outcome.best_cost, *outcome.cost[near].tolist()]), u)
-    segments = cut.at(u, u.new_zeros(len(u), 0, cut.windows.size), LOOSE, first)
+    segments = cut.at(u, u.new_zeros(len(u), 0, cut.windows.size), GROWING_GAP_WEIGHT, first)
     for frames in [*range(first + plan.grow, problem.frames, plan.grow), problem.frames]:
-        segments = cut.at(segments.u, cut.grown(segments, frames), LOOSE, frames)
+        segments = cut.at(segments.u, cut.grown(segments, frames), GROWING_GAP_WEIGHT, frames)
         least, informative, level = problem.observation.noise_floor(frames)
         target_cost = least + 0.5 * min(level, 1.0) * informative
-        segments = descend(cut, segments, LOOSE, frames, 4, target_cost=target_cost)
+        segments = descend(cut, segments, GROWING_GAP_WEIGHT, frames, 4, target_cost=target_cost)
         note("windows grow", frames, segments.cost, segments.u)
     return segments, torch.cat([torch.tensor([-1]), near])
 
@@ -228,7 +228,7 @@ class WindowsAnswer(Answer):
 
     def descend(self) -> Self:
         cut, plan = self.cut, (self.stiffness, self.problem.frames, ITERATIONS)
-        segments = descend(cut, self.segments, *plan, rtol=PRECISE)
+        segments = descend(cut, self.segments, *plan, rtol=STEP_COMPARISON_RTOL)
         return self.arrived(type(self)(cut, segments, self.stiffness, self.factor), ITERATIONS)
 
 
@@ -247,7 +247,7 @@ def refine_windows(
     answer = WindowsAnswer(cut, segments, stiffness)
     if not depends_on_steps(cut.problem) or not math.isfinite(answer.cost):
         return answer, None
-    answer, discretization = converge(answer.descend(), SEARCHES * cut.effort.rollouts)
+    answer, discretization = converge(answer.descend(), MAX_HALVING_EFFORT * cut.effort.rollouts)
     if answer.factor > 1:
         u, cost = answer.segments.u, answer.segments.cost
         entry = history_entry(answer.problem, "finer steps", answer.problem.frames, u, cost, len(outcome.history))

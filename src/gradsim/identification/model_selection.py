@@ -25,7 +25,7 @@ from gradsim.identification.comparison.candidates import (
     priors_left,
     standard_candidate,
 )
-from gradsim.identification.comparison.folds import GIVEN, Prediction, Recordings, check_folds, predict_folds
+from gradsim.identification.comparison.folds import GIVEN_MODEL, Prediction, Recordings, check_folds, predict_folds
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.observation.clip import Clip, Files
@@ -42,7 +42,7 @@ from gradsim.identification.verdict import make_fit
 from gradsim.runtime.atomic import write_json
 from gradsim.scene.scene import Scene
 
-SURE = 10.0  # ΔBIC of very strong evidence
+VERY_STRONG_EVIDENCE = 10.0  # ΔBIC of very strong evidence
 Refined = tuple[Problem, Outcome, Discretization | None]  # what `refine` returns
 Edit = tuple[list[Scene], list[Unknown]]  # scenes with the changes of a candidate, and its unknowns
 
@@ -195,9 +195,9 @@ def compare(
         if isinstance(candidates, Mapping)
         else {n: standard_candidate(n, scenes[0], unknowns) for n in candidates}
     )
-    if GIVEN in changes:
-        raise InputError(f"a candidate is called `{GIVEN}`, as the scene itself is; choose another name.")
-    edits: dict[str, Edit] = {GIVEN: (scenes, [Unknown.parse(u) if isinstance(u, str) else u for u in unknowns])}
+    if GIVEN_MODEL in changes:
+        raise InputError(f"a candidate is called `{GIVEN_MODEL}`, as the scene itself is; choose another name.")
+    edits: dict[str, Edit] = {GIVEN_MODEL: (scenes, [Unknown.parse(u) if isinstance(u, str) else u for u in unknowns])}
     for name, change in changes.items():
         parts = [edit_scene(one, unknowns, change) for one in scenes]
         edits[name] = [edited for edited, _ in parts], parts[0][1]
@@ -220,7 +220,7 @@ def compare(
         name: refine(problems[name], outcome, rng, _with_values(problems[name], report))
         for name, outcome in outcomes.items()
     }
-    ranked = _ranked(refined, edits, {GIVEN: {}, **changes}, seed, sampled)
+    ranked = _ranked(refined, edits, {GIVEN_MODEL: {}, **changes}, seed, sampled)
     if folds is None:
         return ranked
     return ranked.predicting(predict_folds(recordings, folds, first_frames, plan, seed, stage))
@@ -331,20 +331,20 @@ def _criteria(chi2: float, k: int, n: int) -> tuple[float, float, float]:
 
 
 def _words(candidates: Mapping[str, Candidate], chosen: str, inflation: float) -> str:
-    best, baseline = candidates[chosen], candidates[GIVEN]
+    best, baseline = candidates[chosen], candidates[GIVEN_MODEL]
     rest = sorted((c for c in candidates.values() if c is not best), key=lambda c: c.delta)
     sentences = []
     for c in rest:
         gap = c.bic - baseline.bic
         part = c.name.removeprefix("without ").removeprefix("with ")
-        if c is not baseline and c.name.startswith("without ") and gap > SURE:
+        if c is not baseline and c.name.startswith("without ") and gap > VERY_STRONG_EVIDENCE:
             sentences.append(f"{part.capitalize()} is needed: without it BIC is higher by {gap:.4g}.")
-    if rest and rest[0].delta > SURE:
+    if rest and rest[0].delta > VERY_STRONG_EVIDENCE:
         sentences.append(
             f"The data choose the model {chosen}; the next, {rest[0].name}, has a BIC {rest[0].delta:.4g} higher."
         )
     elif rest:
-        near = [c for c in rest if c.delta <= SURE]
+        near = [c for c in rest if c.delta <= VERY_STRONG_EVIDENCE]
         names = " or ".join([chosen, *(c.name for c in near)])
         sentences.append(f"The data do not tell for sure between {names}: BIC differs by {near[-1].delta:.2g} at most.")
     else:

@@ -29,7 +29,7 @@ from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Ranges, Space, Unknown
 from gradsim.scene.parameters import resolve
 
-EACH = "each"  # after the @ of an unknown that every clip has for itself
+EACH_CLIP = "each"  # after the @ of an unknown that every clip has for itself
 
 
 class SharedSpace(Ranges):
@@ -86,12 +86,12 @@ def _of_each(prior: Prior, scenes: Sequence) -> list[Prior]:
     Raises:
         InputError: If it is one of several names, which would be known together with those of all clips.
     """
-    names = [name for name in prior.names if name.endswith(f"@{EACH}")]
+    names = [name for name in prior.names if name.endswith(f"@{EACH_CLIP}")]
     if not names:
         return [prior]
     if len(prior.names) > 1:
         raise InputError(
-            f"`{names[0]}` has a prior together with other names; @{EACH} needs a prior of its name alone."
+            f"`{names[0]}` has a prior together with other names; @{EACH_CLIP} needs a prior of its name alone."
         )
     name, clips, _ = _clips(scenes, Unknown(names[0]))
     return [Prior.independent(f"{name}@{k + 1}", prior.mean[0], prior.sd[0]) for k in clips]
@@ -121,14 +121,14 @@ def _from_priors(scenes: Sequence, unknowns: Sequence[str | Unknown], priors: Se
 def _clips(scenes: Sequence, unknown: Unknown) -> tuple[str, list[int], bool]:
     """The name without its clip, the clips that have it, and whether each has it for itself."""
     name, at, clip = unknown.name.partition("@")
-    if not at or clip == EACH:
+    if not at or clip == EACH_CLIP:
         having = [k for k, scene in enumerate(scenes) if _has(scene, replace(unknown, name=name))]
         if not having:
             resolve(scenes[0], Unknown(name).names[0])  # raises the error
         return name, having or [0], bool(at)
     if not clip.isdecimal() or not 1 <= int(clip) <= len(scenes):
         raise InputError(
-            f"`{unknown.name}` names no clip: write {name}@1 to {name}@{len(scenes)}, {name}@{EACH} for one in each, "
+            f"`{unknown.name}` names no clip: write {name}@1 to {name}@{len(scenes)}, {name}@{EACH_CLIP} for one in each, "
             f"or {name} for one that all share."
         )
     return name, [int(clip) - 1], True

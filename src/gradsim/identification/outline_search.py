@@ -22,8 +22,8 @@ from gradsim.runtime.progress import CheckpointStore
 
 RATIO = 1.25  # of the frames of two stages
 FOLLOWERS = 6  # starts that follow the clip
-COARSE = 8  # pixels across a body that are enough for the search
-POLISHED = 10  # linearizations on the pixels of the problem
+SEARCH_BODY_PIXELS = 8  # pixels across a body that are enough for the search
+POLISHING_LINEARIZATIONS = 10  # linearizations on the pixels of the problem
 
 
 def search_outlines(
@@ -49,12 +49,12 @@ def search_outlines(
     """
     observation = problem.observation
     assert isinstance(observation, Masks)
-    coarse = problem.with_observation(observation.binned(observation.largest_bin(COARSE)))
+    coarse = problem.with_observation(observation.binned(observation.largest_bin(SEARCH_BODY_PIXELS)))
     plan = replace(plan, ratio=RATIO, followers=FOLLOWERS)
     coarse_outcome = search_with_priors_held(coarse, plan, rng, report, checkpoint, search)
     ended = coarse_outcome.cost.isfinite()
     iterates = Population.at(torch.cat([coarse_outcome.best[None], coarse_outcome.final[ended]]))
-    iterates, n = descend(problem, iterates, problem.frames, "pixels", POLISHED)
+    iterates, n = descend(problem, iterates, problem.frames, "pixels", POLISHING_LINEARIZATIONS)
     k = int(iterates.cost.argmin())
     problem = with_outline_scale(problem, iterates.u[k])
     cost = problem.cost(iterates.u, problem.frames)

@@ -17,7 +17,7 @@ from gradsim.identification.solvers.multistart import Outcome, history_entry
 
 ROUNDS = 5  # of covariance and descent
 ITERATIONS = 20  # of a descent
-SETTLED = 0.05  # standard deviations of the last change of an answer
+SETTLED_CHANGE = 0.05  # standard deviations of the last change of an answer
 
 
 def has_pose_noise(problem: Problem) -> bool:
@@ -43,7 +43,7 @@ def at_answer(problem: Problem, outcome: Outcome) -> tuple[Problem, Outcome]:
         outcome = replace(outcome, iterations=outcome.iterations + n)
         _, A, _ = problem.linearize(iterates.u, problem.frames)
         change, u = iterates.u[0] - u, iterates.u[0]
-        if not torch.isfinite(A).all() or change @ A[0] @ change < SETTLED**2:
+        if not torch.isfinite(A).all() or change @ A[0] @ change < SETTLED_CHANGE**2:
             break
     ended = torch.isfinite(outcome.final).all(1)
     final, cost = outcome.final.clone(), outcome.cost.clone()

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from gradsim.scene.scene import Scene
 
 CAPTURE = "gradsim.capture/1"  # schema of files with a covariance of several names
-REACH = 8.0  # standard deviations from the mean to the ends of the range of a number that only a prior makes unknown,
+# Standard deviations from the mean to the ends of the range of a number that only a prior makes unknown,
+RANGE_SIGMAS = 8.0
 DECADE_REACH = math.log(5.0)  # but no more than this in the logarithm of a positive one, unless that is
 NEAREST_REACH = 4.5  # below this many standard deviations, at which the video contradicts a prior
 SAME_ROTATION = 1e-8  # [rad] between that of a file and that of the scene written from it, which has ten digits
@@ -255,11 +256,11 @@ class Reach(NamedTuple):
 
 
 def reach(kind: Parameter, name: str, mean: float, sd: float) -> Reach:
-    """Range of a number that only its prior makes an unknown: `REACH` standard deviations, within what is physical."""
+    """Range of a number that only its prior makes an unknown: `RANGE_SIGMAS` standard deviations, where physical."""
     if not kind.positive:
-        return Reach(max(mean - REACH * sd, kind.lower), min(mean + REACH * sd, kind.upper))
+        return Reach(max(mean - RANGE_SIGMAS * sd, kind.lower), min(mean + RANGE_SIGMAS * sd, kind.upper))
     spread = relative_sd(name, mean, sd)
-    half = min(REACH * spread, max(NEAREST_REACH * spread, DECADE_REACH))
+    half = min(RANGE_SIGMAS * spread, max(NEAREST_REACH * spread, DECADE_REACH))
     return Reach(mean * math.exp(-half), min(mean * math.exp(half), kind.upper))
 
 

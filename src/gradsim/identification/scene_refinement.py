@@ -33,11 +33,12 @@ from gradsim.scene.body import Pendulum, Rigid
 
 FRAMES = 8  # that are looked at by default
 STEP = 0.02  # of the central differences [px]
-FLAT, STEPS = 1e-7, 40  # relative change of the squares that ends the steps, and most of them
+STEP_RTOL, MAX_STEPS = 1e-7, 40  # relative change of the squares that ends the steps, and most of them
 DIAMETERS = 0.75  # of the body, around its outlines, that are rendered
 NOISE = 0.3  # of the outline of a mask [px]
-OPEN = 0.05  # standard deviation of a number, in widths of the image by which it moves outlines, above which it is open
-NAMED = 0.3  # component of an open direction from which a number is named
+# Standard deviation of a number, in widths of the image by which it moves outlines, above which it is open
+OPEN_SD = 0.05
+NAMED_COMPONENT = 0.3  # component of an open direction from which a number is named
 PLACE, MOTION, DISTANCE, TURN, FOCAL, SIZE, STRING = (
     "place",
     "motion",
@@ -48,7 +49,7 @@ PLACE, MOTION, DISTANCE, TURN, FOCAL, SIZE, STRING = (
     "string",
 )
 PARTS = (PLACE, MOTION, STRING, SIZE, DISTANCE, TURN, FOCAL)  # of a scene that can be refined
-DEFAULT = (PLACE, MOTION, STRING, DISTANCE)  # a body of known size before a camera of known lens and direction
+DEFAULT_PARTS = (PLACE, MOTION, STRING, DISTANCE)  # a body of known size before a camera of known lens and direction
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Refinement:
 
 
 def refine_scene(
-    scene: Scene, masks: np.ndarray, regions: Regions, parts: Sequence[str] = DEFAULT, frames: int = FRAMES
+    scene: Scene, masks: np.ndarray, regions: Regions, parts: Sequence[str] = DEFAULT_PARTS, frames: int = FRAMES
 ) -> Refinement:
     """Refine the numbers of a scene on the first frames in which its body is whole.
 
@@ -100,7 +101,7 @@ def refine_scene(
     rough = least_squares(problem.features, start, slope)
     problem.check_known(rough.jac)
     slope = problem.slope_of(problem.pixels)
-    fine = least_squares(problem.pixels, rough.x, slope, ftol=FLAT, max_nfev=STEPS)
+    fine = least_squares(problem.pixels, rough.x, slope, ftol=STEP_RTOL, max_nfev=MAX_STEPS)
     best = min((start, rough.x, fine.x), key=problem.error)
     changes = {n.name: (n.value, n.value + n.unit * float(y)) for n, y in zip(numbers, best, strict=True)}
     after = _with_changes(scene, {name: value for name, (_, value) in changes.items()})
@@ -248,9 +249,9 @@ class _Outlines:
         """Raise if outlines do not tell some numbers from one another; `slope` is that of `features`."""
         _, size, directions = np.linalg.svd(slope, full_matrices=True)
         weakest = size[-1] if len(size) == len(self.numbers) else 0.0
-        if OPEN * self.width * weakest >= NOISE:
+        if OPEN_SD * self.width * weakest >= NOISE:
             return
-        names = [n.name for n, part in zip(self.numbers, directions[-1], strict=True) if abs(part) > NAMED]
+        names = [n.name for n, part in zip(self.numbers, directions[-1], strict=True) if abs(part) > NAMED_COMPONENT]
         raise InputError(
             f"the outlines of these frames do not tell {' from '.join(names)}: refine fewer parts, or on more frames."
             if len(names) > 1

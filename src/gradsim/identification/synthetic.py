@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gradsim import video as videos
 from gradsim.identification.observation.base import Masks
-from gradsim.identification.observation.from_video import NOMINAL, QUANTIZED
+from gradsim.identification.observation.from_video import NOMINAL_NOISE, QUANTIZATION_NOISE
 from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
@@ -81,10 +81,10 @@ def render_video(scene, trajectory: Trajectory, camera: str = "camera") -> Tenso
 
 def noisy_masks(scene, trajectory: Trajectory, body: str, seed: int) -> Masks:
     """Masks from an 8-bit video with noise of σ = 1/255, by the color of a body."""
-    frames = noisy_8bit(render_video(scene, trajectory), NOMINAL, seed)
+    frames = noisy_8bit(render_video(scene, trajectory), NOMINAL_NOISE, seed)
     colour, background = (np.array(c) for c in (scene.bodies[body].colour, scene.background))
     alpha = segmentation.alpha_from_flat_colors(frames, colour, background)
-    sigma = math.hypot(NOMINAL, QUANTIZED) / float(np.linalg.norm(colour - background))
+    sigma = math.hypot(NOMINAL_NOISE, QUANTIZATION_NOISE) / float(np.linalg.norm(colour - background))
     return Masks(torch.tensor(alpha), sigma, Silhouettes.of(scene))
 
 
@@ -94,7 +94,7 @@ def foreign_masks(scene, trajectory: Trajectory) -> Masks:
     bodies = [surface.vertices[0][:, p.vertices].detach().numpy() for p in surface.parts]
     faces = [p.faces.numpy() for p in surface.parts]
     image = scanline.masks(bodies, faces, K, R, t, scene.camera.size)
-    return Masks(torch.tensor(image), NOMINAL, Silhouettes.of(scene))
+    return Masks(torch.tensor(image), NOMINAL_NOISE, Silhouettes.of(scene))
 
 
 def noisy_8bit(frames: Tensor, sigma: float, seed: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from gradsim.identification.priors import Prior, Weight, reach
 from gradsim.physics.system import Values
 from gradsim.scene.parameters import Parameter, component_letters, parameters, resolve
 
-WIDE = 5.0  # range of an unknown given without bounds: its value in the scene over and times this
+DEFAULT_RANGE_FACTOR = 5.0  # range of an unknown given without bounds: its value in the scene over and times this
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Ranges:
             self.prior_mean[weight.columns] = weight.mean
 
     def _column(self, name: str) -> int:
-        """Number of the unknown of this name, or that ties it to others."""
+        """Index of the unknown of this name, or that ties it to others."""
         return next(k for k, u in enumerate(self.unknowns) if _tied(name) <= _tied(u.name))
 
     def __len__(self) -> int:
@@ -263,7 +263,7 @@ class Space(Ranges):
             value = float(self.kinds[name].value if index is None else self.kinds[name].value[index])
             if not kind.positive or value <= 0:
                 raise InputError(f"`{label}` needs a range: write {label}:LOW:HIGH.")
-            low, high = value / WIDE, value * WIDE
+            low, high = value / DEFAULT_RANGE_FACTOR, value * DEFAULT_RANGE_FACTOR
         if not (math.isfinite(low) and math.isfinite(high)):
             raise InputError(f"the bounds of `{label}` are {low:g} and {high:g}; both must be finite.")
         if low >= high:

@@ -49,11 +49,11 @@ from torch.nn.functional import pad
 
 from gradsim.losses.base import ImageLoss
 
-ROUND = 1 / 255  # δ: below one grey level the loss is quadratic
-EMPTY = 1e-3  # [pixel] added to the union, so that two empty images differ by 0 and have finite derivatives
+QUADRATIC_DIFFERENCE = 1 / 255  # δ: below one grey level the loss is quadratic
+EMPTY_MASS = 1e-3  # [pixel] added to the union, so that two empty images differ by 0 and have finite derivatives
 
 
-def root(x: Tensor, rounding: float = ROUND) -> Tensor:
+def root(x: Tensor, rounding: float = QUADRATIC_DIFFERENCE) -> Tensor:
     """±√|x|, smooth at 0: a residual whose square is the absolute value."""
     return x / ((x.square() + rounding**2).sqrt() + rounding).sqrt()
 
@@ -78,7 +78,7 @@ class L1(ImageLoss):
 
     name = "l1"
 
-    def __init__(self, rounding: float = ROUND):
+    def __init__(self, rounding: float = QUADRATIC_DIFFERENCE):
         self.rounding = rounding
 
     def compare(self, image: Tensor, target: Tensor) -> Tensor:
@@ -93,7 +93,7 @@ class IoU(ImageLoss):
 
     def compare(self, image: Tensor, target: Tensor) -> Tensor:
         difference = root((image - target).flatten(-2))
-        union = (image + target).flatten(-2).sum(-1) / 2 + difference.square().sum(-1) / 2 + EMPTY
+        union = (image + target).flatten(-2).sum(-1) / 2 + difference.square().sum(-1) / 2 + EMPTY_MASS
         return difference * (difference.shape[-1] / union).sqrt()[..., None]
 
 

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from gradsim.losses.base import ImageLoss
 
-EMPTY = 1e-3  # [pixel] added to the mass, so that an empty image has a CDF and a finite derivative
+EMPTY_MASS = 1e-3  # [pixel] added to the mass, so that an empty image has a CDF and a finite derivative
 
 
 def cdf(image: Tensor) -> Tensor:
@@ -42,7 +42,7 @@ def cdf(image: Tensor) -> Tensor:
     Returns:
         (..., height + width), in [0, 1].
     """
-    mass = image.sum((-2, -1)) + EMPTY
+    mass = image.sum((-2, -1)) + EMPTY_MASS
     return torch.cat([image.sum(-1).cumsum(-1), image.sum(-2).cumsum(-1)], -1) / mass[..., None]
 
 
@@ -60,7 +60,7 @@ def cdf_tangent(image: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor]:
 
 def cdf_of_sums_tangent(sums: Tensor, tangents: Tensor, height: int) -> tuple[Tensor, Tensor]:
     """`cdf_tangent` from the sums over rows and columns (..., height + width) and their derivatives."""
-    mass = (sums[..., :height].sum(-1) + EMPTY)[..., None]
+    mass = (sums[..., :height].sum(-1) + EMPTY_MASS)[..., None]
     mass_tangent = tangents[..., :height, :].sum(-2)[..., None, :]
     cumulative = torch.cat([x.cumsum(-1) for x in (sums[..., :height], sums[..., height:])], -1)
     cumulative_tangent = torch.cat([x.cumsum(-2) for x in (tangents[..., :height, :], tangents[..., height:, :])], -2)
@@ -83,7 +83,7 @@ def moments(image: Tensor) -> Tensor:
     height, width = image.shape[-2:]
     steps = lambda n: (torch.arange(n, dtype=image.dtype, device=image.device) + 0.5) / n - 0.5
     y, x = steps(height)[:, None], steps(width)
-    mass = image.sum((-2, -1)) + EMPTY
+    mass = image.sum((-2, -1)) + EMPTY_MASS
     mean = lambda weight: (image * weight).sum((-2, -1)) / mass
     cx, cy = mean(x), mean(y)
     return torch.stack([cx, cy, mean(x * x) - cx * cx, mean(x * y) - cx * cy, mean(y * y) - cy * cy], -1)
@@ -103,7 +103,7 @@ def centroid_and_size(image: Tensor) -> Tensor:
     """Centroid, and half the logarithm of the mass [px], (..., 3), of an image (..., height, width)."""
     height, width = image.shape[-2:]
     steps = lambda n: (torch.arange(n, dtype=image.dtype, device=image.device) + 0.5 - n / 2) / width
-    mass = image.sum((-2, -1)) + EMPTY
+    mass = image.sum((-2, -1)) + EMPTY_MASS
     x, y = ((image * weight).sum((-2, -1)) / mass for weight in (steps(width), steps(height)[:, None]))
     return torch.stack([x, y, 0.5 * mass.log()], -1)
 

@@ -25,7 +25,7 @@ from gradsim.losses.base import ImageLoss
 from gradsim.losses.registry import image_loss
 from gradsim.numerics import robust
 
-REACH = 4.0  # [σ] at which the Gaussian is truncated: 6e-5 of its mass
+TRUNCATION_SIGMAS = 4.0  # [σ] at which the Gaussian is truncated: 6e-5 of its mass
 
 
 @final
@@ -59,7 +59,7 @@ def blur(image: Tensor, sigma: float) -> Tensor:
 @lru_cache(maxsize=64)
 def _gaussian_matrix(n: int, sigma: float, dtype: torch.dtype, device: str) -> Tensor:
     """G (n, n), symmetric, whose rows sum to 1."""
-    reach = max(1, round(REACH * sigma))
+    reach = max(1, round(TRUNCATION_SIGMAS * sigma))
     offset = torch.arange(-reach, reach + 1)
     weight = torch.exp(-0.5 * (offset / sigma).double().square())
     column = (torch.arange(n)[:, None] + offset) % (2 * n)  # reflected at both edges: period 2 n

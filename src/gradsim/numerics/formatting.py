@@ -2,7 +2,7 @@
 
 import math
 
-_PLAIN = range(-3, 6)  # decimal exponents written without a power of ten
+_PLAIN_EXPONENTS = range(-3, 6)  # decimal exponents written without a power of ten
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -41,7 +41,9 @@ def with_error(value: float | None, std: float | None) -> str:
 def _scale(size: float) -> tuple[float, str]:
     """Power of ten to divide by, and its text after the number."""
     exponent = _exponent(size)
-    return (1.0, "") if exponent in _PLAIN else (10.0**exponent, f" × 10{str(exponent).translate(_SUPERSCRIPT)}")
+    return (
+        (1.0, "") if exponent in _PLAIN_EXPONENTS else (10.0**exponent, f" × 10{str(exponent).translate(_SUPERSCRIPT)}")
+    )
 
 
 def _exponent(value: float, digits: int = 15) -> int:

@@ -9,7 +9,7 @@ With q = (u, w) and a rotation vector θ [rad]:
 import torch
 from torch import Tensor
 
-_SMALL = 1e-3  # [rad²] |θ|² below which series replace sin(x)/x: their next term is below 1e-16 there
+_SERIES_LIMIT = 1e-3  # [rad²] |θ|² below which series replace sin(x)/x: their next term is below 1e-16 there
 
 
 def cross(a: Tensor, b: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ def from_axis_angle(axis: Tensor, angle: Tensor) -> Tensor:
 def exponential(theta: Tensor) -> Tensor:
     """Exponential map: quaternions (..., 4) of rotation vectors (..., 3) [rad]; smooth at 0."""
     squared = theta.square().sum(-1, keepdim=True)
-    small = squared < _SMALL
+    small = squared < _SERIES_LIMIT
     safe = torch.where(small, 1.0, squared)
     angle = safe.sqrt()
     y = squared / 4
@@ -90,7 +90,7 @@ def left_jacobian(theta: Tensor) -> Tensor:
     J = 1 + (1 − cos θ)/θ² [θ]× + (θ − sin θ)/θ³ [θ]×²                          (Chirikjian 2012, eq. 10.86)
     """
     squared = theta.square().sum(-1)[..., None, None]
-    small = squared < _SMALL
+    small = squared < _SERIES_LIMIT
     safe = torch.where(small, 1.0, squared)
     angle = safe.sqrt()
     first = torch.where(small, 0.5 - squared / 24 + squared**2 / 720, (1 - angle.cos()) / safe)
@@ -105,7 +105,7 @@ def logarithm(q: Tensor) -> Tensor:
     q = torch.where(q[..., 3:] < 0, -q, q)
     u, w = q[..., :3], q[..., 3:]
     squared = u.square().sum(-1, keepdim=True)
-    small = squared < _SMALL / 4
+    small = squared < _SERIES_LIMIT / 4
     s = torch.where(small, 1.0, squared).sqrt()
     # atan(t)/t with t = |u|/w, by its series near 0
     t = squared / torch.where(small, w, torch.ones_like(w)) ** 2

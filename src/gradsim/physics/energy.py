@@ -16,7 +16,7 @@ from gradsim.physics.model import Model
 from gradsim.physics.system import Island, Values
 from gradsim.physics.trajectory import Trajectory
 
-RISE = 1e-3  # of the largest energy; steps of `auto` stay far below
+MAX_ENERGY_RISE = 1e-3  # of the largest energy; steps of `auto` stay far below
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class EnergyRise:
         )
 
 
-def energy_increases(model: Model, trajectory: Trajectory, least: float = RISE) -> list[EnergyRise]:
+def energy_increases(model: Model, trajectory: Trajectory, least: float = MAX_ENERGY_RISE) -> list[EnergyRise]:
     """Groups of bodies whose energy rises by more than a share of the largest, in world 0.
 
     Args:

@@ -13,7 +13,7 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.numerics import rotation
 from gradsim.physics.contact.broad_phase import Candidates
-from gradsim.physics.contact.impact import DAMPED
+from gradsim.physics.contact.impact import IMPACT_STEP_FACTOR
 from gradsim.physics.contact.point_sdf import distance
 from gradsim.physics.contact.vertex_body import touch_body
 from gradsim.physics.contact.vertex_triangle import touch_face
@@ -153,7 +153,9 @@ class CoupledIsland(Island):
         return (alone**-2 + self._between(values, damped=False) ** -2) ** -0.5
 
     def recommended_step(self, values: Values) -> float:
-        between = min(STEP_SAFETY * self._between(values, damped=False), DAMPED * self._between(values, damped=True))
+        between = min(
+            STEP_SAFETY * self._between(values, damped=False), IMPACT_STEP_FACTOR * self._between(values, damped=True)
+        )
         return min(between, *(s.recommended_step(values) for s in self.systems))
 
     def check(self, values: Values) -> None:
@@ -239,8 +241,8 @@ class CoupledIsland(Island):
         rest = next(s.rest for s in self.soft if s.name == name)
         return torch.tensor(region.of(rest.cpu().double().numpy()), device=rest.device)
 
-    def _system(self, name: str):
-        return next(s for s in self.systems if s.name == name)
+    def _system(self, name: str) -> SoftBody | RigidBody:
+        return next(s for s in (*self.soft, *self.hard) if s.name == name)
 
     def _place(self, name: str) -> int:
         return [s.name for s in self.hard].index(name)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
+from html import escape
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from gradsim.engine.lanes import check_dtype
 from gradsim.errors import InputError
 from gradsim.physics.dependencies import read_by_images, read_by_motion, read_by_tracks, require_dependency
 from gradsim.physics.forces.custom import CustomForce
+from gradsim.physics.integrators import RIGID
 from gradsim.physics.islands import group_into_islands
 from gradsim.physics.pendulum.double import DoublePendulumBody
 from gradsim.physics.pendulum.simple import PendulumBody
@@ -26,8 +28,9 @@ from gradsim.physics.soft.solid import solid_body
 from gradsim.physics.static_geometry import GroundSquare, ObstacleBody
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import DenseOutput, Trajectory
+from gradsim.runtime.html import table
 from gradsim.runtime.limits import require_steps
-from gradsim.scene.parameters import EARLIEST, Parameter, camera_prefix, parameters
+from gradsim.scene.parameters import MIN_DELAY, Parameter, camera_prefix, parameters
 
 KINDS: dict[str, Callable] = {
     "rigid": RigidBody,
@@ -38,7 +41,7 @@ KINDS: dict[str, Callable] = {
     "springs": springs_body,
     "rod": rod_body,
 }
-DIVIDED = 64  # substeps of a frame from which on `rigid.rollout.strides_of` has a say in their number
+MIN_SUBSTEPS_FOR_STRIDES = 64  # substeps of a frame from which on `rigid.rollout.strides_of` has a say in their number
 CLOCK = ("timing.rate", "timing.offset")
 DENSITY = 4  # intervals between two frames whose ends a trajectory has where a camera has a shutter
 DELAY_ROUNDING = 1e-9  # of a frame
@@ -103,6 +106,16 @@ class Model(nn.Module):
         self.substeps = self.density * math.ceil(chosen / self.density)
         require_steps(scene.timing.frames, self.substeps)
         self.check(start)
+
+    def __repr__(self) -> str:
+        steps = f"{self.scene.timing.frames} frames of {self.substeps} steps"
+        return f"Model({', '.join(self.scene.bodies)}; {steps}, {self.dtype}; {len(self.kinds)} parameters)"
+
+    def _repr_html_(self) -> str:
+        """Parameters by name with their values, for notebooks."""
+        values = ((name, x, x.ndim == 0 or x.numel() <= 4) for name, x in self.named_parameters())
+        rows = ((name, tuple(x.shape), x.tolist() if small else "…") for name, x, small in values)
+        return f"<p><b>{escape(repr(self))}</b></p>" + table(("parameter", "shape", "value"), rows)
 
     def with_substeps(self, substeps: int) -> "Model":
         """The same model, with its parameters as they are, at another number of steps per frame."""
@@ -248,8 +261,10 @@ class Model(nn.Module):
             return 8
         steps = max(1, math.ceil(self._longest(values) / step))
         rigid = [system.name for system in self.systems if isinstance(system, RigidBody)]
-        if any(self.scene.integrator_of(name) == "rk4" for name in rigid):
-            while steps >= DIVIDED and strides_of(steps) < 8:  # a few more, that long steps of flight divide
+        if any(RIGID[self.scene.integrator_of(name)].events for name in rigid):
+            while (
+                steps >= MIN_SUBSTEPS_FOR_STRIDES and strides_of(steps) < 8
+            ):  # a few more, that long steps of flight divide
                 steps += 1
         return steps
 
@@ -579,7 +594,7 @@ def delay_range(scene, others: Mapping[str, tuple[float, float]] | None = None) 
         if camera.has_shutter:
             parameter, delay = f"{camera_prefix(name)}.delay", camera.delay or 0.0
             low, high = (others or {}).get(parameter, (delay, delay))
-            if low * scene.timing.fps < EARLIEST - DELAY_ROUNDING:
+            if low * scene.timing.fps < MIN_DELAY - DELAY_ROUNDING:
                 raise InputError(
                     f"`{parameter}` comes down to {low:g} s: the camera would see what is before the start of the simulation. Delays begin at 0 (half a frame "
                     "before it at most): let the clock be that of the camera that begins first, or give all other cameras a delay, too."

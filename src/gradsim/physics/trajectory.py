@@ -13,6 +13,7 @@ from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.joints import joints_of
 from gradsim.physics.static_geometry import GroundSquare, ObstacleBody
 from gradsim.physics.system import System, Values
+from gradsim.runtime.html import table
 
 
 class DenseOutput(NamedTuple):
@@ -55,6 +56,12 @@ class Trajectory:
             for name, state in self.states.items()
         )
         return f"Trajectory({len(self.times)} frames, {self.times[0]:.3g} to {self.times[-1]:.3g} s; {bodies})"
+
+    def _repr_html_(self) -> str:
+        """Bodies and the shapes of their states, for notebooks; a `Film` of it plays it."""
+        rows = ((body, ", ".join(f"{key} {tuple(x.shape)}" for key, x in y.items())) for body, y in self.states.items())
+        span = f"{len(self.times)} frames, {self.times[0]:.3g} to {self.times[-1]:.3g} s"
+        return f"<p><b>Trajectory</b>: {span}</p>" + table(("body", "states (worlds, frames, …)"), rows)
 
     def __getitem__(self, body: str) -> dict[str, Tensor]:
         if body not in self.states:

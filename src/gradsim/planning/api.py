@@ -35,11 +35,11 @@ from gradsim.scene import Scene
 from gradsim.scene.body import Rigid
 
 SAMPLES = 8  # of the unknowns
-BEST = 10  # designs that are returned
-CONFIRMED = 3  # best designs, and single changes, that are judged anew
+RETURNED_DESIGNS = 10  # designs that are returned
+CONFIRMED_DESIGNS = 3  # best designs, and single changes, that are judged anew
 PLANE = 9  # points of a map along each axis
 TRUTHS, REPEATS = 2, 6  # of simulated refits
-KINKED = 0.2  # share of samples with kinks from which on refits judge
+KINKED_SHARE = 0.2  # share of samples with kinks from which on refits judge
 
 
 @dataclass
@@ -297,7 +297,7 @@ def _search(
     for k, start in enumerate(distinct(judge, pool, DESCENTS)):
         progress.stage(f"descent {k + 1} of {DESCENTS}")
         pool.append(simplified(judge, descend(judge, start)))
-    return singles, distinct(judge, pool, BEST)
+    return singles, distinct(judge, pool, RETURNED_DESIGNS)
 
 
 def _median(designs: Sequence[Design]) -> Design:
@@ -317,7 +317,7 @@ def _confirm(
 ) -> tuple[Design, list[Design], list[Design]]:
     """Present, single changes and best designs, judged anew by secants or outlines, and by refits where those are not enough."""
     renewed: dict[tuple, Design] = {}
-    count = BEST if judge.noise.outline is not None else CONFIRMED
+    count = RETURNED_DESIGNS if judge.noise.outline is not None else CONFIRMED_DESIGNS
     count = len(designs) if judge.recordings else count
     for design in [present, *designs[:count], *singles[:count]]:
         if design.key not in renewed:
@@ -352,7 +352,7 @@ def _confirmed(judge: Judge, design: Design) -> Design:
         fisher = fisher + judge.marked(design)
     except (InputError, ArithmeticError):
         return design
-    return judge.judged(design, fisher, "secants") if kinked.double().mean() > KINKED else judge.judged(design)
+    return judge.judged(design, fisher, "secants") if kinked.double().mean() > KINKED_SHARE else judge.judged(design)
 
 
 def _refitted(judge: Judge, design: Design, seed: int) -> Design:

@@ -29,11 +29,11 @@ from gradsim.scene.exporters.substitution import with_values
 from gradsim.scene.parameters import component_letters, parameters, resolve
 
 POSE = ("position.x", "position.y", "position.z", "azimuth", "elevation", "distance")
-SPECIAL = ("timing.fps", "timing.frames", "camera.size", "camera.second")
-SECOND = ("none", "side", "behind", "above")
+SPECIAL_CHOICES = ("timing.fps", "timing.frames", "camera.size", "camera.second")
+SECOND_CAMERAS = ("none", "side", "behind", "above")
 SECOND_NAME = "second"  # of the further camera in the scene
-HIGHEST = math.radians(89.9)  # elevation above which `up` is along the view
-LARGEST = 4096  # [px] width of an image
+MAX_ELEVATION = math.radians(89.9)  # elevation above which `up` is along the view
+MAX_WIDTH = 4096  # [px] width of an image
 Value = float | str
 
 
@@ -169,7 +169,7 @@ def _components(scene: Scene, name: str) -> list[str]:
         known, index = resolve(scene, name)
     except InputError as error:
         pushes = [f"{body}.push.{axis}" for body in scene.bodies for axis in "xyz"]
-        near = difflib.get_close_matches(name, [*SPECIAL, *(f"camera.{key}" for key in POSE), *pushes], 1, 0.8)
+        near = difflib.get_close_matches(name, [*SPECIAL_CHOICES, *(f"camera.{key}" for key in POSE), *pushes], 1, 0.8)
         raise InputError(f"`{name}` is not a choice; did you mean `{near[0]}`?") if near else error from None
     kind = parameters(scene)[known]
     if kind.row_of:
@@ -196,7 +196,7 @@ def _pushed(scene: Scene, name: str) -> str:
 
 def is_special(scene: Scene, name: str) -> bool:
     """True for a choice that is not a parameter of the scene."""
-    return name in SPECIAL or bool(_camera_of(name)[0]) or bool(_pushed(scene, name))
+    return name in SPECIAL_CHOICES or bool(_camera_of(name)[0]) or bool(_pushed(scene, name))
 
 
 def present_value(scene: Scene, name: str) -> Value:
@@ -289,8 +289,8 @@ def _with_size(scene: Scene, settings: Mapping[str, Value]) -> Scene:
     if "camera.size" not in settings:
         return scene
     camera, width = scene.view("camera"), round(float(settings["camera.size"]))
-    if not 4 <= width <= LARGEST:
-        raise InputError(f"camera.size is {width}; expected a width from 4 to {LARGEST} px.")
+    if not 4 <= width <= MAX_WIDTH:
+        raise InputError(f"camera.size is {width}; expected a width from 4 to {MAX_WIDTH} px.")
     ratio = width / camera.size[0]
     content = camera.model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
     content["size"] = [width, max(1, round(camera.size[1] * ratio))]
@@ -356,7 +356,7 @@ def _looking(scene: Scene, prefix: str, eye: np.ndarray, target: np.ndarray, nam
     content.pop("R", None)
     content.pop("t", None)
     away = eye - target
-    steep = abs(away[2]) > math.sin(HIGHEST) * np.linalg.norm(away)
+    steep = abs(away[2]) > math.sin(MAX_ELEVATION) * np.linalg.norm(away)
     up = view.get("up", (0.0, 0.0, 1.0))
     content["look_at"] = view | {"eye": eye.tolist(), "target": target.tolist(), "up": [0.0, 1.0, 0.0] if steep else up}
     key = (name or prefix).removeprefix("cameras.")
@@ -368,8 +368,8 @@ def _looking(scene: Scene, prefix: str, eye: np.ndarray, target: np.ndarray, nam
 
 def _with_second(scene: Scene, where: str) -> Scene:
     """The scene with a further camera like the first, turned about its target."""
-    if where not in SECOND:
-        raise InputError(f"camera.second is {where!r}; expected one of {', '.join(SECOND)}.")
+    if where not in SECOND_CAMERAS:
+        raise InputError(f"camera.second is {where!r}; expected one of {', '.join(SECOND_CAMERAS)}.")
     pose, target = _pose(scene, "camera"), target_of(scene, "camera")
     azimuth, elevation = pose["azimuth"], pose["elevation"]
     azimuth += {"side": math.pi / 2, "behind": math.pi}.get(where, 0.0)

@@ -13,7 +13,7 @@ import torch
 
 from gradsim.errors import InputError
 from gradsim.identification.observation.base import Masks, Observation
-from gradsim.identification.observation.from_video import NOMINAL, QUANTIZED, colors
+from gradsim.identification.observation.from_video import NOMINAL_NOISE, QUANTIZATION_NOISE, colors
 from gradsim.identification.observation.labelled_masks import LabelledMasks
 from gradsim.identification.observation.multi_view import MultiView
 from gradsim.render.silhouettes import Silhouettes
@@ -48,7 +48,7 @@ class VideoNoise:
         outline: Errors of outlines; they replace both.
     """
 
-    pixel: float = NOMINAL
+    pixel: float = NOMINAL_NOISE
     mask: float | None = None
     outline: OutlineNoise | None = None
 
@@ -111,7 +111,7 @@ def _of_camera(scene: Scene, camera: str, noise: VideoNoise) -> Masks | Labelled
             "the colors of the bodies are those of the background or of one another, so no film would show them; change `colour`."
         )
     factors = np.linalg.norm(np.linalg.pinv(contrast), axis=0)
-    sigmas = (math.hypot(noise.pixel, QUANTIZED) * factors).tolist()
+    sigmas = (math.hypot(noise.pixel, QUANTIZATION_NOISE) * factors).tolist()
     if len(kinds) == 1:
         return Masks(torch.zeros(frames, height, width).double(), sigmas[0], silhouettes)
     blank = torch.zeros(frames, len(kinds), height, width).double()

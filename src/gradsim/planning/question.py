@@ -25,7 +25,7 @@ OF_CLIP = re.compile(  # numbers of one film alone, which a second one does not 
     r"(^|=)(timing\.|cameras?\.|\w[\w-]*\.(position|velocity|rotation_vector|angular_velocity|angle|rate|first_angle|second_angle|first_rate"
     r"|second_rate|pushes\.)|joints\.[\w-]+\.(angle|rate|displacement|speed|rotation_vector|angular_velocity))"
 )
-INSIDE = 1e-6  # share of a range that samples about an answer keep from its ends
+RANGE_INSET = 1e-6  # share of a range that samples about an answer keep from its ends
 
 
 @dataclass(frozen=True)
@@ -362,7 +362,7 @@ def about(question: Question, answer: Answer, C: Tensor, seed: int) -> Question:
     normal = qmc.MultivariateNormalQMC(np.zeros(len(space)), rng=np.random.default_rng(seed)).random(
         len(question.places)
     )
-    margin = INSIDE * (space.high - space.low)
+    margin = RANGE_INSET * (space.high - space.low)
     places = center + torch.tensor(normal) @ torch.linalg.cholesky(C).T
     places = places.clamp(space.low + margin, space.high - margin)
     source = f"{len(places)} samples about the answer of the fit, as wide as its error bars"

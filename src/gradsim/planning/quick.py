@@ -28,25 +28,17 @@ from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.scene.joint import placing_joints
 
 SAMPLES = 4
-FEWEST = 24  # changes that are judged whatever the fit has cost,
-SHARE = 0.1  # and more within this share of its rollouts
-WIDE = 0.05  # standard deviation over the value from which an answer is worth a better video
+MIN_CHANGES = 24  # changes that are judged whatever the fit has cost,
+CHANGE_SHARE = 0.1  # and more within this share of its rollouts
+WORTHWHILE_SD = 0.05  # standard deviation over the value from which an answer is worth a better video
 SPEED, SPIN, SWING, TILT = 2.0, 8.0, 1.0, 0.5  # of starts [m/s, rad/s, rad] and of a floor [rad]
 UNRESOLVED, WEIGHT = 10.0, 0.1  # of the criterion: where all becomes known, effort counts more than how well
-OPEN = 1e-4  # share of a range's precision that counts: enough for an inverse
-MEASURED = 0.005  # standard deviation of a measurement over the value
+OPEN_PRECISION_SHARE = 1e-4  # share of a range's precision that counts: enough for an inverse
+MEASUREMENT_SD = 0.005  # standard deviation of a measurement over the value
 EFFORT = {"camera": 0.0, "clock": 0.0, "start": 0.3, "measurement": 0.5, "tilt": 0.7, "push": 1.0, "direct": 3.0}
-AT_HAND = (
-    "mass",
-    "density",
-    "length",
-    "radius",
-    "size",
-    "rate",
-    "translation.z",
-    "position",
-)  # what a scale, a ruler or a clock tells
-TRUSTED = (Status.OK, Status.UNIDENTIFIABLE, Status.APPROXIMATE, Status.UNCONVERGED)
+# What a scale, a ruler or a clock tells
+AT_HAND = ("mass", "density", "length", "radius", "size", "rate", "translation.z", "position")
+TRUSTED_STATUSES = (Status.OK, Status.UNIDENTIFIABLE, Status.APPROXIMATE, Status.UNCONVERGED)
 
 
 @dataclass(frozen=True)
@@ -98,14 +90,14 @@ class NextVideo:
 
 def is_open(fit: Fit) -> bool:
     """True if a fit whose model holds leaves an unknown open, or with a wide interval."""
-    return fit.status in TRUSTED and bool(open_unknowns(fit))
+    return fit.status in TRUSTED_STATUSES and bool(open_unknowns(fit))
 
 
 def open_unknowns(fit: Fit) -> list[str]:
     """Unknowns that the fit leaves open; where none, those with a wide interval."""
     unidentified = [name for name, e in fit.unknowns.items() if not e.identifiable]
     return unidentified or [
-        name for name, e in fit.unknowns.items() if e.std > WIDE * abs(e.value) and e.low * e.high > 0
+        name for name, e in fit.unknowns.items() if e.std > WORTHWHILE_SD * abs(e.value) and e.low * e.high > 0
     ]
 
 
@@ -133,11 +125,11 @@ def next_video(
     except (InputError, ArithmeticError):  # a scene that no plan is for: the fit stays as it is
         return None
     present = judge.judged(Design({}))
-    limit = max(FEWEST, int(SHARE * fit.rollouts / (SAMPLES * max(1, len(fit.unknowns)))))
+    limit = max(MIN_CHANGES, int(CHANGE_SHARE * fit.rollouts / (SAMPLES * max(1, len(fit.unknowns)))))
     best, score = None, math.inf
     for change in changes[:limit]:
         design = judge.judged(Design(dict(change.settings), tuple(w.name for w in change.weighed)))
-        if not design.criterion < present.criterion - math.log(words.NOTHING):
+        if not design.criterion < present.criterion - math.log(words.MIN_USEFUL_GAIN):
             continue
         resolves = _resolves(judge, design)
         value = EFFORT[change.kind] + (WEIGHT * design.criterion if resolves else UNRESOLVED + design.criterion)
@@ -174,7 +166,7 @@ def _judge(scene, fit: Fit, answer: Answer, wanted, priors, noise: VideoNoise, s
     fisher = judge.fisher(Design({})).mean(0)
     near = about(question, answer, answer.covariance(question, fisher), seed)
     prior = question.space.prior_precision  # the verdict of a fit does not count ranges
-    return judge.at(replace(near, precision=prior + OPEN * (question.precision - prior))), changes
+    return judge.at(replace(near, precision=prior + OPEN_PRECISION_SHARE * (question.precision - prior))), changes
 
 
 def _resolves(judge: Judge, design: Design) -> bool:
@@ -204,7 +196,7 @@ def _measurements(fit: Fit) -> Iterator[Change]:
     together = {name for names in members if len(names) > 1 for name in names}
     for name in dict.fromkeys(name for names in members for name in names):
         at_hand = name in together and name.endswith(AT_HAND)
-        yield Change("measurement" if at_hand else "direct", {}, (Weighing(name, MEASURED, True),))
+        yield Change("measurement" if at_hand else "direct", {}, (Weighing(name, MEASUREMENT_SD, True),))
 
 
 def _starts(scene: Scene) -> Iterator[Change]:

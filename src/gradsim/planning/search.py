@@ -27,19 +27,18 @@ from gradsim.planning.question import Marking, Question, Weighing
 from gradsim.scene import Scene
 
 CRITERIA = ("sd", "A", "D")
-SINGLES = 5  # values of a range that single changes try
-SPREAD = 24  # designs all over, for each choice,
+SINGLE_VALUES = 5  # values of a range that single changes try
+SPREAD_DESIGNS = 24  # designs all over, for each choice,
 MOST_SPREAD = 96  # and at most
 DESCENTS = 3  # best designs from which a descent starts
 ITERATIONS = 6  # of a descent
-STEPS = (0.3, 0.1, 0.03, 0.01)  # shares of the ranges that a step of a descent tries
+STEP_SHARES = (0.3, 0.1, 0.03, 0.01)  # shares of the ranges that a step of a descent tries
 DIFFERENCE = 0.02  # share of a range of a central difference: wider than the ripple that the grid of pixels makes
-COARSE = 0.1  # the same, where contact makes the criterion rugged
-NEGLIGIBLE = 0.05  # share of the standard deviation that fewer changes may cost
-WHITE = (
-    3.0  # standard deviation of pixels over the displacement of outlines [1/px], where the present film shows nothing
-)
-APART = 0.1  # share of a range by which designs of a list differ at least
+CONTACT_DIFFERENCE = 0.1  # the same, where contact makes the criterion rugged
+NEGLIGIBLE_SD_SHARE = 0.05  # share of the standard deviation that fewer changes may cost
+# Standard deviation of pixels over the displacement of outlines [1/px], where the present film shows nothing
+WHITE = 3.0
+MIN_DESIGN_DISTANCE = 0.1  # share of a range by which designs of a list differ at least
 
 
 @dataclass
@@ -254,7 +253,7 @@ def _rms(x: Tensor) -> Tensor:
 def single_changes(judge: Judge) -> Iterator[Design]:
     """The best value of each choice with all else as at present, and each measurement alone."""
     for choice in judge.choices:
-        values = choice.values or tuple(choice.at(s) for s in np.linspace(0, 1, SINGLES))
+        values = choice.values or tuple(choice.at(s) for s in np.linspace(0, 1, SINGLE_VALUES))
         tried = [judge.design({choice.name: value}) for value in values if value != judge.present[choice.name]]
         if tried:
             yield min(tried, key=lambda d: d.criterion)
@@ -266,7 +265,9 @@ def spread_designs(judge: Judge, seed: int, count: int | None = None) -> Iterato
     """Designs all over the choices: a Latin hypercube, measurements at random."""
     axes = len(judge.choices) + len(judge.weigh)
     rng = np.random.default_rng(seed)
-    shares = qmc.LatinHypercube(axes, rng=rng).random(min(MOST_SPREAD, SPREAD * axes) if count is None else count)
+    shares = qmc.LatinHypercube(axes, rng=rng).random(
+        min(MOST_SPREAD, SPREAD_DESIGNS * axes) if count is None else count
+    )
     for row in shares:
         settings = {c.name: c.at(share) for c, share in zip(judge.choices, row, strict=False)}
         weighed = [name for name, share in zip(judge.weigh, row[len(judge.choices) :], strict=True) if share > 0.5]
@@ -280,7 +281,7 @@ def descend(judge: Judge, start: Design, report: Callable[[Design], None] = lamb
         before = best.criterion
         best = _exchanged(judge, best)
         stepped = _stepped(judge, best, DIFFERENCE)
-        best = stepped if stepped is not best else _stepped(judge, best, COARSE)
+        best = stepped if stepped is not best else _stepped(judge, best, CONTACT_DIFFERENCE)
         report(best)
         if not best.criterion < before - 1e-3:
             break
@@ -311,7 +312,7 @@ def _stepped(judge: Judge, best: Design, difference: float) -> Design:
     slope = np.where(held, 0.0, slope)
     if not slope.any():
         return best
-    for step in STEPS:
+    for step in STEP_SHARES:
         shares_after = np.clip(share - step * slope / np.abs(slope).max(), 0, 1)
         values = {c.name: c.at(s) for c, s in zip(choices, shares_after, strict=True)}
         trial = judge.design(judge.settings(best) | values, best.weighed)
@@ -322,7 +323,7 @@ def _stepped(judge: Judge, best: Design, difference: float) -> Design:
 
 def simplified(judge: Judge, design: Design) -> Design:
     """The design without the changes that hardly matter, from the least on."""
-    best, limit = design, design.criterion + NEGLIGIBLE
+    best, limit = design, design.criterion + NEGLIGIBLE_SD_SHARE
     while True:
         fewer = [
             judge.design({k: v for k, v in best.settings.items() if k != name}, best.weighed) for name in best.settings
@@ -350,6 +351,6 @@ def _apart(judge: Judge, a: Design, b: Design) -> bool:
         return True
     for c in judge.choices:
         left, right = judge.value(a, c), judge.value(b, c)
-        if left != right and (c.values or abs(c.share(left) - c.share(right)) > APART):
+        if left != right and (c.values or abs(c.share(left) - c.share(right)) > MIN_DESIGN_DISTANCE):
             return True
     return False

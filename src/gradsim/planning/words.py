@@ -10,9 +10,9 @@ from gradsim.planning.search import Design
 from gradsim.scene import Scene
 from gradsim.scene.parameters import parameters, resolve
 
-STEEP = math.radians(60)  # elevation from which a camera films from above
-TURNED = math.radians(15)  # azimuth by which it is on another side
-NOTHING = 1.1  # gain below which a change changes nothing
+MIN_STEEP_ELEVATION = math.radians(60)  # elevation from which a camera films from above
+MIN_TURN_AZIMUTH = math.radians(15)  # azimuth by which it is on another side
+MIN_USEFUL_GAIN = 1.1  # gain below which a change changes nothing
 
 
 def percent(x: float) -> str:
@@ -84,11 +84,11 @@ def _camera(scene: Scene, settings: dict[str, Value]) -> list[str]:
     turn = abs(math.remainder(after["azimuth"] - before["azimuth"], 2 * math.pi))
     if old != new:
         phrases.append(f"film {new} rather than {old} ({math.degrees(after['elevation']):.0f}° above the horizon)")
-    elif abs(after["elevation"] - before["elevation"]) > TURNED / 3:
+    elif abs(after["elevation"] - before["elevation"]) > MIN_TURN_AZIMUTH / 3:
         phrases.append(
             f"film from {math.degrees(after['elevation']):.0f}° in place of {math.degrees(before['elevation']):.0f}° above the horizon"
         )
-    if turn > TURNED / 3 and new != "from above":
+    if turn > MIN_TURN_AZIMUTH / 3 and new != "from above":
         phrases.append(
             f"turn the camera by {math.degrees(turn):.0f}° about the scene (azimuth {math.degrees(after['azimuth']):.0f}°)"
         )
@@ -103,7 +103,13 @@ def _camera(scene: Scene, settings: dict[str, Value]) -> list[str]:
 
 
 def _direction(elevation: float) -> str:
-    return "from above" if elevation > STEEP else "from below" if elevation < -STEEP else "from the side"
+    return (
+        "from above"
+        if elevation > MIN_STEEP_ELEVATION
+        else "from below"
+        if elevation < -MIN_STEEP_ELEVATION
+        else "from the side"
+    )
 
 
 def _set(scene: Scene, name: str, value: Value) -> str:
@@ -124,13 +130,13 @@ def summary(
     """A plan in sentences: the best single change, the best design, and changes that change nothing."""
     gain = lambda d: math.exp(present.criterion - d.criterion) if math.isfinite(d.criterion) else 0.0
     texts = []
-    helpful = [d for d in singles if gain(d) > NOTHING]
+    helpful = [d for d in singles if gain(d) > MIN_USEFUL_GAIN]
     if helpful:
         top = max(helpful, key=gain)
         texts.append(f"Best single change: {sentence(question, present, top, weigh)}.")
-    if gain(best) > NOTHING and (not helpful or best.key != max(helpful, key=gain).key):
+    if gain(best) > MIN_USEFUL_GAIN and (not helpful or best.key != max(helpful, key=gain).key):
         texts.append(f"Best of all: {sentence(question, present, best, weigh)}.")
-    if gain(best) <= NOTHING:
+    if gain(best) <= MIN_USEFUL_GAIN:
         texts.append(
             f"No choice changes anything: {', '.join(amounts(question, present.sd))} now, and with the best design alike."
         )
@@ -142,7 +148,7 @@ def summary(
         texts.append(
             f"No design is enough for the accuracy that is wanted; the best leaves {', '.join(amounts(question, best.sd))}."
         )
-    idle = [d for d in singles if gain(d) <= NOTHING]
+    idle = [d for d in singles if gain(d) <= MIN_USEFUL_GAIN]
     if idle:
         listed = "; ".join("; ".join(changes(question.scene, d, weigh)) for d in idle)
         texts.append(f"Alone, these change nothing: {listed}.")

@@ -32,14 +32,13 @@ from gradsim.errors import InputError
 if TYPE_CHECKING:
     from gradsim.scene.camera import Camera as CameraSpec
 
-SHARE = 0.9  # of the radius at which the radial factor turns back, up to which it is used
-BEYOND = 1.0  # heights of the image outside of it from which on rows of a rolling shutter are not told apart
+USED_RADIUS_SHARE = 0.9  # of the radius at which the radial factor turns back, up to which it is used
+SHUTTER_MARGIN = 1.0  # heights of the image outside of it from which on rows of a rolling shutter are not told apart
 NEWTON = 4  # steps of Newton's method of (3): each squares an error that begins at a few hundredths of a frame
-UNDISTORT = 20  # steps of Newton's method in `undistort` at most
-WIDEST = (
-    3.0  # radius that no lens but a fisheye reaches, 72° off the axis; of a fisheye, an angle [rad] behind the camera
-)
-SCANNED = 600  # radii up to there
+UNDISTORT_STEPS = 20  # steps of Newton's method in `undistort` at most
+# Radius that no lens but a fisheye reaches, 72° off the axis; of a fisheye, an angle [rad] behind the camera
+MAX_RADIUS = 3.0
+SCANNED_RADII = 600  # radii up to there
 SIZES = {"distortion": 5, "fisheye": 4}
 TIMES = ("readout", "exposure", "delay")
 Scan = Literal["rows", "columns"]
@@ -175,7 +174,7 @@ def undistort(points: Tensor, coefficients: Tensor, fisheye: bool = False) -> Te
     """
     x, lens = points.detach().clone(), lambda x: distort(x, coefficients.detach(), fisheye)
     unit = torch.eye(2, dtype=x.dtype, device=x.device)
-    for _ in range(UNDISTORT):
+    for _ in range(UNDISTORT_STEPS):
         residual = points.detach() - lens(x)
         columns = [torch.func.jvp(lens, (x,), (axis.expand_as(x),))[1] for axis in unit]
         step = torch.linalg.solve(torch.stack(columns, -1), residual)
@@ -205,14 +204,14 @@ def rays(K: Tensor, R: Tensor, pixels: Tensor, coefficients: Tensor | None = Non
 def radial_limit(coefficients: Tensor, fisheye: bool = False) -> Tensor:
     """Radius, or angle θ of a fisheye, up to which the radial factor is used (...), of coefficients (..., 5) or (..., 4).
 
-    It is `SHARE` of the first of many at which r (1 + …) no longer grows, or of `WIDEST`.
+    It is `USED_RADIUS_SHARE` of the first of many at which r (1 + …) no longer grows, or of `MAX_RADIUS`.
     """
     k = (coefficients if fisheye else coefficients[..., [0, 1, 4]]).detach()
-    radii = torch.linspace(0, WIDEST, SCANNED + 1, dtype=k.dtype, device=k.device)[1:]
+    radii = torch.linspace(0, MAX_RADIUS, SCANNED_RADII + 1, dtype=k.dtype, device=k.device)[1:]
     q, slope = radii.square(), torch.ones_like(radii)
     for j in range(k.shape[-1]):
         slope = slope + (2 * j + 3) * k[..., j, None] * q ** (j + 1)
-    return torch.where(slope > 0, SHARE * WIDEST, SHARE * radii).amin(-1)
+    return torch.where(slope > 0, USED_RADIUS_SHARE * MAX_RADIUS, USED_RADIUS_SHARE * radii).amin(-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +262,7 @@ def image_points(
     first, last = optics.span(size[1], size[0])
     axis = 1 if optics.scan == "rows" else 0
     readout, exposure, delay = (getattr(values, key)[:, None, None] for key in TIMES)
-    line = lambda p: ((p[..., axis] - first) / (last - first) - 0.5).clamp(-0.5 - BEYOND, 0.5 + BEYOND)
+    line = lambda p: ((p[..., axis] - first) / (last - first) - 0.5).clamp(-0.5 - SHUTTER_MARGIN, 0.5 + SHUTTER_MARGIN)
     images = []
     for share in optics.shares:
         start = delay + exposure * share

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.metadata import entry_points
 from numbers import Integral
 from typing import ClassVar, Protocol
 
@@ -21,10 +22,10 @@ from gradsim.render.shading.shading import Shading
 from gradsim.render.shading.surface_color import ColorSource, Labels, SurfaceColor
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.softras.rasterizer import SoftRas
-from gradsim.render.view import NEAR, View
+from gradsim.render.view import NEAR_DEPTH, View
 from gradsim.scene.parameters import camera_prefix
 
-UNLIT = Shading()
+UNLIT_SHADING = Shading()
 
 
 class Rasterizer(Protocol):
@@ -52,7 +53,20 @@ class Rasterizer(Protocol):
         ...
 
 
+GROUP = "gradsim.rasterizers"  # of entry points
 RASTERIZERS: dict[str, type[Rasterizer]] = {kind.name: kind for kind in (Antialiased, SoftRas, DibR)}
+
+
+def rasterizers() -> dict[str, type[Rasterizer]]:
+    """`RASTERIZERS` with those of installed packages: entry points NAME = "module:Class" of the group `gradsim.rasterizers`."""
+    for name, kind in _installed().items():
+        RASTERIZERS.setdefault(name, kind)
+    return RASTERIZERS
+
+
+@cache
+def _installed() -> dict[str, type[Rasterizer]]:
+    return {point.name: point.load() for point in entry_points(group=GROUP)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +130,7 @@ class Renderer:
 
     Args:
         camera: The camera; K, R and t may require gradients.
-        rasterizer: `Antialiased()` (the default, unbiased), `SoftRas()`, `DibR()` or your own; or a name of `RASTERIZERS`:
+        rasterizer: `Antialiased()` (the default, unbiased), `SoftRas()`, `DibR()` or your own; or a name of `rasterizers()`:
             "aa", "softras", "dibr".
         shading: Shading law and lights, or the name of a law for the default lights, see `Shading`. Default: flat colors.
         background: RGB in [0, 1], or an image (3, height, width).
@@ -131,10 +145,10 @@ class Renderer:
 
     camera: Camera
     rasterizer: Rasterizer | str = "aa"
-    shading: Shading | str = UNLIT
+    shading: Shading | str = UNLIT_SHADING
     background: Tensor | Sequence[float] = (1.0, 1.0, 1.0)
     samples: int = 1
-    near: float = NEAR
+    near: float = NEAR_DEPTH
     lens: str = "camera"
 
     def __post_init__(self):
@@ -151,9 +165,11 @@ class Renderer:
             )
         if not isinstance(self._shading, Shading):
             raise InputError(f"shading is {self.shading!r}; expected a Shading, or the name of a law.")
-        known = self.rasterizer in RASTERIZERS if isinstance(self.rasterizer, str) else hasattr(self.rasterizer, "draw")
+        known = (
+            self.rasterizer in rasterizers() if isinstance(self.rasterizer, str) else hasattr(self.rasterizer, "draw")
+        )
         if not known or isinstance(self.rasterizer, type):
-            raise InputError(f"rasterizer is {self.rasterizer!r}; use one of {', '.join(RASTERIZERS)}, or SoftRas().")
+            raise InputError(f"rasterizer is {self.rasterizer!r}; use one of {', '.join(rasterizers())}, or SoftRas().")
         if not isinstance(self.samples, Integral) or self.samples < 1:
             raise InputError(f"samples is {self.samples}; it has to be a whole number of at least 1.")
         if not self.near > 0:

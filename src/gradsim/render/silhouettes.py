@@ -16,26 +16,27 @@ from gradsim.numerics import rotation
 from gradsim.render.camera import Camera, from_scene, project
 from gradsim.render.coverage.coverage import coverage, coverage_tangent
 from gradsim.render.coverage.optical_projection import OpticsTangent, edge_pieces
-from gradsim.render.coverage.rigid_projection import AWAY, ProjectionCamera
+from gradsim.render.coverage.rigid_projection import OFFSCREEN, ProjectionCamera
 from gradsim.render.coverage.subdivision import subdivide
 from gradsim.render.moving_camera import world_motion
 from gradsim.render.optics import TIMES, Optics, OpticsValues, image_points
-from gradsim.scene.parameters import OPTICS, camera_prefix
+from gradsim.scene.parameters import OPTICS, RESPONSE, camera_prefix
 
-NEAR = 1e-3  # [m] parts with a vertex of smaller depth are not drawn in that frame
+NEAR_DEPTH = 1e-3  # [m] parts with a vertex of smaller depth are not drawn in that frame
 LENS = (
     "focal",
     "centre",
     "rotation_vector",
     "translation",
     *OPTICS,
+    *RESPONSE,  # which masks of a video read, and no image
 )  # parameters of a scene that replace those of the camera
 
 
 class Silhouettes:
     """Renders surfaces by exact coverage.
 
-    A part is drawn in the frames where all its vertices are finite and at least `NEAR` in front of the camera; in the
+    A part is drawn in the frames where all its vertices are finite and at least `NEAR_DEPTH` in front of the camera; in the
     others its mask and its derivatives are 0.
 
     Camera parameters by name replace those of the camera, each with a leading dimension of worlds or 1: `camera.focal`
@@ -318,7 +319,7 @@ class Silhouettes:
         points = surface.vertices
         depth = project(points, K, R, t)[1].detach()
         parts = (depth[:, :, p.vertices] for p in surface.parts)
-        in_front = torch.cat([(z.amin(-1, keepdim=True) >= NEAR).expand_as(z) for z in parts], -1)[..., None]
+        in_front = torch.cat([(z.amin(-1, keepdim=True) >= NEAR_DEPTH).expand_as(z) for z in parts], -1)[..., None]
         # a point 1 m in front replaces what is not drawn, so that no 0 · ∞ enters the derivatives
         stand_in = ((R.new_tensor([0.0, 0.0, 1.0]) - t.detach())[:, None] @ R.detach())[:, None]
         return torch.where(in_front, project(torch.where(in_front, points, stand_in), K, R, t)[0], torch.nan)
@@ -352,7 +353,7 @@ class Silhouettes:
 
 def whole(screen: Tensor) -> Tensor:
     """`screen` with parts that are not drawn moved to one point off the image, so that the others are drawn."""
-    return torch.where(torch.isfinite(screen), screen, AWAY)
+    return torch.where(torch.isfinite(screen), screen, OFFSCREEN)
 
 
 def _intrinsics(values: Mapping[str, Tensor], like: Tensor) -> tuple[Tensor, Tensor]:

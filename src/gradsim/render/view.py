@@ -12,8 +12,8 @@ from gradsim.geometry.surface import Part, Surface
 from gradsim.render.coverage.edges import is_closed
 from gradsim.render.silhouettes import Silhouettes
 
-MOST = 2**31 // 3  # pixels of all images: kernels count RGB in 32 bits
-NEAR = 1e-3  # [m] default distance of the near plane
+MAX_PIXELS = 2**31 // 3  # pixels of all images: kernels count RGB in 32 bits
+NEAR_DEPTH = 1e-3  # [m] default distance of the near plane
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class View:
         camera: Silhouettes,
         values: Mapping[str, Tensor] | None = None,
         samples: int = 1,
-        near: float = NEAR,
+        near: float = NEAR_DEPTH,
     ) -> "View":
         """View of a surface.
 
@@ -74,9 +74,9 @@ class View:
         points = points.expand(len(clip), -1, -1, -1)  # one world before the cameras of several
         lens = camera.camera
         images, pixels = points.shape[0] * points.shape[1], lens.height * lens.width * samples**2
-        if images * pixels >= MOST:
+        if images * pixels >= MAX_PIXELS:
             raise InputError(
-                f"{images} images of {pixels} pixels or samples are {images * pixels:.3g}; draw at most {MOST - 1} in one "
+                f"{images} images of {pixels} pixels or samples are {images * pixels:.3g}; draw at most {MAX_PIXELS - 1} in one "
                 "call: some frames or worlds at a time."
             )
         return cls(

@@ -14,9 +14,9 @@ from threading import Lock
 
 # parameters of mallopt(3), and what they are within and after a call
 TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD, MMAP_MAX = -1, -2, -3, -4
-REUSED = {MMAP_MAX: 0, TRIM_THRESHOLD: -1, TOP_PAD: 2**26}
+REUSE_SETTINGS = {MMAP_MAX: 0, TRIM_THRESHOLD: -1, TOP_PAD: 2**26}
 # what the C library adapts to by itself
-RETURNED = {MMAP_MAX: 2**16, MMAP_THRESHOLD: 2**25, TRIM_THRESHOLD: 2**26, TOP_PAD: 2**17}
+RETURN_SETTINGS = {MMAP_MAX: 2**16, MMAP_THRESHOLD: 2**25, TRIM_THRESHOLD: 2**26, TOP_PAD: 2**17}
 SETTINGS = ("MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 
 _lock = Lock()
@@ -29,7 +29,7 @@ def reuse_freed_memory() -> None:
     with _lock:
         _calls += 1
         if _calls == 1:
-            _set(REUSED)
+            _set(REUSE_SETTINGS)
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def freed_memory_reused() -> Iterator[None]:
     finally:
         with _lock:
             _calls -= 1
-            if _calls == 0 and (library := _set(RETURNED)):
+            if _calls == 0 and (library := _set(RETURN_SETTINGS)):
                 library.malloc_trim(0)
 
 

@@ -10,7 +10,7 @@ import os
 
 from gradsim.errors import InputError
 
-STEPS = 1e9
+MAX_STEPS = 1e9
 STEPS_VARIABLE = "GRADSIM_MAX_STEPS"
 
 
@@ -21,7 +21,7 @@ def require_steps(frames: int, substeps: int) -> None:
         InputError: If frames × substeps is above it.
     """
     text = os.environ.get(STEPS_VARIABLE)
-    limit = _positive(STEPS_VARIABLE, text) if text else STEPS
+    limit = _positive(STEPS_VARIABLE, text) if text else MAX_STEPS
     if frames * substeps > limit:
         raise InputError(
             f"{frames} frames of {substeps} steps are {frames * substeps:.3g} time steps; the limit is {limit:.3g}. Use fewer "

@@ -21,7 +21,7 @@ from gradsim.runtime.allocator import reuse_freed_memory
 
 ENGINES = ("serial", "processes", "ray")
 THREADS = tuple(f"{library}_NUM_THREADS" for library in ("OMP", "MKL", "OPENBLAS"))  # read when a library is loaded
-AHEAD = 2  # jobs given to Ray for each of its cores, so that none waits for the next
+JOBS_PER_CORE = 2  # jobs given to Ray for each of its cores, so that none waits for the next
 
 
 class WorkerError(RuntimeError):
@@ -137,7 +137,7 @@ def _ray(function, items, workers, retries):
         ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
     try:
         # Ours has as many cores as workers; a cluster of others runs at once whatever it is given.
-        ahead = workers if workers and not ours else AHEAD * int(ray.cluster_resources().get("CPU", 1))
+        ahead = workers if workers and not ours else JOBS_PER_CORE * int(ray.cluster_resources().get("CPU", 1))
         task = ray.remote(num_cpus=1, max_retries=retries)(_on_ray)
         call, running, waiting = ray.put(function), {}, list(range(len(items)))[::-1]
         while waiting or running:

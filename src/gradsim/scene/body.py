@@ -13,11 +13,11 @@ from gradsim.scene.node import Node, Place, exactly_one, mistake
 from gradsim.scene.quantity import Quantity, Tuple, Vector2, Vector3, Vector4, plain, positive, vector
 from gradsim.scene.shape import Shape
 
-TURN = 2 * math.pi  # a larger start angle is most likely in degrees
+FULL_TURN = 2 * math.pi  # a larger start angle is most likely in degrees
 BLUE = (0.2, 0.35, 0.7)
 TIME = Quantity("s", lower=0.0)
-FLAT = 1e-6  # relative excess of the triangle inequality of moments of inertia, by rounding of a thin body
-UNIT = 1e-3  # deviation of a quaternion's length from 1: files often keep four digits
+INERTIA_TOLERANCE = 1e-6  # relative excess of the triangle inequality of moments of inertia, by rounding of a thin body
+QUATERNION_TOLERANCE = 1e-3  # deviation of a quaternion's length from 1: files often keep four digits
 
 
 class _UnitQuaternion(Tuple):
@@ -35,7 +35,7 @@ class _UnitQuaternion(Tuple):
         if length == 0:
             raise mistake("got a quaternion of length 0; the identity is [0, 0, 0, 1].")
         x, y, z, w = (c / length for c in q)
-        if abs(length - 1) > UNIT:
+        if abs(length - 1) > QUATERNION_TOLERANCE:
             raise mistake(
                 f"got a quaternion of length {length:.6g}; a rotation has length 1. "
                 f"If only its length is off, write [{x:.15g}, {y:.15g}, {z:.15g}, {w:.15g}]; the order is x, y, z, w."
@@ -129,7 +129,7 @@ class Rigid(BodyNode):
     scale: Annotated[float, positive("")] = 1.0
     position: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
     quat_xyzw: Annotated[Vector4, UNIT_QUATERNION] = (0.0, 0.0, 0.0, 1.0)
-    rotation_vector: Annotated[Vector3, vector("rad", lower=-TURN, upper=TURN)] = (0.0, 0.0, 0.0)
+    rotation_vector: Annotated[Vector3, vector("rad", lower=-FULL_TURN, upper=FULL_TURN)] = (0.0, 0.0, 0.0)
     velocity: Annotated[Vector3, vector("m/s")] = (0.0, 0.0, 0.0)
     angular_velocity: Annotated[Vector3, vector("rad/s")] = (0.0, 0.0, 0.0)
     colour: Annotated[Vector3, COLOR] = BLUE
@@ -156,7 +156,7 @@ class Rigid(BodyNode):
             yield ("inertia_quat_xyzw",), "is given without `inertia`; give the moments about these axes."
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
-        if self.inertia and 2 * max(self.inertia) > sum(self.inertia) * (1 + FLAT):
+        if self.inertia and 2 * max(self.inertia) > sum(self.inertia) * (1 + INERTIA_TOLERANCE):
             yield (
                 ("inertia",),
                 f"got {list(self.inertia)}; a moment of inertia cannot exceed the sum of the other two.",
@@ -197,7 +197,7 @@ class Pendulum(BodyNode):
     pivot: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
     string_length: Annotated[float, positive("m")] = Field(description="the length from pivot to ball surface in m")
     radius: Annotated[float, positive("m")] = Field(description="the radius of the ball in m")
-    angle: Annotated[float, Quantity("rad", lower=-TURN, upper=TURN)] = 0.0
+    angle: Annotated[float, Quantity("rad", lower=-FULL_TURN, upper=FULL_TURN)] = 0.0
     rate: Annotated[float, Quantity("rad/s")] = 0.0
     damping: Annotated[float, Quantity("1/s", lower=0.0, positive=True)] = 0.0
     drag: Annotated[float, Quantity("1/rad", lower=0.0, positive=True)] = 0.0

@@ -78,7 +78,7 @@ class Camera(Node):
         focal: Focal length of square pixels [px].
         centre: Principal point [px]; by default the center of the image.
         prior: Numbers of this camera that are known with an uncertainty, and their covariance: a file of the schema
-            `gradsim.capture/1` ([uncertainty](uncertainty.md)).
+            `gradsim.capture/1` ([uncertainty](../guides/uncertainty.md)).
         distortion: Coefficients [k1, k2, p1, p2, k3] of the lens, as OpenCV's calibrateCamera returns them.
         fisheye: Coefficients [k1, k2, k3, k4] of a fisheye lens, as OpenCV's fisheye::calibrate returns them.
         readout: Rolling shutter: time from the first row of the sensor to the last [s]; below 0 where the last is read first.
@@ -88,6 +88,7 @@ class Camera(Node):
         delay: Time of this camera's frames after those of the scene's clock [s], of cameras that are not synchronised.
         instants: Number of instants of an exposure.
         gamma: Response of the camera: values of pixels are light to the power of 1/gamma; 2.2 of most videos. Without it, values are light.
+        gain: Light of the video over that of a film of the empty scene, which is exposed otherwise.
     """
 
     size: Annotated[tuple[int, int], Tuple(Count(1, 16384), 2, "whole numbers: width and height in px")] = Field(
@@ -109,6 +110,7 @@ class Camera(Node):
     delay: Annotated[float | None, Quantity("s", lower=-1.0, upper=60.0)] = None
     instants: Annotated[int, Count(2, 64)] = 5
     gamma: Annotated[float | None, Quantity("", lower=0.2, upper=5.0)] = None
+    gain: Annotated[float | None, Quantity("", lower=0.05, upper=20.0)] = None
 
     @classmethod
     def prepare(cls, raw: dict[str, Any]) -> dict[str, Any]:

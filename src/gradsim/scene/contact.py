@@ -33,7 +33,8 @@ class Contact(Node):
         stiffness: Normal force per depth of a contact point, k_e [N/m].
         dissipation: Loss of a bounce, a [s/m], law `continuous`; 0.3 if neither it nor `restitution` is given.
         damping: Normal force per speed of approach, k_d [N s/m], laws but `continuous`; 50 if neither it nor `restitution` is given.
-        friction_stiffness: Friction force per sliding speed, up to the limit by `friction`, k_f [N s/m].
+        friction_stiffness: Regularization of Coulomb friction: viscous coefficient up to the limit by `friction`, the
+            paper's k_f [N s/m].
         friction: Coefficient of friction, μ.
         restitution: Instead of `dissipation` or `damping`: coefficient of restitution of a bounce on one contact point,
             above 0 and at most 1. It is converted (`gradsim.scene.restitution`) and not stored.

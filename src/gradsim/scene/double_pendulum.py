@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gradsim.scene.body import BLUE, TURN, BodyNode
+from gradsim.scene.body import BLUE, FULL_TURN, BodyNode
 from gradsim.scene.material import COLOR, Material
 from gradsim.scene.node import Place
 from gradsim.scene.quantity import Quantity, Vector3, positive, vector
 
 ORANGE = (0.85, 0.45, 0.1)
-ANGLE, RATE = Quantity("rad", lower=-TURN, upper=TURN), Quantity("rad/s")
+ANGLE, RATE = Quantity("rad", lower=-FULL_TURN, upper=FULL_TURN), Quantity("rad/s")
 RADIUS = Quantity("m", lower=0.0)
 
 

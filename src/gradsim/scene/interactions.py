@@ -15,7 +15,7 @@ from gradsim.scene.region import AnyRegion, region_errors
 from gradsim.scene.soft_body import Soft
 
 SELF_ONLY = "one name for self-contact, or two"
-ALL = "all"  # rigid bodies
+ALL_BODIES = "all"  # rigid bodies
 
 
 class BodyContact(Node):
@@ -32,11 +32,12 @@ class BodyContact(Node):
         stiffness: Normal force per depth, k_e [N/m], per vertex or, between rigid bodies, per corner or crossing of edges,
             as the next three. Required between rigid bodies.
         dissipation: Loss of a bounce, a [s/m].
-        friction_stiffness: Friction force per sliding speed, up to the limit by `friction`, k_f [N s/m].
+        friction_stiffness: Regularization of Coulomb friction: viscous coefficient up to the limit by `friction`, the
+            paper's k_f [N s/m].
         friction: Coefficient of friction, μ.
     """
 
-    between: tuple[str, ...] = Field(description=f"{SELF_ONLY}; any number of rigid bodies, or `{ALL}` of them")
+    between: tuple[str, ...] = Field(description=f"{SELF_ONLY}; any number of rigid bodies, or `{ALL_BODIES}` of them")
     thickness: Annotated[float | None, Quantity("m", lower=0.0, above=True, positive=True)] = None
     stiffness: Annotated[float, STIFFNESS] = 1000.0
     dissipation: Annotated[float, DISSIPATION] = 0.3
@@ -55,7 +56,7 @@ class BodyContact(Node):
 
     def names(self, bodies: Mapping[str, Node]) -> tuple[str, ...]:
         """Names of the bodies in contact, with `all` expanded."""
-        if self.between == (ALL,) and ALL not in bodies:
+        if self.between == (ALL_BODIES,) and ALL_BODIES not in bodies:
             return tuple(n for n, body in bodies.items() if isinstance(body, Rigid) and body.collision != "none")
         return self.between
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from gradsim.scene.body import TURN, Rigid
+from gradsim.scene.body import FULL_TURN, Rigid
 from gradsim.scene.node import Node, Place, did_you_mean, quote
 from gradsim.scene.quantity import Quantity, Vector3, positive, vector
 from gradsim.scene.soft_body import Soft
@@ -110,7 +110,7 @@ class Revolute(_Along):
     start = ("angle", "rate")
     forces = ("torque", "target")
     kind: Literal["revolute"] = Field(description="kind: revolute")
-    angle: Annotated[float, Quantity("rad", lower=-TURN, upper=TURN)] = 0.0
+    angle: Annotated[float, Quantity("rad", lower=-FULL_TURN, upper=FULL_TURN)] = 0.0
     rate: Annotated[float, Quantity("rad/s")] = 0.0
     stiffness: Annotated[float, _scale("N m/rad")] = 0.0
     target: Annotated[float, Quantity("rad", lower=-HALF_TURN, upper=HALF_TURN)] = 0.0
@@ -176,7 +176,7 @@ class Ball(Joint):
 
     start = ("rotation_vector", "angular_velocity")
     kind: Literal["ball"] = Field(description="kind: ball")
-    rotation_vector: Annotated[Vector3, vector("rad", lower=-TURN, upper=TURN)] = (0.0, 0.0, 0.0)
+    rotation_vector: Annotated[Vector3, vector("rad", lower=-FULL_TURN, upper=FULL_TURN)] = (0.0, 0.0, 0.0)
     angular_velocity: Annotated[Vector3, vector("rad/s")] = (0.0, 0.0, 0.0)
     damping: Annotated[float, _scale("N m s/rad")] = 0.0
     friction: Annotated[float, _scale("N m")] = 0.0

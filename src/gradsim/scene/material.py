@@ -11,7 +11,7 @@ from gradsim.scene.quantity import Quantity, Vector3, positive, vector
 from gradsim.scene.yaml_io import FilePath
 
 COLOR = vector("", lower=0.0, upper=1.0)
-PART = Quantity("", lower=0.0, upper=1.0)
+FRACTION = Quantity("", lower=0.0, upper=1.0)
 TEXTURE = FilePath("an image", image_io.FORMATS)
 
 
@@ -32,9 +32,9 @@ class Material(Node):
     """
 
     texture: Annotated[Path | None, TEXTURE] = None
-    ambient: Annotated[float, PART] = 1.0
-    diffuse: Annotated[float, PART] = 1.0
-    specular: Annotated[float, PART] = 0.0
+    ambient: Annotated[float, FRACTION] = 1.0
+    diffuse: Annotated[float, FRACTION] = 1.0
+    specular: Annotated[float, FRACTION] = 0.0
     shininess: Annotated[float, positive("")] = 32.0
     smooth: bool | None = None
 

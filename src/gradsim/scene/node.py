@@ -11,9 +11,9 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 MISTAKE = "mistake"  # type of errors whose message is final
 CONTAINERS = {"dict_type": "a mapping of names to values", "tuple_type": "a list", "string_type": "text"}
 
-SHORT = reprlib.Repr()  # abbreviates long or deep values
-SHORT.maxlevel, SHORT.maxstring = 4, 60
-LONGEST = 150  # characters of a quoted value
+SHORT_REPR = reprlib.Repr()  # abbreviates long or deep values
+SHORT_REPR.maxlevel, SHORT_REPR.maxstring = 4, 60
+MAX_CHARACTERS = 150  # characters of a quoted value
 
 Place = tuple[int | str, ...]  # path of a mistake from the top of the scene: ("bodies", "cube", "mass")
 
@@ -25,8 +25,8 @@ def mistake(text: str) -> PydanticCustomError:
 
 def quote(value: Any) -> str:
     """Quote a value in a message, abbreviated if long."""
-    text = SHORT.repr(value)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    text = SHORT_REPR.repr(value)
+    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}..."
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:

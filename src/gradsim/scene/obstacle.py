@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import model_serializer
 
-from gradsim.scene.body import TURN, UNIT_QUATERNION, drop_key, non_default_keys
+from gradsim.scene.body import FULL_TURN, UNIT_QUATERNION, drop_key, non_default_keys
 from gradsim.scene.contact import Contact
 from gradsim.scene.material import COLOR, Material
 from gradsim.scene.node import Place, exactly_one
@@ -32,7 +32,7 @@ class Obstacle(Contact):
     size: Annotated[Vector3 | None, Tuple(LENGTH)] = None
     position: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
     quat_xyzw: Annotated[Vector4, UNIT_QUATERNION] = (0.0, 0.0, 0.0, 1.0)
-    rotation_vector: Annotated[Vector3, vector("rad", lower=-TURN, upper=TURN)] = (0.0, 0.0, 0.0)
+    rotation_vector: Annotated[Vector3, vector("rad", lower=-FULL_TURN, upper=FULL_TURN)] = (0.0, 0.0, 0.0)
     colour: Annotated[Vector3, COLOR] = GREY
     material: Material | None = None
 

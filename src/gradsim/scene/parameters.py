@@ -28,26 +28,36 @@ from gradsim.scene.springs import SPRINGS, Springs
 
 AXES, CHANNELS = ("x", "y", "z"), ("r", "g", "b")
 COEFFICIENTS = {"distortion": ("k1", "k2", "p1", "p2", "k3"), "fisheye": ("k1", "k2", "k3", "k4")}  # of a lens
-SIGNED = {
-    "vertex_velocity": (False, "m/s", -math.inf),
-    "motion_offset": (False, "m", -math.inf),
-}  # arrays, 0 by default
-EARLIEST = -0.5  # delay of a camera [frames]: states go on that far before the start
+# Arrays, 0 by default
+SIGNED_ARRAYS = {"vertex_velocity": (False, "m/s", -math.inf), "motion_offset": (False, "m", -math.inf)}
+MIN_DELAY = -0.5  # delay of a camera [frames]: states go on that far before the start
 OPTICS = (*COEFFICIENTS, "readout", "exposure", "delay")  # keys of a camera that are parameters where a scene has them
+RESPONSE = ("gamma", "gain")  # and keys that are parameters of masks, where a scene has them
 CONTACT = ("stiffness", "dissipation", "damping", "friction_stiffness", "friction")
 START = ("position", "rotation_vector", "velocity", "angular_velocity")
 POINTS = ("parent_point", "child_point")
-ALONG = (*POINTS, "axis", "stiffness", "target", "damping", "friction", "armature", "lower", "upper", "limit_stiffness")
-SOFT = (*START, "scale", "rest_length_factor", "contact", "anchors", "pushes")
+AXIS_JOINT_KEYS = (
+    *POINTS,
+    "axis",
+    "stiffness",
+    "target",
+    "damping",
+    "friction",
+    "armature",
+    "lower",
+    "upper",
+    "limit_stiffness",
+)
+SOFT_KEYS = (*START, "scale", "rest_length_factor", "contact", "anchors", "pushes")
 KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or several, is expanded to their keys
     Rigid: ("mass", "density", "inertia", "scale", *START, *CONTACT, "pushes"),
     Push: ("impulse", "force"),
-    Solid: (*MATERIAL, "activation", "relaxation", "hysteresis", *SOFT, "regions"),
+    Solid: (*MATERIAL, "activation", "relaxation", "hysteresis", *SOFT_KEYS, "regions"),
     Relaxation: ("ratio", "time"),
     Hysteresis: ("loss_factor",),
-    Cloth: (*IN_PLANE, *BENDING, "air", *SOFT),
-    Springs: ("mass", "density", *SPRINGS, "radius", *(key for key in SOFT if key not in SPRINGS)),
-    Rod: ("mass", "density", *ROD, "radius", *SOFT),
+    Cloth: (*IN_PLANE, *BENDING, "air", *SOFT_KEYS),
+    Springs: ("mass", "density", *SPRINGS, "radius", *(key for key in SOFT_KEYS if key not in SPRINGS)),
+    Rod: ("mass", "density", *ROD, "radius", *SOFT_KEYS),
     Air: AIR,
     Anchor: ("stiffness", "damping", "offset"),
     SolidRegion: MATERIAL,
@@ -62,8 +72,8 @@ KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or s
     Obstacle: (*CONTACT, "margin", "radius", "size", "position", "rotation_vector"),
     BodyContact: ("thickness", "stiffness", "dissipation", "friction_stiffness", "friction"),
     Attachment: ("stiffness", "damping"),
-    Revolute: (*ALONG, "friction_rate", "angle", "rate", "torque"),
-    Prismatic: (*ALONG, "friction_speed", "displacement", "speed", "force"),
+    Revolute: (*AXIS_JOINT_KEYS, "friction_rate", "angle", "rate", "torque"),
+    Prismatic: (*AXIS_JOINT_KEYS, "friction_speed", "displacement", "speed", "force"),
     Ball: (*POINTS, "rotation_vector", "angular_velocity", "damping", "friction", "friction_rate"),
     Fixed: POINTS,
     Ambient: ("colour",),
@@ -106,7 +116,7 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
     frame k is at simulated time offset + rate k/fps. Cameras have `focal`, the focal length [px], or (f_x, f_y) where
     the pixels are not square, `centre`, the principal point [px], `translation`, t [m], and `rotation_vector`, an additional rotation
     about the axes of the camera, x_c = exp(rotation_vector) R x + t: `camera.focal` of the first camera, `cameras.NAME.focal` of a further one.
-    Those that the scene states also have `distortion` or `fisheye`, with components such as k1, `readout` [s], `exposure` [s] and `delay` [s].
+    Those that the scene states also have `distortion` or `fisheye`, with components such as k1, `readout` [s], `exposure` [s] and `delay` [s], and the response `gamma` and `gain`.
     Lights have `lights.NAME.direction`, `.position` and `.colour`, with
     components r, g and b.
 
@@ -140,11 +150,11 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
         table[f"{prefix}.centre"] = _parameter(K[:2, 2], Quantity("px"))
         table[f"{prefix}.rotation_vector"] = _parameter(np.zeros(3), Quantity("rad"))
         table[f"{prefix}.translation"] = _parameter(t, Quantity("m"))
-        for key in OPTICS:
+        for key in (*OPTICS, *RESPONSE):
             if getattr(camera, key) is not None:
                 table[f"{prefix}.{key}"] = _parameter(getattr(camera, key), _quantity(Camera, key))
         if camera.delay is not None:  # no camera sees what was before the start
-            table[f"{prefix}.delay"] = replace(table[f"{prefix}.delay"], lower=EARLIEST / scene.timing.fps)
+            table[f"{prefix}.delay"] = replace(table[f"{prefix}.delay"], lower=MIN_DELAY / scene.timing.fps)
     for name, light in scene.lights.items():
         for key in KEYS[type(light)]:
             table[f"lights.{name}.{key}"] = _parameter(getattr(light, key), _quantity(type(light), key))
@@ -216,7 +226,7 @@ def _of_soft(node: Soft, name: str, table: dict[str, Parameter]) -> dict[str, Pa
     arrays = {
         f"{name}.{key}": Parameter(np.full(shape, float(positive)), unit, positive, lower, math.inf, row_of)
         for key, (shape, row_of) in node.arrays.items()
-        for positive, unit, lower in [SIGNED.get(key, (True, "", 0.0))]
+        for positive, unit, lower in [SIGNED_ARRAYS.get(key, (True, "", 0.0))]
     }
     counts = {f"{name}.{key}": count for key, count in node.by_element.items() if f"{name}.{key}" in table}
     timed = [f"{name}.{key}" for key in node.by_time]
@@ -252,6 +262,8 @@ def _hint(name: str, known: Mapping[str, Parameter]) -> str:
             return f": the scene gives {names} of `{owner}`; use those, or give {instead} in the scene."
     for end in (name, owner):
         camera, _, key = end.rpartition(".")
+        if key in RESPONSE and end not in known and f"{camera}.focal" in known:
+            return f"; write `{key}: {'2.2' if key == 'gamma' else '1'}` into that camera first: its values are light, as bright as the empty scene, until the scene says more."
         if key in OPTICS and end not in known and f"{camera}.focal" in known:
             start = [0] * len(COEFFICIENTS[key]) if key in COEFFICIENTS else 0
             return f"; write `{key}: {start}` into that camera first: it is a pinhole with a global shutter until the scene says more."

@@ -16,7 +16,7 @@ from gradsim.scene.node import mistake, quote
 
 NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"  # text that begins so may be a quantity
 _FLOAT = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-STATED = re.compile(rf"\s*(?P<mean>{_FLOAT})\s*(?:±|\+-|\+/-)\s*(?P<sd>{_FLOAT})\s*(?P<percent>%?)\s*")
+STATED_VALUE = re.compile(rf"\s*(?P<mean>{_FLOAT})\s*(?:±|\+-|\+/-)\s*(?P<sd>{_FLOAT})\s*(?P<percent>%?)\s*")
 UNIT = "x-unit"  # keyword of a JSON schema for the SI unit of a plain number
 Vector2 = tuple[float, float]
 Vector3 = tuple[float, float, float]
@@ -175,7 +175,7 @@ class Tuple:
 
 def mean_and_sd(text: str) -> tuple[float, float] | None:
     """Mean and standard deviation of MEAN ± SD, where SD may be in percent of the mean; None if it is not of this form."""
-    match = STATED.fullmatch(text)
+    match = STATED_VALUE.fullmatch(text)
     if match is None:
         return None
     mean, sd = float(match["mean"]), float(match["sd"])

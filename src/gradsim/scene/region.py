@@ -14,7 +14,7 @@ from gradsim.scene.quantity import Count, Tuple, Vector3, plain, vector
 
 SIDE = re.compile(r"(?:([+-])x)?(?:([+-])y)?(?:([+-])z)?")
 SIDE_SCHEMA = {"type": "string", "pattern": r"^(?=.*[xyz])( *[+-] *x)?( *[+-] *y)?( *[+-] *z)? *$"}
-NEAR = 1e-6  # tolerance of a side, in sizes of the body
+SIDE_TOLERANCE = 1e-6  # tolerance of a side, in sizes of the body
 
 Corners = Annotated[tuple[Vector3, Vector3], Tuple(vector("m"), 2, "opposite corners [x, y, z]")]
 
@@ -90,9 +90,9 @@ class Region(Node):
             return np.unique(self.vertices)
         low, high = rest.min(0), rest.max(0)
         if self.box is not None:
-            selected = inside(self.box, rest, NEAR * np.ptp(rest))
+            selected = inside(self.box, rest, SIDE_TOLERANCE * np.ptp(rest))
         else:
-            selected, near = np.ones(len(rest), bool), NEAR * (high - low).max()
+            selected, near = np.ones(len(rest), bool), SIDE_TOLERANCE * (high - low).max()
             for axis, sign in enumerate(SIDE.fullmatch(self.side or "").groups()):  # pyright: ignore[reportOptionalMemberAccess]
                 if sign:
                     selected &= rest[:, axis] <= low[axis] + near if sign == "-" else rest[:, axis] >= high[axis] - near

@@ -23,7 +23,7 @@ from gradsim.errors import InputError
 
 SERIES = 1e-2  # below it, x − ln(1 + x) is computed by its series, which has no cancellation
 TERMS = 9  # number of terms: the next one is below 1e-2 ** 9
-NEARLY = 1e-5  # 1 − ζ² below which the exponent is 2 ζ to rounding
+CRITICAL_MARGIN = 1e-5  # 1 − ζ² below which the exponent is 2 ζ to rounding
 
 
 def of_dissipation(dissipation: float, speed: float) -> float:
@@ -96,7 +96,7 @@ def damping(e: float, stiffness: float, mass: float, law: str = "paper") -> floa
 def _exponent(zeta: float) -> float:
     """2 ζ arccos ζ/√(1 − ζ²)."""
     rest = 1 - zeta * zeta
-    if abs(rest) < NEARLY:
+    if abs(rest) < CRITICAL_MARGIN:
         return 2 * zeta * (1 + rest / 6)
     return 2 * zeta * (math.acos(zeta) / math.sqrt(rest) if rest > 0 else math.acosh(zeta) / math.sqrt(-rest))
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from html import escape
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,6 +11,7 @@ from pydantic import Field, model_serializer
 from pydantic_core import core_schema
 
 from gradsim.errors import InputError
+from gradsim.runtime.html import table
 from gradsim.scene import yaml_io
 from gradsim.scene.body import Pendulum, Push, Rigid
 from gradsim.scene.camera import Camera
@@ -56,12 +58,8 @@ RESERVED_NAMES = (
     "scene",
     "systems",
 )  # keys of the scene or model itself
-FOR_SOFT = (
-    "verlet",
-    "nystrom",
-    "implicit",
-    "midpoint",
-)  # of soft bodies that nothing but grounds and obstacles touches
+RIGID_INTEGRATORS = ("semi-implicit", "rk4")  # by kind of matter, as in `physics/integrators.py`
+SOFT_INTEGRATORS = ("semi-implicit", "verlet", "nystrom", "implicit", "midpoint")
 
 
 class Timing(Node):
@@ -163,7 +161,7 @@ class Scene(Node):
         joints: Joints by name: hinges, slides, ball joints and rigid links between rigid bodies, or to the world.
         markers: Points fixed on bodies by name, whose tracks can be observed.
         priors: Numbers that are known with an uncertainty, by dotted name, as `1000 ± 50` in SI units or
-            `1000 ± 5 %`. A fit takes them as unknowns with a Gaussian prior ([uncertainty](uncertainty.md)); the scene's own values are
+            `1000 ± 5 %`. A fit takes them as unknowns with a Gaussian prior ([uncertainty](../guides/uncertainty.md)); the scene's own values are
             those of everything else.
         camera: First camera; required for images.
         cameras: Further cameras by name, with the same frames.
@@ -245,7 +243,7 @@ class Scene(Node):
                 if isinstance(overrides, Rigid | ContactOverrides) and getattr(overrides, wrong) is not None:
                     yield ("bodies", name, *at, wrong), f"the law `{laws[0]}` has no `{wrong}`; give `{right}`."
         for key in ("contacts", "attachments"):
-            if getattr(self, key) and self.timing.integrator in FOR_SOFT:
+            if getattr(self, key) and self.timing.integrator not in ("auto", *RIGID_INTEGRATORS):
                 got = quote(self.timing.integrator)
                 yield (
                     (key,),
@@ -270,14 +268,15 @@ class Scene(Node):
                     f"`rate`, `offset` or `stamps` would shift the later pushes of `{name}`; use them with impulses at time 0 only.",
                 )
         soft = [name for name, body in self.bodies.items() if isinstance(body, Soft)]
-        if soft and self.timing.integrator == "rk4":
+        if soft and self.timing.integrator not in ("auto", *SOFT_INTEGRATORS):
+            way = f"{', '.join(SOFT_INTEGRATORS[:-1])} or {SOFT_INTEGRATORS[-1]}"
             yield (
                 ("timing", "integrator"),
-                f"got 'rk4'; the soft body `{soft[0]}` needs semi-implicit, verlet, nystrom, implicit or midpoint.",
+                f"got {quote(self.timing.integrator)}; the soft body `{soft[0]}` needs {way}.",
             )
         hard = [name for name in self.bodies if name not in soft]
-        if hard and self.timing.integrator in FOR_SOFT:
-            got, way = quote(self.timing.integrator), "auto" if soft else "semi-implicit or rk4"
+        if hard and self.timing.integrator not in ("auto", *RIGID_INTEGRATORS):
+            got, way = quote(self.timing.integrator), "auto" if soft else " or ".join(RIGID_INTEGRATORS)
             yield (
                 ("timing", "integrator"),
                 f"got {got}, which supports soft bodies only; `{hard[0]}` is not soft: choose {way}.",
@@ -356,6 +355,15 @@ class Scene(Node):
     def _without_empty(self, content):
         optional = ("cameras", "lights", "contacts", "attachments", "joints", "markers", "priors")
         return {key: value for key, value in content(self).items() if key not in optional or value}
+
+    def _repr_html_(self) -> str:
+        """Bodies and what surrounds them, for notebooks."""
+        rows = [(name, body.kind) for name, body in self.bodies.items()]
+        rows += [(name, "ground") for name in self.grounds] + [(name, "obstacle") for name in self.obstacles]
+        rows += [(name, "joint") for name in self.joints]
+        rows += [(name, "camera {}×{}".format(*camera.size)) for name, camera in self.views.items()]
+        clock = f"{self.timing.frames} frames at {self.timing.fps:g} per second"
+        return f"<p><b>{escape(self.name)}</b>: {clock}</p>" + table(("name", "kind"), rows)
 
     @classmethod
     def load(cls, path: str | Path) -> "Scene":

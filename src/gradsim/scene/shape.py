@@ -162,7 +162,7 @@ class _ObjectName:
 
 
 class Object(Node):
-    """An object of gradsim's library (docs/meshes.md), such as "pear", scaled to a bounding box.
+    """An object of gradsim's library (docs/guides/meshes.md), such as "pear", scaled to a bounding box.
 
     `size` is the extents along x, y and z [m]. Up is z and front is x; the origin is the center of the bounding box.
     """

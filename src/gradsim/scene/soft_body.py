@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field, model_serializer
 
 from gradsim.errors import InputError
-from gradsim.scene.body import BLUE, TURN, UNIT_QUATERNION, BodyNode, drop_key, non_default_keys
+from gradsim.scene.body import BLUE, FULL_TURN, UNIT_QUATERNION, BodyNode, drop_key, non_default_keys
 from gradsim.scene.contact import DAMPING, DISSIPATION, FRICTION, FRICTION_STIFFNESS, STIFFNESS
 from gradsim.scene.material import COLOR, Material
 from gradsim.scene.node import Node, Place
@@ -42,7 +42,8 @@ class ContactOverrides(Node):
         stiffness: Normal force per depth, k_e [N/m].
         dissipation: Loss of a bounce, a [s/m], law `continuous`.
         damping: Normal force per speed of approach, k_d [N s/m], the other laws.
-        friction_stiffness: Friction force per sliding speed, up to the limit by `friction`, k_f [N s/m].
+        friction_stiffness: Regularization of Coulomb friction: viscous coefficient up to the limit by `friction`, the
+            paper's k_f [N s/m].
         friction: Coefficient of friction, μ.
     """
 
@@ -107,7 +108,7 @@ class Soft(BodyNode):
 
     position: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
     quat_xyzw: Annotated[Vector4, UNIT_QUATERNION] = (0.0, 0.0, 0.0, 1.0)
-    rotation_vector: Annotated[Vector3, vector("rad", lower=-TURN, upper=TURN)] = (0.0, 0.0, 0.0)
+    rotation_vector: Annotated[Vector3, vector("rad", lower=-FULL_TURN, upper=FULL_TURN)] = (0.0, 0.0, 0.0)
     velocity: Annotated[Vector3, vector("m/s")] = (0.0, 0.0, 0.0)
     angular_velocity: Annotated[Vector3, vector("rad/s")] = (0.0, 0.0, 0.0)
     pinned: tuple[AnyRegion, ...] = ()

@@ -54,7 +54,7 @@ PREFIXES = {
     "M": Fraction(10**6),
     "G": Fraction(10**9),
 }
-LONGEST = 200  # characters: exact arithmetic on longer text is slow
+MAX_CHARACTERS = 200  # characters: exact arithmetic on longer text is slow
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _FACTOR = re.compile(r"(?P<symbol>[^\W\d_]+|[°%])(\^?(?P<power>-?[1-9]))?")
@@ -73,10 +73,10 @@ def parse(text: str, unit: str = "") -> float:
     Raises:
         InputError: If the text is not a quantity, or has another dimension.
     """
-    match = _NUMBER.match(text.strip()) if len(text) <= LONGEST else None
+    match = _NUMBER.match(text.strip()) if len(text) <= MAX_CHARACTERS else None
     if not match:
         raise InputError(
-            f"got {text[:LONGEST]!r}; expected a number{f', with or without a unit such as {unit}' * bool(unit)}."
+            f"got {text[:MAX_CHARACTERS]!r}; expected a number{f', with or without a unit such as {unit}' * bool(unit)}."
         )
     number, rest = match.group(), text.strip()[match.end() :].strip()
     value = float(number)

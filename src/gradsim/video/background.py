@@ -17,27 +17,28 @@ import numpy as np
 
 from gradsim.errors import InputError
 from gradsim.video.circle_outline import centroids
+from gradsim.video.connected_regions import EIGHT_CONNECTED, connected_regions
 from gradsim.video.masks import median_background
 from gradsim.video.mog2 import mixture_background
-from gradsim.video.persistence import SQUARE, connected_regions
+from gradsim.video.response import Edges, edges_of
 from gradsim.video.soft_edges import CORE, continued_color, light, nearest_color
 
-STRONG, WEAK = 8.0, 4.0  # [σ] upper and lower threshold of the hysteresis
+UPPER_THRESHOLD, LOWER_THRESHOLD = 8.0, 4.0  # [σ] upper and lower threshold of the hysteresis
 MOG2 = "mog2"  # background that is a mixture of Gaussians
 LEVEL = 1 / 255  # grey level
-QUANTIZED = LEVEL / 12**0.5  # quantization noise of 8 bits
+QUANTIZATION_NOISE = LEVEL / 12**0.5  # quantization noise of 8 bits
 MAX_SHAKE = 0.25  # [px] apparent motion of a static camera
 MAX_COVERED = 0.4  # fraction of the frames in which a body may cover a pixel, for the median to be the background
 MIN_SOLIDITY = 0.6  # fraction of its convex hull that a body fills; the median cuts holes into one that hardly moves
 SPECKLE = 0.1  # of a body's area: pixels that may differ without a body
-PART = 0.25  # of the largest region, from which one can be a ghost of the body
-SAMPLED = 300_000  # pixels of the video that tell noise and shake: a quantile to some 0.2 %
-PENUMBRA = (
-    2  # [px] from the edge of a mask, which is in the middle of a blurred edge, to pixels that a body does not cover
-)
-REACH, SHRUNK = 4.0, 0.5  # [px] of the weights of the light next to a body; pixels that would show a slope of 0
+MIN_GHOST_SHARE = 0.25  # of the largest region, from which one can be a ghost of the body
+SAMPLED_PIXELS = 300_000  # pixels of the video that tell noise and shake: a quantile to some 0.2 %
+# [px] from the edge of a mask, which is in the middle of a blurred edge, to pixels that a body does not cover
+PENUMBRA = 2
+# [px] of the weights of the light next to a body; pixels that would show a slope of 0
+LIGHT_RADIUS, PRIOR_PIXELS = 4.0, 0.5
 LUMA = np.array([0.299, 0.587, 0.114]) / 0.6686  # direction of luma in RGB (ITU-R BT.601)
-SHARP = 0.05 * np.eye(3) + 0.95 * np.outer(LUMA, LUMA)  # chroma counts a twentieth
+COLOR_WEIGHTS = 0.05 * np.eye(3) + 0.95 * np.outer(LUMA, LUMA)  # chroma counts a twentieth
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,7 @@ class Subtraction:
         weight: (T, height, width) of each squared residual: (contrast / median contrast)², 0 without contrast.
         background: (height, width, 3) in [0, 1].
         noise: Standard deviation of a channel of the video, in [0, 1].
+        edges: Colors from which coverage follows, of the pixels that bodies may cover.
     """
 
     masks: np.ndarray
@@ -57,6 +59,7 @@ class Subtraction:
     weight: np.ndarray
     background: np.ndarray
     noise: float
+    edges: Edges | None = None
 
 
 def subtract_background(
@@ -67,6 +70,7 @@ def subtract_background(
     bodies: np.ndarray | None = None,
     blur: float = 0.0,
     gamma: float = 1.0,
+    inside: np.ndarray | None = None,
 ) -> Subtraction:
     """Masks of moving bodies in front of a static background.
 
@@ -82,6 +86,7 @@ def subtract_background(
         blur: Share of the time between frames in which the shutter is open: what a body passes in it is covered in part, and its color
             is that further inside.
         gamma: γ of the camera's response: light is a value to this power. What differs, and the noise, are of values.
+        inside: (T, height, width, 3) in [0, 1], colors of `bodies` at the pixels about their edges; NaN where it is that further inside.
 
     Raises:
         InputError: If the camera moves, nothing differs from the background, the body has the background's color, or
@@ -89,7 +94,7 @@ def subtract_background(
     """
     if bodies is not None and not isinstance(background, str):
         near = _sweep(bodies, _passed(bodies, blur), PENUMBRA)
-        B = _median_without(frames, median_background(frames), near) if background is None else background
+        B = background_behind(frames, bodies, blur) if background is None else background
         _check_size(frames, B)
         if background is None and np.isnan(B).any():
             raise InputError(
@@ -97,7 +102,7 @@ def subtract_background(
             )
         noise = _noise_without(frames, B, near)
         return _subtraction(
-            frames, B, bodies, noise, color, subsampled, confined=True, blur=blur, near=near, gamma=gamma
+            frames, B, bodies, noise, color, subsampled, confined=True, blur=blur, near=near, gamma=gamma, inside=inside
         )
     if isinstance(background, str):
         B, bodies = mixture_background(frames)
@@ -110,7 +115,7 @@ def subtract_background(
     noise, bodies = _noise_and_bodies(frames, B)
     if not bodies.any():
         raise InputError(
-            f"nothing in the video differs from the background by more than {STRONG:g} times the noise of {noise:.2g}: "
+            f"nothing in the video differs from the background by more than {UPPER_THRESHOLD:g} times the noise of {noise:.2g}: "
             "the body is not visible, or it never moves and is part of the median. Give an image of the empty scene "
             "(--background FILE)."
         )
@@ -124,6 +129,18 @@ def subtract_background(
     return _subtraction(
         frames, B, bodies, noise, color, subsampled, scale, blur=2 * blur, gamma=gamma
     )  # all of which differs
+
+
+def background_behind(frames: np.ndarray, bodies: np.ndarray, blur: float = 0.0) -> np.ndarray:
+    """Median (height, width, 3) in [0, 1] over the frames in which a pixel is not near a body; NaN where it always is.
+
+    Args:
+        frames: (T, height, width, 3) uint8.
+        bodies: (T, height, width) bool.
+        blur: As in `subtract_background`.
+    """
+    near = _sweep(bodies, _passed(bodies, blur), PENUMBRA)
+    return _median_without(frames, median_background(frames), near)
 
 
 def _check_size(frames: np.ndarray, B: np.ndarray) -> None:
@@ -149,7 +166,10 @@ def _sweep(bodies: np.ndarray, passed: np.ndarray, margin: int) -> np.ndarray:
     from scipy import ndimage
 
     return np.stack(
-        [ndimage.binary_dilation(np.any(_shifts(b, d), 0), SQUARE, margin) for b, d in zip(bodies, passed, strict=True)]
+        [
+            ndimage.binary_dilation(np.any(_shifts(b, d), 0), EIGHT_CONNECTED, margin)
+            for b, d in zip(bodies, passed, strict=True)
+        ]
     )
 
 
@@ -182,6 +202,7 @@ def _subtraction(
     blur: float = 0.0,
     near: np.ndarray | None = None,
     gamma: float = 1.0,
+    inside: np.ndarray | None = None,
 ) -> Subtraction:
     """Coverage, of the stated color or of that inside the bodies.
 
@@ -197,6 +218,7 @@ def _subtraction(
         blur: As there.
         near: Pixels that a body may cover (T, height, width); None: the bodies and the pixels next to them.
         gamma: As there.
+        inside: As there.
 
     Raises:
         InputError: If the background has the body's color, or the body another than stated.
@@ -204,10 +226,12 @@ def _subtraction(
     shaded = near is not None
     near = _near(bodies) if near is None else near
     cores = _cores(bodies, _passed(bodies, blur))
+    metric, colors = COLOR_WEIGHTS if subsampled and color is None else np.eye(3), []
+    colored = cores if cores.any() or color is not None else _strongest(frames, B, bodies)
     masks, contrast = (
-        _alpha_in_front(frames, B, cores, near, SHARP if subsampled else np.eye(3), shaded, gamma)
+        _alpha_in_front(frames, B, cores, colored, near, metric, shaded, gamma, inside, colors)
         if color is None
-        else _alpha_of_color(frames, B, np.asarray(color), gamma)
+        else _alpha_of_color(frames, B, np.asarray(color), gamma, near, colors)
     )
     if confined:
         masks[~near] = 0.0
@@ -227,7 +251,12 @@ def _subtraction(
     weight = np.where(usable, contrast / median_contrast, 0.0)
     if color is None or confined:
         weight[~near] = 1.0
-    return Subtraction(masks, noise * scale / median_contrast**0.5, weight, B, noise)
+    edges = None
+    if colors:
+        places, image, behind, inner = (np.concatenate(part) for part in zip(*colors, strict=True))
+        clear = usable.reshape(-1)[places]
+        edges = edges_of(places[clear], image[clear], behind[clear], inner[clear], metric)
+    return Subtraction(masks, noise * scale / median_contrast**0.5, weight, B, noise, edges)
 
 
 def _median_without(frames: np.ndarray, B: np.ndarray, near: np.ndarray) -> np.ndarray:
@@ -243,14 +272,21 @@ def _median_without(frames: np.ndarray, B: np.ndarray, near: np.ndarray) -> np.n
 
 
 def _alpha_of_color(
-    frames: np.ndarray, B: np.ndarray, color: np.ndarray, gamma: float
+    frames: np.ndarray, B: np.ndarray, color: np.ndarray, gamma: float, near: np.ndarray, colors: list
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coverage by a body of one color, and its squared contrast of values (T, height, width)."""
+    """Coverage by a body of one color, and its squared contrast of values (T, height, width).
+
+    To `colors` are added, for each frame, the pixels that are near bodies (in all frames, flat), and of the image, the background and the body.
+    """
     across, behind = light(color.astype(np.float64), gamma) - light(B, gamma), light(B, gamma)
     square = (across**2).sum(-1)
     weight = across / np.where(square > 0, square, 1)[..., None]
     alpha = np.stack([np.einsum("ijc,ijc->ij", light(frame / 255, gamma) - behind, weight) for frame in frames])
     contrast = ((color - B) ** 2).sum(-1)
+    for k, (frame, where) in enumerate(zip(frames, near, strict=True)):
+        (at,) = np.nonzero(where.ravel())
+        side = frame.reshape(-1, 3)[at] / 255
+        colors.append((k * where.size + at, side, B.reshape(-1, 3)[at], np.broadcast_to(color, side.shape)))
     return alpha, np.broadcast_to(contrast, alpha.shape)
 
 
@@ -258,18 +294,22 @@ def _alpha_in_front(
     frames: np.ndarray,
     B: np.ndarray,
     cores: np.ndarray,
+    colored: np.ndarray,
     near: np.ndarray,
     metric: np.ndarray,
     shaded: bool,
     gamma: float,
+    stated: np.ndarray | None,
+    colors: list,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coverage near the bodies, of the color that is inside of them, and its squared contrast (T, height, width); else 0.
 
-    `metric` (3, 3) weighs differences of color. `shaded`: the background is as bright as next to the bodies, where shadows may be.
+    `colored`: pixels (T, height, width) whose median is the color of bodies, or frames, without a core. `metric` (3, 3) weighs
+    differences of color. `shaded`: the background is as bright as next to the bodies, where shadows may be. `stated`: colors inside (T, height, width, 3), where they are not NaN. `colors` as in `_alpha_of_color`.
     """
     alpha, contrast = np.zeros(near.shape), np.zeros(near.shape)
-    median_color = np.median(frames[cores if cores.any() else near], axis=0) / 255
-    for frame, core, where, a, c in zip(frames, cores, near, alpha, contrast, strict=True):
+    median_color = np.median(frames[colored], axis=0) / 255
+    for k, (frame, core, where, a, c) in enumerate(zip(frames, cores, near, alpha, contrast, strict=True)):
         if not where.any():
             continue
         box = _box(where, 2 * CORE)
@@ -277,6 +317,11 @@ def _alpha_in_front(
         if shaded and not where[box].all():
             behind = behind * _light(image, behind, ~where[box])[..., None]
         inside = _inner_color(image, core[box], median_color)
+        if stated is not None:
+            inside = np.where(np.isnan(stated[k][box]), inside, stated[k][box])
+        row, column = np.nonzero(where[box])
+        place = (k * where.shape[0] + box[0].start + row) * where.shape[1] + box[1].start + column
+        colors.append((place, *(np.broadcast_to(y, image.shape)[row, column] for y in (image, behind, inside))))
         across = inside - behind
         c[box] = np.where(where[box], (across * (across @ metric)).sum(-1), 0.0)
         image, behind, inside = (light(y, gamma) for y in (image, behind, inside))
@@ -300,9 +345,9 @@ def _light(image: np.ndarray, behind: np.ndarray, outside: np.ndarray) -> np.nda
     lit, empty = image @ luma, np.maximum(behind @ luma, LEVEL)
     near = nearest_color((lit / empty)[..., None].repeat(3, -1), outside)[..., 0]
     rest = np.where(outside, lit / empty - near, 0.0)  # near the body, `near` is constant along lines from it
-    radius = int(3 * REACH)
+    radius = int(3 * LIGHT_RADIUS)
     offsets = np.arange(-radius, radius + 1)
-    bell = np.exp(-0.5 * (offsets / REACH) ** 2)
+    bell = np.exp(-0.5 * (offsets / LIGHT_RADIUS) ** 2)
     kernels = [bell * offsets**k for k in range(3)]
     # of a pixel at x, moments of the offsets y − x
     moment = lambda values, down, across: ndimage.correlate1d(
@@ -316,7 +361,7 @@ def _light(image: np.ndarray, behind: np.ndarray, outside: np.ndarray) -> np.nda
         right[..., i] = moment(rest, a, b)
         for j, (c, d) in enumerate(powers[: i + 1]):
             normal[..., i, j] = normal[..., j, i] = moment(weight, a + c, b + d)
-    normal += np.diag([LEVEL, SHRUNK * REACH**2, SHRUNK * REACH**2])
+    normal += np.diag([LEVEL, PRIOR_PIXELS * LIGHT_RADIUS**2, PRIOR_PIXELS * LIGHT_RADIUS**2])
     return np.maximum(near + np.linalg.solve(normal, right[..., None])[..., 0, 0], 0.0)
 
 
@@ -355,7 +400,7 @@ def _noise_and_bodies(frames: np.ndarray, B: np.ndarray) -> tuple[float, np.ndar
     for frame, rms in zip(frames, size, strict=True):
         levels = frame - behind
         rms[:] = np.sqrt(np.einsum("ijc,ijc->ij", levels, levels) / 3) / 255
-    sample = np.arange(0, size.size, max(1, size.size // SAMPLED))
+    sample = np.arange(0, size.size, max(1, size.size // SAMPLED_PIXELS))
     difference = frames.reshape(-1, 3)[sample] / 255 - B.reshape(-1, 3)[sample % B[..., 0].size]
     noise = _scale(difference, 0.75)  # assumes that bodies cover less than a quarter of the video
     for _ in range(2):  # the second time without the bodies
@@ -371,7 +416,7 @@ def _noise_and_bodies(frames: np.ndarray, B: np.ndarray) -> tuple[float, np.ndar
 def _noise_without(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> float:
     """Noise of a channel where no body is, of a camera that does not move."""
     size = np.stack([(((frame / 255 - B) ** 2).mean(-1) ** 0.5).astype(np.float32) for frame in frames])
-    static = np.flatnonzero(~_near(bodies))[:: max(1, size.size // SAMPLED)]
+    static = np.flatnonzero(~_near(bodies))[:: max(1, size.size // SAMPLED_PIXELS)]
     noise = _scale(frames.reshape(-1, 3)[static] / 255 - B.reshape(-1, 3)[static % B[..., 0].size], 0.9)
     _check_camera(frames, B, size, noise)
     return noise
@@ -381,15 +426,15 @@ def _scale(difference: np.ndarray, quantile: float) -> float:
     """Standard deviation from quantiles of magnitudes, the larger of two: compression leaves most pixels as they were."""
     size = np.abs(difference)
     scales = [float(np.quantile(size, q)) / NormalDist().inv_cdf((1 + q) / 2) for q in (0.5, quantile)]
-    return max(*scales, QUANTIZED)
+    return max(*scales, QUANTIZATION_NOISE)
 
 
 def _hysteresis(size: np.ndarray) -> np.ndarray:
     """Regions above the lower threshold that contain pixels above the upper one, holes filled."""
     from scipy import ndimage
 
-    labels, _ = connected_regions(size > WEAK)
-    strong = size > STRONG
+    labels, _ = connected_regions(size > LOWER_THRESHOLD)
+    strong = size > UPPER_THRESHOLD
     # a single strong pixel is a defect of the sensor
     often = np.bincount(labels[strong], minlength=labels.max() + 1) >= 4
     often[0] = False
@@ -414,6 +459,12 @@ def _inner_color(image: np.ndarray, core: np.ndarray, median_color: np.ndarray) 
     return continued_color(image, core) if core.any() else np.broadcast_to(median_color, image.shape)
 
 
+def _strongest(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> np.ndarray:
+    """The fifth of the pixels of bodies (T, height, width) that differs most from the background: edges are mixtures with it."""
+    difference = np.linalg.norm(frames / 255 - B, axis=-1)
+    return bodies & (difference >= np.quantile(difference[bodies], 0.8))
+
+
 def _cores(bodies: np.ndarray, passed: np.ndarray) -> np.ndarray:
     """Pixels that a body covers while it passes rows and columns (T, 2), and those next to them, or as many as there are, away from the border."""
     from scipy import ndimage
@@ -423,7 +474,7 @@ def _cores(bodies: np.ndarray, passed: np.ndarray) -> np.ndarray:
         if not body.any():
             continue
         box = _box(body, CORE)
-        inner = ndimage.binary_erosion(body[box], SQUARE, CORE)
+        inner = ndimage.binary_erosion(body[box], EIGHT_CONNECTED, CORE)
         for share in (1.0, 0.5, 0.0):
             core[box] = np.all(_shifts(inner, share * way), 0)
             if core.any():
@@ -449,7 +500,7 @@ def _check_camera(frames: np.ndarray, B: np.ndarray, size: np.ndarray, noise: fl
     if textured.mean() < 0.02:
         return  # a motion of the camera is invisible, and harmless, on a flat background
     rows, columns = np.nonzero(textured)
-    step = max(1, len(rows) * len(frames) // SAMPLED)
+    step = max(1, len(rows) * len(frames) // SAMPLED_PIXELS)
     rows, columns = rows[::step], columns[::step]
     slope, behind, shifts = slope[rows, columns].reshape(-1, 2), B[rows, columns], []
     for frame, s in zip(frames, size, strict=True):
@@ -518,5 +569,5 @@ def _is_ghost(frame: np.ndarray, B: np.ndarray, body: np.ndarray) -> bool:
     edges = [np.square(np.gradient(image, axis=(0, 1))).sum(0).sum(-1) ** 0.5 for image in (frame / 255, B)]
     front, behind = (ndimage.mean(edge, ring, np.arange(1, count + 1)) for edge in edges)
     size = np.bincount(labels.ravel())[1:]
-    large = size >= PART * size.max()  # a body as bright as the background behind it falls into pieces
+    large = size >= MIN_GHOST_SHARE * size.max()  # a body as bright as the background behind it falls into pieces
     return bool((np.asarray(behind) > np.asarray(front))[large].any())

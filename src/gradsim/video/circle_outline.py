@@ -14,10 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradsim.errors import InputError
+from gradsim.video.connected_regions import connected_regions
 from gradsim.video.masks import require_masks
-from gradsim.video.persistence import connected_regions
 
-DIM = 0.05  # p below which a pixel is too dark to have a color
+MIN_BRIGHTNESS = 0.05  # p below which a pixel is too dark to have a color
 BLUR = 3  # [px] width of the box filter, which removes the dither of small palettes
 
 # sRGB, IEC 61966-2-1
@@ -51,7 +51,7 @@ def color_fractions(frames: np.ndarray, color: Sequence[float], background: np.n
         light = ndimage.uniform_filter(LINEAR[frame], BLUR, axes=(0, 1))
         IF, IB = light @ F, np.einsum("ijk,ijk->ij", light, B)
         p, q = ((BB * IF - FB * IB) / determinant).clip(0), ((FF * IB - FB * IF) / determinant).clip(0)
-        fraction[:] = np.where(p > DIM, p / np.maximum(p + q, DIM), 0)
+        fraction[:] = np.where(p > MIN_BRIGHTNESS, p / np.maximum(p + q, MIN_BRIGHTNESS), 0)
     return fractions
 
 

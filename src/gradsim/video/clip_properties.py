@@ -7,7 +7,7 @@ import numpy as np
 
 from gradsim.video.read import CONTAINERS, TICK, Video, is_lossy
 
-UNEVEN = 0.02  # of a frame, by which stamps may be off one rate: as much as `check_video` allows
+MAX_STAMP_ERROR = 0.02  # of a frame, by which stamps may be off one rate: as much as `check_video` allows
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ClipProperties:
     @property
     def varies(self) -> bool:
         """True if the rate varies by more than a constant rate allows."""
-        return self.uneven > max(UNEVEN / self.fps, TICK)
+        return self.uneven > max(MAX_STAMP_ERROR / self.fps, TICK)
 
 
 def clip_properties(path: str | Path, video: Video) -> ClipProperties:
@@ -80,7 +80,7 @@ def variable_stamps(times: np.ndarray, fps: float) -> np.ndarray | None:
         fps: Likewise [1/s].
     """
     rate, uneven, _ = _clock(times, fps)
-    return times - times[0] if uneven > max(UNEVEN / rate, TICK) else None
+    return times - times[0] if uneven > max(MAX_STAMP_ERROR / rate, TICK) else None
 
 
 def _clock(times: np.ndarray, fps: float) -> tuple[float, float, int]:

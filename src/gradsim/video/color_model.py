@@ -17,7 +17,7 @@ from gradsim.video.persistence import remove_flashes
 
 BINS = 16  # per channel, 16 grey levels wide: above the noise of cameras
 BLUR = 1.0  # bins, standard deviation
-SMALLEST = 16  # [px²] of a body that has a histogram
+MIN_BODY_AREA = 16  # [px²] of a body that has a histogram
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def color_masks(frames: np.ndarray, rectangle: Rectangle) -> np.ndarray:
     box = rectangle.inside(frames)
     bins = frames[rectangle.frame] // (256 // BINS)
     likelier = _histogram(bins[_ellipse(box)]) > _histogram(bins[~box])
-    if (box & likelier[tuple(np.moveaxis(bins, -1, 0))]).sum() < SMALLEST:
+    if (box & likelier[tuple(np.moveaxis(bins, -1, 0))]).sum() < MIN_BODY_AREA:
         raise InputError(
             f"what is in the rectangle {rectangle.x},{rectangle.y},{rectangle.width},{rectangle.height} of frame "
             f"{rectangle.frame} has the colors of what is around it; choose another rectangle, or --background."

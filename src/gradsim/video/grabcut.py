@@ -11,11 +11,11 @@ import numpy as np
 
 from gradsim.errors import InputError
 from gradsim.runtime.optional import require_extra
-from gradsim.video.color_model import SMALLEST, Rectangle
-from gradsim.video.persistence import label_regions
+from gradsim.video.color_model import MIN_BODY_AREA, Rectangle
+from gradsim.video.connected_regions import label_regions
 
 ROUNDS = 5  # of cut and mixtures in the first frame
-AROUND = 1.0  # diameters around the expected place within which the body is searched
+SEARCH_DIAMETERS = 1.0  # diameters around the expected place within which the body is searched
 MARGIN = 8  # [px] of surroundings beyond
 
 
@@ -39,7 +39,7 @@ def grabcut_masks(frames: np.ndarray, rectangle: Rectangle) -> np.ndarray:
     image = np.ascontiguousarray(frames[first])
     cv2.grabCut(image, labels, sides, behind, front, ROUNDS, cv2.GC_INIT_WITH_RECT)
     body = _largest(labels % 2 == 1)
-    if body.sum() < SMALLEST:
+    if body.sum() < MIN_BODY_AREA:
         raise InputError(
             f"GrabCut sees no body in the rectangle {','.join(map(str, sides))} of frame {first}; draw it a few pixels around "
             "the whole body."
@@ -51,7 +51,7 @@ def grabcut_masks(frames: np.ndarray, rectangle: Rectangle) -> np.ndarray:
         for k in range(first + step, len(frames) if step > 0 else -1, step):
             near = _search_region(before, velocity)
             masks[k] = before = _cut(cv2, frames[k], near, behind, front)
-            if before.sum() < SMALLEST:
+            if before.sum() < MIN_BODY_AREA:
                 masks[k] = False
                 break
             centre = _centre(before)
@@ -75,7 +75,7 @@ def _search_region(body: np.ndarray, velocity: np.ndarray) -> np.ndarray:
     """Pixels (height, width) in which the body may be in the next frame."""
     from scipy import ndimage
 
-    far = AROUND * 2 * (body.sum() / np.pi) ** 0.5
+    far = SEARCH_DIAMETERS * 2 * (body.sum() / np.pi) ** 0.5
     distance = ndimage.distance_transform_edt(np.logical_not(ndimage.shift(body, velocity, order=0)))
     region = distance <= far
     return region if region.any() else body

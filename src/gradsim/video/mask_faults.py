@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradsim.video.persistence import label_regions
+from gradsim.video.connected_regions import label_regions
 
-OPAQUE = 0.5  # coverage from which a pixel is of the body
-FULL = 0.95  # share of the image
-PART = 0.15  # of the largest region, from which another one is a piece of a body
+BODY_COVERAGE = 0.5  # coverage from which a pixel is of the body
+FULL_IMAGE_SHARE = 0.95  # share of the image
+MIN_PIECE_SHARE = 0.15  # of the largest region, from which another one is a piece of a body
 JUMP = 1.4  # ratio of areas from frame to frame: the radius of a round body then changes by a sixth
-USUAL = 4.0  # and in its logarithm over the median of the video's: bodies seen edge on change fast
-MANY = 0.25  # share of the frames from which on a fault is the method's, and leaving frames out does not help
+USUAL_JUMP_FACTOR = 4.0  # and in its logarithm over the median of the video's: bodies seen edge on change fast
+# Share of the frames from which on a fault is the method's, and leaving frames out does not help
+MANY_FRAMES_SHARE = 0.25
 ADVICE = {  # what to do about a fault of many frames
     "empty": "the method loses the body: another one, or a rectangle around it (--mask grabcut:X,Y,W,H or color:X,Y,W,H)",
     "full": "the method takes all for body: an empty scene (--background empty.png), or a rectangle around the body (--mask grabcut:X,Y,W,H)",
@@ -68,7 +69,7 @@ class MaskFaults:
     @property
     def of_method(self) -> bool:
         """True if one fault is in a large part of the frames, and leaving them out does not help."""
-        return any(frames and len(frames) >= MANY * self.count for frames in self.frames.values())
+        return any(frames and len(frames) >= MANY_FRAMES_SHARE * self.count for frames in self.frames.values())
 
     def of_frame(self, frame: int) -> str:
         """Kinds of fault of a frame."""
@@ -86,14 +87,14 @@ def mask_faults(masks: np.ndarray, bodies: int | None = 1, used: Iterable[int] |
         bodies: Most pieces that a mask can be in: the number of bodies; None: as many as it usually is in.
         used: Frames that count; None: all.
     """
-    inside = masks > OPAQUE
+    inside = masks > BODY_COVERAGE
     area = inside.sum((1, 2))
     cut = np.any(inside[:, [0, -1]], (1, 2)) | np.any(inside[:, :, [0, -1]], (1, 2))
     (visible,) = np.nonzero(area)
     first = visible[0] if len(visible) and _at_border(inside[visible[0]]) else 0
     last = visible[-1] if len(visible) and _at_border(inside[visible[-1]]) else len(masks) - 1
     empty = [k for k in range(first, last + 1) if not area[k]]
-    full = np.flatnonzero(area > FULL * inside[0].size).tolist()
+    full = np.flatnonzero(area > FULL_IMAGE_SHARE * inside[0].size).tolist()
     counts = np.array([_pieces(mask) for mask in inside])
     most = bodies or (int(np.median(counts[visible])) if len(visible) else 1)
     pieces = np.flatnonzero(counts > most).tolist()
@@ -111,7 +112,7 @@ def _at_border(mask: np.ndarray) -> bool:
 
 def _pieces(mask: np.ndarray) -> int:
     _, regions = label_regions(mask)
-    return sum(region.area >= PART * regions[0].area for region in regions)
+    return sum(region.area >= MIN_PIECE_SHARE * regions[0].area for region in regions)
 
 
 def _jumps(area: np.ndarray, cut: np.ndarray) -> list[int]:
@@ -119,7 +120,7 @@ def _jumps(area: np.ndarray, cut: np.ndarray) -> list[int]:
     whole = (area > 0) & ~cut
     step = np.where(whole[1:] & whole[:-1], np.log(np.maximum(area[1:], 1) / np.maximum(area[:-1], 1)), 0.0)
     changed = np.abs(step[whole[1:] & whole[:-1]])
-    limit = max(np.log(JUMP), USUAL * float(np.median(changed)) if len(changed) else 0.0)
+    limit = max(np.log(JUMP), USUAL_JUMP_FACTOR * float(np.median(changed)) if len(changed) else 0.0)
     far = np.abs(step) > limit
     jumps = []
     for k in np.flatnonzero(far):

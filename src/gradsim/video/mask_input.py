@@ -16,7 +16,8 @@ from gradsim.video.color_model import Rectangle, color_masks
 from gradsim.video.grabcut import grabcut_masks
 from gradsim.video.masks import from_mask_video
 from gradsim.video.read import Video, check_video, read
-from gradsim.video.soft_edges import soft_edges
+from gradsim.video.response import Edges
+from gradsim.video.soft_edges import with_soft_edges
 
 METHODS = {"grabcut": grabcut_masks, "color": color_masks}
 
@@ -30,7 +31,14 @@ def is_method(mask: str | Path) -> bool:
 def read_masks(
     mask: str | Path, film: Video, path: str | Path, fps: float | None = None, category: str = "", gamma: float = 1.0
 ) -> np.ndarray:
-    """Masks (T, height, width) in [0, 1] of the bodies in a video.
+    """Masks (T, height, width) in [0, 1] of the bodies in a video; arguments and errors as of `masks_and_edges`."""
+    return masks_and_edges(mask, film, path, fps, category, gamma)[0]
+
+
+def masks_and_edges(
+    mask: str | Path, film: Video, path: str | Path, fps: float | None = None, category: str = "", gamma: float = 1.0
+) -> tuple[np.ndarray, Edges | None]:
+    """Masks (T, height, width) in [0, 1] of the bodies in a video, and the colors that their edges are measured by; None of a file.
 
     Args:
         mask: A file, a folder of png (with the clock of the video), or a method with a rectangle.
@@ -48,10 +56,10 @@ def read_masks(
         raise InputError(f"a category (--category) is one of COCO annotations, and {mask} has none; leave it out.")
     if is_method(mask):
         method, _, rectangle = str(mask).partition(":")
-        return soft_edges(film.frames, METHODS[method](film.frames, Rectangle.parse(rectangle)), gamma)
+        return with_soft_edges(film.frames, METHODS[method](film.frames, Rectangle.parse(rectangle)), gamma)
     if Path(mask).suffix.lower() == ".json":
-        return read_coco(mask, len(film.frames), film.height, film.width, category)
-    return from_mask_video(matching_frames(mask, film, path, fps), grey=True)
+        return read_coco(mask, len(film.frames), film.height, film.width, category), None
+    return from_mask_video(matching_frames(mask, film, path, fps), grey=True), None
 
 
 def matching_frames(other: str | Path, film: Video, path: str | Path, fps: float | None = None) -> np.ndarray:

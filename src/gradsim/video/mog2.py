@@ -3,7 +3,7 @@
 Unlike the median, a pixel may have several background colors (leaves, a lamp that flickers, blocks of a codec), each with its
 variance. A pixel I in front of the background B is in a shadow, and not of a body, if it is B times a brightness a:
 
-    a = I·B / |B|²,    DARKEST ≤ a < 1,    |I − a B| < tint
+    a = I·B / |B|²,    MIN_SHADOW_BRIGHTNESS ≤ a < 1,    |I − a B| < tint
 
 both smoothed over 3 × 3 pixels. OpenCV's own rule has the variance of the pixel in place of the tint. Most pixels of a compressed
 video stay as they were, so it is far too small for chroma, which comes late into a shadow. The tint follows from all pixels that
@@ -17,21 +17,23 @@ import numpy as np
 
 from gradsim.errors import InputError
 from gradsim.runtime.optional import require_extra
-from gradsim.video.persistence import connected_regions, label_regions, remove_flashes
+from gradsim.video.connected_regions import connected_regions, label_regions
+from gradsim.video.persistence import remove_flashes
 
 BACKGROUND = 0.6  # share of the frames in which a pixel shows background: a body covers it in fewer than 0.4
 PASSES = 3  # over the video, in random order: a single one in time would begin with the body as background
 VARIANCE = 36.0  # [grey level²] of a Gaussian, at least: of what a codec changes while it writes h264 at crf 23
 THRESHOLD = 16.0  # squared distance from a Gaussian, in variances, up to which a pixel belongs to it
-DARKEST = 0.5  # brightness of a shadow over that of the background
+MIN_SHADOW_BRIGHTNESS = 0.5  # brightness of a shadow over that of the background
 TINT = 0.03  # of a shadow, at least: the light of the sky is bluer than that of the sun
 TAIL, TAIL_FACTOR = 0.99, 2.0  # a tint up to this factor times this quantile of the background's is that of a shadow
-FAINT = 0.25  # of the median contrast of the bodies, below which a pixel is a trace that a codec leaves around them
+# Of the median contrast of the bodies, below which a pixel is a trace that a codec leaves around them
+MIN_CONTRAST_SHARE = 0.25
 # share of a body that is background, and quantile over frames: ≤ 0.07 of 15 clips whose bodies move on, 0.3 to 16 of 12 whose
 # bodies rest, slide from rest or hang on a joint (the clips of `gradsim reproduce clips`)
-HIDDEN, FREQUENT = 0.15, 0.9
-SMALLEST = 4  # [px²] of a region: smaller ones are defects of the sensor
-PART = 0.1  # of the largest region of a frame, below which one is not a body
+MAX_HIDDEN_SHARE, HIDDEN_QUANTILE = 0.15, 0.9
+MIN_REGION_AREA = 4  # [px²] of a region: smaller ones are defects of the sensor
+MIN_REGION_SHARE = 0.1  # of the largest region of a frame, below which one is not a body
 
 
 def mixture_background(frames: np.ndarray, shadows: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -65,7 +67,7 @@ def mixture_background(frames: np.ndarray, shadows: bool = True) -> tuple[np.nda
     shade = _shadows(frames, background, front) if shadows else np.zeros_like(front)
     contrast = np.stack([np.linalg.norm(frame / 255 - background, axis=-1) for frame in frames]).astype(np.float32)
     raw = front & ~shade
-    clear = contrast > FAINT * (np.median(contrast[raw]) if raw.any() else np.inf)
+    clear = contrast > MIN_CONTRAST_SHARE * (np.median(contrast[raw]) if raw.any() else np.inf)
     bodies = remove_flashes(np.stack([clean_region(mask) for mask in raw & clear]))
     if not bodies.any():
         raise InputError(
@@ -83,7 +85,7 @@ def clean_region(body: np.ndarray) -> np.ndarray:
 
     smooth = np.asarray(ndimage.binary_fill_holes(ndimage.uniform_filter(body.astype(np.float32), 3) > 0.5))
     labels, regions = label_regions(smooth)
-    large = [r.label for r in regions if r.area >= max(SMALLEST, PART * regions[0].area)]
+    large = [r.label for r in regions if r.area >= max(MIN_REGION_AREA, MIN_REGION_SHARE * regions[0].area)]
     return np.isin(labels, large)
 
 
@@ -100,7 +102,7 @@ def _check_hidden(bodies: np.ndarray, second: np.ndarray) -> None:
         labels, _ = connected_regions(body | other)
         connected = np.isin(labels, np.unique(labels[body])) & other
         shares.append(connected.sum() / max(1, body.sum()))
-    if (share := float(np.quantile(shares, FREQUENT))) > HIDDEN:
+    if (share := float(np.quantile(shares, HIDDEN_QUANTILE))) > MAX_HIDDEN_SHARE:
         raise InputError(
             f"the mixture of Gaussians of this video is not the background: bodies go on into pixels, {share:.0%} of their area, that "
             "have the same color in many frames. A body rests, or moves little. Give an image of the empty scene (--background "
@@ -119,7 +121,7 @@ def _shadows(frames: np.ndarray, background: np.ndarray, front: np.ndarray) -> n
     for frame, darker, distance in zip(frames, dark, tint, strict=True):
         image = smooth(frame / 255)
         brightness = (image * behind).sum(-1) / square
-        darker[:] = (brightness >= DARKEST) & (brightness < 1)
+        darker[:] = (brightness >= MIN_SHADOW_BRIGHTNESS) & (brightness < 1)
         distance[:] = np.linalg.norm(image - brightness[..., None] * behind, axis=-1)
     static = tint[~front]
     limit = max(TINT, TAIL_FACTOR * float(np.quantile(static, TAIL))) if static.size else TINT

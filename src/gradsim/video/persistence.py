@@ -1,69 +1,16 @@
 """Regions of masks that stay from frame to frame: what appears for one frame alone is not a body.
 
-Regions of neighbouring frames are paired, the nearest first, each with one at most. The gap between their boxes is below `REACH`
-diameters of the larger one.
+Regions of neighbouring frames are paired, the nearest first, each with one at most. The gap between their boxes is at most
+`MAX_SHIFT_DIAMETERS` diameters of the larger one.
 """
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-REACH = 3.0  # diameters that a body may move in a frame
-SQUARE = np.ones((3, 3), bool)  # pixels that touch at a corner are connected
+from gradsim.video.connected_regions import Region, label_regions
 
-
-@dataclass(frozen=True)
-class Region:
-    """A connected region of one frame.
-
-    Attributes:
-        label: In the image of labels.
-        area: [px].
-        box: Rows and columns (4,): first and last + 1 of rows, then of columns.
-    """
-
-    label: int
-    area: int
-    box: np.ndarray
-
-    def gap(self, other: "Region") -> float:
-        """Distance between two boxes [px]."""
-        a, b = self.box, other.box
-        apart = [max(0, a[k] - b[k + 1], b[k] - a[k + 1]) for k in (0, 2)]
-        return float(np.hypot(apart[0], apart[1]))
-
-    @property
-    def diameter(self) -> float:
-        """Diameter of the circle of equal area [px]."""
-        return 2 * (self.area / np.pi) ** 0.5
-
-
-def connected_regions(body: np.ndarray, structure: np.ndarray | None = SQUARE) -> tuple[np.ndarray, int]:
-    """Labels (height, width), from 1, of the connected regions of a mask, and their number.
-
-    Args:
-        body: (height, width) bool.
-        structure: Neighbors (3, 3) that are connected; None: without those that touch at a corner.
-    """
-    from scipy import ndimage
-
-    labelled = ndimage.label(body, structure)
-    assert isinstance(labelled, tuple)  # SciPy returns the number alone where it is handed an array for the labels
-    return labelled
-
-
-def label_regions(body: np.ndarray) -> tuple[np.ndarray, list[Region]]:
-    """Labels (height, width) of the connected regions of a mask, and the regions, the largest first."""
-    from scipy import ndimage
-
-    labels, count = connected_regions(body)
-    areas = np.bincount(labels.ravel(), minlength=count + 1)[1:]
-    regions = [
-        Region(k + 1, int(area), np.array([rows.start, rows.stop, columns.start, columns.stop]))
-        for k, (area, (rows, columns)) in enumerate(zip(areas, ndimage.find_objects(labels), strict=True))
-    ]
-    return labels, sorted(regions, key=lambda r: -r.area)
+MAX_SHIFT_DIAMETERS = 3.0  # diameters that a body may move in a frame
 
 
 def remove_flashes(bodies: np.ndarray) -> np.ndarray:
@@ -80,7 +27,7 @@ def remove_flashes(bodies: np.ndarray) -> np.ndarray:
 
 
 def _pairs(before: list[Region], after: list[Region]) -> list[tuple[Region, Region]]:
-    reachable = [(a, b) for a in before for b in after if a.gap(b) <= REACH * max(a.diameter, b.diameter)]
+    reachable = [(a, b) for a in before for b in after if a.gap(b) <= MAX_SHIFT_DIAMETERS * max(a.diameter, b.diameter)]
     # of those that are equally near, mostly since boxes overlap, the most alike
     reachable.sort(key=lambda pair: (pair[0].gap(pair[1]), abs(np.log(pair[0].area / pair[1].area))))
     pairs, first, second = [], set(), set()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 TICK = 6e-4  # [s] rounding error of a clock: webm counts milliseconds
 CONTAINERS = (".mp4", ".webm", ".mov", ".mkv")
-LOSSY = ("h264", "hevc", "mpeg4", "mpeg2video", "mpeg1video", "h263", "mjpeg", "vp8", "av1", "wmv2", "prores")  # codecs
+LOSSY_CODECS = ("h264", "hevc", "mpeg4", "mpeg2video", "mpeg1video", "h263", "mjpeg", "vp8", "av1", "wmv2", "prores")
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +145,9 @@ def is_lossy(path: str | Path) -> bool:
         return False
     with av.open(str(path)) as container:
         stream = container.streams.video[0].codec_context
-        return stream.name in LOSSY and "4:4:4" not in (stream.profile or "")  # H.264 is lossless in that profile alone
+        return stream.name in LOSSY_CODECS and "4:4:4" not in (
+            stream.profile or ""
+        )  # H.264 is lossless in that profile alone
 
 
 def read_times(path: str | Path) -> tuple[np.ndarray, float] | None:

@@ -19,8 +19,10 @@ import numpy as np
 from gradsim.errors import InputError
 from gradsim.video.read import Video
 
-EQUAL = 0.1  # fraction of the median number of changed pixels below which a frame is a copy after lossy coding
-NOISY = 0.25  # median fraction of changed pixels above which the video is noisy and every equal frame is a copy
+# Fraction of the median number of changed pixels below which a frame is a copy after lossy coding
+COPY_CHANGE_SHARE = 0.1
+# Median fraction of changed pixels above which the video is noisy and every equal frame is a copy
+NOISY_CHANGE_SHARE = 0.25
 JUMP = 1.3  # change across a copy over the adjacent change: 2 for a repeated frame, 1 for a body at rest
 MAX_STEP_RATIO = 1.7  # step over the adjacent steps: 2 where a frame was dropped, 1 in free motion
 MIN_STEP = 1.0  # [px] below which a step is not tested
@@ -115,11 +117,11 @@ def repeated_frames(frames: np.ndarray) -> np.ndarray:
         step = change(k, k - 1)
         changed[k], size[k] = (step.max(-1) > 0).mean(), step.mean()
     usual = np.median(changed[1:]) if count > 1 else 0.0
-    equal = changed <= EQUAL * usual
+    equal = changed <= COPY_CHANGE_SHARE * usual
     repeated = np.zeros(count, bool)
     for first, last in _runs(equal[1:]):
         first, last = first + 1, last + 1  # equal frames first … last − 1, between first − 1 and last
-        if usual > NOISY:
+        if usual > NOISY_CHANGE_SHARE:
             repeated[first:last] = True
         elif last < count:
             adjacent = max(size[first - 1], size[last + 1] if last + 1 < count else 0.0)

@@ -7,6 +7,7 @@ import torch
 
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification.colors.interior import InteriorColors
+from gradsim.identification.colors.response import mean_of_blocks, values_of
 from gradsim.identification.colors.surface_points import PixelList, Pose, body_named, surface_points, visible_faces
 from gradsim.identification.colors.texture import Texture
 from gradsim.physics.trajectory import Trajectory
@@ -15,12 +16,12 @@ from gradsim.render.silhouettes import Silhouettes
 from gradsim.visualization.sheets import sheet
 
 SIDE = 120  # [px] of a view
-FAR = 12.0  # distance of the views, in radii of the body
+VIEW_DISTANCE = 12.0  # distance of the views, in radii of the body
 SIDES = {"+x": (1, 0, 0), "-x": (-1, 0, 0), "+y": (0, 1, 0), "-y": (0, -1, 0), "+z": (0, 0, 1), "-z": (0, 0, -1)}
-HIDDEN, PAPER = (0.82, 0.84, 0.88), (1.0, 1.0, 1.0)  # of what no frame shows, and around the body
-AMPLIFIED = 4.0  # times which residuals are drawn
+HIDDEN_COLOR, BACKGROUND_COLOR = (0.82, 0.84, 0.88), (1.0, 1.0, 1.0)  # of what no frame shows, and around the body
+RESIDUAL_GAIN = 4.0  # times which residuals are drawn
 MARGIN = 12  # [px] around the bodies
-LEAST = 240  # [px] height of a frame, at least
+MIN_FRAME_HEIGHT = 240  # [px] height of a frame, at least
 
 
 @torch.no_grad()
@@ -44,8 +45,8 @@ def _view(trajectory: Trajectory, name: str, texture: Texture, direction: Sequen
     """View (SIDE, SIDE, 3) in [0, 1] of a body from a direction of its frame."""
     body = body_named(trajectory, name)
     radius = body.rest.norm(dim=-1).max().item()
-    eye, up = [FAR * radius * d for d in direction], (0.0, 1.0, 0.0) if direction[2] else (0.0, 0.0, 1.0)
-    camera = look_at(eye, (0.0, 0.0, 0.0), up, 2 * np.arcsin(1.06 / FAR), SIDE, SIDE)
+    eye, up = [VIEW_DISTANCE * radius * d for d in direction], (0.0, 1.0, 0.0) if direction[2] else (0.0, 0.0, 1.0)
+    camera = look_at(eye, (0.0, 0.0, 0.0), up, 2 * np.arcsin(1.06 / VIEW_DISTANCE), SIDE, SIDE)
     silhouettes = Silhouettes(camera)
     row, column = torch.meshgrid(torch.arange(SIDE), torch.arange(SIDE), indexing="ij")
     place = torch.stack([column.flatten(), row.flatten()], 1).double() + 0.5
@@ -58,8 +59,9 @@ def _view(trajectory: Trajectory, name: str, texture: Texture, direction: Sequen
     points = visible.points.numpy()
     known = texture.grid.interpolate(points, texture.used[:, None].astype(float))[:, 0] > 0.5
     known |= texture.known is not None
-    color = np.where(known[:, None], texture.grid.interpolate(points, texture.all_nodes()), HIDDEN)
-    return np.where(hit[:, None], color, PAPER).reshape(SIDE, SIDE, 3).clip(0, 1)
+    albedo = values_of(texture.grid.interpolate(points, texture.all_nodes()), texture.pixels.gamma)
+    color = np.where(known[:, None], albedo, HIDDEN_COLOR)
+    return np.where(hit[:, None], color, BACKGROUND_COLOR).reshape(SIDE, SIDE, 3).clip(0, 1)
 
 
 def color_frames(frames: np.ndarray, colors: InteriorColors, textures: Sequence[Texture]) -> np.ndarray:
@@ -73,18 +75,17 @@ def color_frames(frames: np.ndarray, colors: InteriorColors, textures: Sequence[
     factor = colors.silhouettes.binning
     image = frames / 255.0
     if factor > 1:
-        count, height, width, _ = frames.shape
-        image = image.reshape(count, height // factor, factor, width // factor, factor, 3).mean((2, 4))
+        image = mean_of_blocks(image, factor, textures[0].pixels.gamma)
     model, rest, places = image.copy(), np.full_like(image, 0.5), []
     for body, texture in zip(colors.bodies, textures, strict=True):
         frame = body.pixels.frame.numpy()
         column, row = body.pixels.place.floor().long().numpy().T
-        model[frame, row, column] = texture.predicted
-        rest[frame, row, column] = 0.5 + AMPLIFIED * texture.residual
+        model[frame, row, column] = texture.predicted_values
+        rest[frame, row, column] = 0.5 + RESIDUAL_GAIN * (body.color - texture.predicted_values)
         places.append(np.stack([row, column], 1))
     low = np.maximum(np.concatenate(places).min(0) - MARGIN, 0)
     high = np.concatenate(places).max(0) + 1 + MARGIN
     region = (slice(None), slice(low[0], high[0]), slice(low[1], high[1]))
     both = np.concatenate([image[region], model[region], rest[region]], 2)
-    times = max(1, -(-LEAST // both.shape[1]))
+    times = max(1, -(-MIN_FRAME_HEIGHT // both.shape[1]))
     return to_bytes(both.clip(0, 1)).repeat(times, 1).repeat(times, 2)

@@ -23,9 +23,9 @@ from gradsim.visualization.sheets import evenly, strip
 
 INSTANTS = 6  # of a trajectory in one image
 WIDTH = 480  # [px] small images are enlarged to about this, or to the height of other videos
-WIDE = 1.5  # width over height from which on the goal is below
+WIDE_ASPECT = 1.5  # width over height from which on the goal is below
 GAP = 8  # [px] between motion and goal
-LARGE = 3 * 2**20  # [bytes] larger videos are written as previews: a page holds four
+MAX_LOSSLESS_BYTES = 3 * 2**20  # [bytes] larger videos are written as previews: a page holds four
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Screen:
     @property
     def is_wide(self) -> bool:
         """True if two images do not fit side by side."""
-        return self.camera.width > WIDE * self.camera.height
+        return self.camera.width > WIDE_ASPECT * self.camera.height
 
     def video(self, trajectory: Trajectory) -> np.ndarray:
         """Trajectory of the first world, and the goal (frames, height, width, 3) uint8."""
@@ -135,7 +135,7 @@ def write_video(path: Path, frames: np.ndarray, fps: float) -> bool:
         True if lossless.
     """
     videos.write(path, frames, fps)
-    if path.stat().st_size < LARGE:
+    if path.stat().st_size < MAX_LOSSLESS_BYTES:
         return True
     videos.write_preview(path, frames, fps)
     return False

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-NEAR, FAR = 255, 50  # gray levels; 0 for the background
+NEAR_LEVEL, FAR_LEVEL = 255, 50  # gray levels; 0 for the background
 GOLDEN = 0.6180339887  # consecutive hues at the golden ratio are far apart
 
 
@@ -11,7 +11,7 @@ def depth(z: np.ndarray) -> np.ndarray:
     finite = np.isfinite(z)
     low, high = (z[finite].min(), z[finite].max()) if finite.any() else (0.0, 1.0)
     share = np.where(finite, (z - low) / max(high - low, np.finfo(float).tiny), 0.0)
-    gray = np.where(finite, NEAR + (FAR - NEAR) * share, 0)
+    gray = np.where(finite, NEAR_LEVEL + (FAR_LEVEL - NEAR_LEVEL) * share, 0)
     return np.rint(gray[..., None].repeat(3, -1)).astype(np.uint8)
 
 

@@ -9,17 +9,17 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Appearance, DenseVertices, Surface
 from gradsim.render.camera import Camera
-from gradsim.render.renderer import RASTERIZERS, Renderer
+from gradsim.render.renderer import Renderer, rasterizers
 from gradsim.render.shading.shading import Shading
 from gradsim.render.silhouettes import Silhouettes
 
 BLOCK = 2**19  # [px] drawn at once, but at least one frame
-SMOOTH = 2  # rows and columns of samples per pixel for a rasterizer with hard edges
+SAMPLES_PER_PIXEL = 2  # rows and columns of samples per pixel for a rasterizer with hard edges
 
 
 def renderer_names() -> tuple[str, ...]:
-    """Names that `FrameRenderer` and `gradsim render --renderer` accept; all of `RASTERIZERS` are among them."""
-    return ("coverage", *RASTERIZERS, "mitsuba")
+    """Names that `FrameRenderer` and `gradsim render --renderer` accept; all of `rasterizers()` are among them."""
+    return ("coverage", *rasterizers(), "mitsuba")
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class FrameRenderer:
 
     Args:
         renderer: One of `renderer_names()`: "coverage" (exact, flat colors, parts must not intersect: what is fitted), a
-            rasterizer of `RASTERIZERS` ("aa", "softras", "dibr"), or "mitsuba" (path traced, with shadows).
+            rasterizer of `rasterizers()` ("aa", "softras", "dibr"), or "mitsuba" (path traced, with shadows).
         camera: The camera.
         shading: Shading law and lights.
         background: RGB in [0, 1].
@@ -92,7 +92,7 @@ class FrameRenderer:
         if self.renderer == "coverage":
             render = Silhouettes(self.camera, self.background).image
         else:
-            samples = SMOOTH if self.renderer == "dibr" else 1
+            samples = SAMPLES_PER_PIXEL if self.renderer == "dibr" else 1
             render = Renderer(self.camera, self.renderer, self.shading, self.background, samples)
         step = max(1, BLOCK // (self.camera.width * self.camera.height))
         for first in range(0, surface.vertices.shape[1], step):

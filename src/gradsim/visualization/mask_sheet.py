@@ -10,12 +10,12 @@ from gradsim.visualization.overlay_video import overlay
 from gradsim.visualization.sheets import evenly, sheet
 
 FILE = "masks.png"
-MOST = 12  # frames on a sheet
+MAX_FRAMES = 12  # frames on a sheet
 COLUMNS = 4
 
 
 def write_mask_sheet(path: Path, frames: np.ndarray, faults: MaskFaults) -> None:
-    """Write the frames with a fault as a png, at most `MOST` of them, evenly chosen.
+    """Write the frames with a fault as a png, at most `MAX_FRAMES` of them, evenly chosen.
 
     Args:
         path: File to write.
@@ -25,7 +25,7 @@ def write_mask_sheet(path: Path, frames: np.ndarray, faults: MaskFaults) -> None
     from PIL import Image
 
     faulty = faults.every_frame
-    chosen = [faulty[k] for k in evenly(len(faulty), min(len(faulty), MOST))]
+    chosen = [faulty[k] for k in evenly(len(faulty), min(len(faulty), MAX_FRAMES))]
     images = overlay(frames[chosen], np.stack([faults.masks[k] for k in chosen]))
     labels = [f"{k}: {faults.of_frame(k)}" for k in chosen]
     with atomic_path(path) as draft:

@@ -15,7 +15,7 @@ from gradsim.render.camera import from_scene
 from gradsim.runtime.atomic import atomic_path
 from gradsim.visualization.viser_scene import FIT, TRUTH, Actor, Frustum, Stage, actors, add_grounds, stand_back
 
-SMALL = 160  # [px] the video in the frustum is thinned to about this
+FRUSTUM_PIXELS = 160  # [px] the video in the frustum is thinned to about this
 
 
 def write_player(
@@ -54,7 +54,7 @@ def write_player(
         add_grounds(place, scene.grounds, wide)
         moving = list(_named(place, name, fitted, stage, np.zeros(3), FIT))
         moving += _named(place, "truth", truth, stage, offset, TRUTH) if truth is not None else []
-        frusta = [Frustum(place, "/camera", camera, stage, SMALL)] if camera else []
+        frusta = [Frustum(place, "/camera", camera, stage, FRUSTUM_PIXELS)] if camera else []
         stand_back(server.initial_camera, wide, frusta)
         recording = server.get_scene_serializer()
         for frame in range(fitted.vertices.shape[1]):

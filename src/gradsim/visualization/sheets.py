@@ -14,8 +14,8 @@ import numpy as np
 
 GAP = 6  # [px] between images
 INK = (70, 74, 82)
-LETTERS = 0.09  # height of the letters, relative to that of an image, but at least LEAST
-LEAST = 10  # [px]
+LETTERS = 0.09  # height of the letters, relative to that of an image, but at least MIN_LETTER_HEIGHT
+MIN_LETTER_HEIGHT = 10  # [px]
 
 
 def evenly(count: int, chosen: int) -> list[int]:
@@ -34,7 +34,7 @@ def sheet(images: Sequence[np.ndarray] | np.ndarray, columns: int, labels: Seque
     from PIL import Image, ImageDraw, ImageFont
 
     h, w = images[0].shape[:2]
-    size = max(LEAST, round(LETTERS * h))
+    size = max(MIN_LETTER_HEIGHT, round(LETTERS * h))
     font, below = ImageFont.load_default(size), round(1.5 * size)
     rows = -(-len(images) // columns)
     page = Image.new("RGB", (columns * (w + GAP) + GAP, rows * (h + below + GAP) + GAP), "white")
@@ -46,12 +46,12 @@ def sheet(images: Sequence[np.ndarray] | np.ndarray, columns: int, labels: Seque
     return np.asarray(page)
 
 
-FAINT = 0.25  # opacity of the first instant
+FIRST_OPACITY = 0.25  # opacity of the first instant
 
 
 def opacities(count: int) -> np.ndarray:
-    """Opacities of `count` instants (count,), from `FAINT` to 1."""
-    return np.linspace(FAINT, 1.0, count) if count > 1 else np.ones(1)
+    """Opacities of `count` instants (count,), from `FIRST_OPACITY` to 1."""
+    return np.linspace(FIRST_OPACITY, 1.0, count) if count > 1 else np.ones(1)
 
 
 def strip(images: Sequence[np.ndarray], shares: Sequence[np.ndarray], still: np.ndarray) -> np.ndarray:

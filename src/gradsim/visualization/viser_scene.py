@@ -13,11 +13,11 @@ from gradsim.geometry.surface import Part, Surface
 from gradsim.render.camera import Camera
 from gradsim.visualization.gltf import is_painted, painted
 
-FIT, TRUTH, PLAIN = (29, 95, 208), (209, 102, 10), (150, 156, 168)  # as in the figures of a report
-RIGID = 1e-4  # of its size: parts that deform more are sent vertex by vertex
-STILL = 1e-6  # of its size: parts that move less are static
-WIDE = 1.05  # width over height of the narrowest window that shows everything initially
-ROOM = 1.08  # margin around the contents
+FIT, TRUTH, NEUTRAL = (29, 95, 208), (209, 102, 10), (150, 156, 168)  # as in the figures of a report
+RIGID_DEFORMATION = 1e-4  # of its size: parts that deform more are sent vertex by vertex
+STATIC_MOTION = 1e-6  # of its size: parts that move less are static
+MIN_ASPECT = 1.05  # width over height of the narrowest window that shows everything initially
+VIEW_MARGIN = 1.08  # margin around the contents
 FRUSTUM = 0.12  # length of a frustum, relative to the distance of the camera
 
 
@@ -89,7 +89,7 @@ class Actor:
             path_color: RGB in 0 … 255 of the path.
         """
         self.vertices, self.poses = vertices, poses(vertices)
-        rest, least = vertices[0] - vertices[0].mean(0), STILL * np.ptp(vertices[0])
+        rest, least = vertices[0] - vertices[0].mean(0), STATIC_MOTION * np.ptp(vertices[0])
         self.moves = bool(np.abs(vertices - vertices[0]).max() > least)
         if is_painted(part) and color is None and self.poses is not None:
             self.mesh = scene.add_mesh_trimesh(name, painted(rest, part))
@@ -142,7 +142,7 @@ def poses(vertices: np.ndarray) -> np.ndarray | None:
     keep[:, 2] = np.linalg.det(u @ vt)  # no reflection, also for flat parts
     turns = (u * keep[:, None]) @ vt
     off = np.abs(current - rest @ turns.transpose(0, 2, 1)).max()
-    return SO3.from_matrix(turns).wxyz if off < RIGID * np.ptp(rest) else None
+    return SO3.from_matrix(turns).wxyz if off < RIGID_DEFORMATION * np.ptp(rest) else None
 
 
 class Frustum:
@@ -235,7 +235,7 @@ def add_grounds(scene, grounds, stage: Stage) -> dict:
             extent,
             cell_size=cell,
             section_size=10 * cell,
-            cell_color=PLAIN,
+            cell_color=NEUTRAL,
             plane_color=(235, 236, 240),
             plane_opacity=0.7,
             position=foot,
@@ -263,11 +263,11 @@ def stand_back(view, stage: Stage, cameras: list[Frustum], aside: float = 0.0) -
     upright = np.cross(away, level)
     steep = math.tan(view.fov / 2)
     off = points - middle
-    half = np.maximum(np.abs(off @ level) / WIDE, np.abs(off @ upright)) / steep
-    distance = ROOM * (off @ away + half).max()
+    half = np.maximum(np.abs(off @ level) / MIN_ASPECT, np.abs(off @ upright)) / steep
+    distance = VIEW_MARGIN * (off @ away + half).max()
     view.look_at = middle + aside * steep * distance * level
     view.position = view.look_at + distance * away
     view.up = (0.0, 0.0, 1.0)
 
 
-__all__ = ["FIT", "PLAIN", "TRUTH", "Actor", "Frustum", "Stage", "actors", "add_grounds", "poses", "stand_back"]
+__all__ = ["FIT", "NEUTRAL", "TRUTH", "Actor", "Frustum", "Stage", "actors", "add_grounds", "poses", "stand_back"]

@@ -111,7 +111,8 @@ def albedo(truth: SpinTruth, n: np.ndarray) -> np.ndarray:
 def render(truth: SpinTruth) -> np.ndarray:
     """8-bit frames (frames, height, width, 3) before the encoder."""
     rng = np.random.default_rng([truth.seed, 2])
-    back, start = _background(rng), Rotation.random(random_state=rng.integers(2**31))
+    back = _background(rng)
+    start = Rotation.random(random_state=rng.integers(2**31))  # pyright: ignore[reportCallIssue]  `rng` before SciPy 1.15
     exposure = 1 + 0.05 * np.sin(2 * np.pi * np.arange(truth.frames) / rng.uniform(20, 60))
     exposure = exposure * (1 + truth.flicker * rng.standard_normal(truth.frames))
     images = []

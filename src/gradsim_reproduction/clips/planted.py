@@ -57,7 +57,7 @@ NAMES = {  # what a fault may be called: they are the same, or look the same in 
     "distance": ("camera.translation.z", "camera.focal"),
     "size": ("ball.scale",),
     "lens": ("lens distortion",),
-    "blur": ("exposure",),
+    "blur": ("late exposure",),
     "rolling shutter": ("rolling shutter",),
     "mask": ("masks",),
     "force": ("air drag",),

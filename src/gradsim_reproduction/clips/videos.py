@@ -168,6 +168,7 @@ def _shadow(one: Recording, motion: Motion) -> np.ndarray:
     ground = one.scene.grounds["ground"]
     up = np.array(ground.normal) / np.linalg.norm(ground.normal)
     height = one.truth.get("ground.height", ground.height)
+    assert height is not None
     flat = vertices + ((height - vertices @ up) / (SUN @ up))[..., None] * SUN
     size = one.scene.camera.size
     both = np.concatenate([faces, faces[:, ::-1]])  # either side of what is flat may be in front

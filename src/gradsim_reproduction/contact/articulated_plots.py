@@ -52,7 +52,7 @@ def _write_videos(out: Path, records: Sequence[Mapping], scenes: Mapping[int, Sc
     record = next(r for r in records if r["sight"] == "8bit")
     scene = scenes[record["number"]]
     true, fitted = (true_rollout(scene, record[key]) for key in ("truth", "values"))
-    observed = synthetic.noisy_8bit(synthetic.render_video(scene, true), synthetic.NOMINAL, record["number"])
+    observed = synthetic.noisy_8bit(synthetic.render_video(scene, true), synthetic.NOMINAL_NOISE, record["number"])
     again = np.clip(np.rint(synthetic.render_video(scene, fitted).numpy() * 255), 0, 255).astype(np.uint8)
     with torch.no_grad():
         mask = Silhouettes.of(scene).union(fitted.surface, fitted.values)[0]

@@ -58,11 +58,12 @@ def walker(
 
 def figures(runs: list[History]) -> dict[str, dict]:
     """Figures of the runs."""
-    ways = [run.names["way"] for run in runs]
+    ways = [float(run.names["way"]) for run in runs]
     shares = [[distance / way for distance in run.raw("distance")] for run, way in zip(runs, ways, strict=True)]
-    first = [next((k for k, share in enumerate(run_shares) if share <= WITHIN), math.inf) for run_shares in shares]
+    reached = [next((k for k, share in enumerate(run_shares) if share <= WITHIN), None) for run_shares in shares]
+    first = [math.inf if k is None else k for k in reached]
     rollouts = [
-        sum(run.raw("rollouts")[: k + 1]) if k < math.inf else math.inf for run, k in zip(runs, first, strict=True)
+        math.inf if k is None else sum(run.raw("rollouts")[: k + 1]) for run, k in zip(runs, reached, strict=True)
     ]
     chosen = [run_shares[run.best] for run, run_shares in zip(runs, shares, strict=True)]
     seconds = [s for run in runs[1:] or runs for s in run.raw("seconds")]  # without what is compiled first
@@ -81,6 +82,7 @@ def _run(task: Task, goal: int, policy: int, progress: Progress, out: Path) -> d
     setup = Setup.of(task, goal, policy_seed=policy)
     search = replace(setup.config, iterations=ITERATIONS + 1)  # entry k is what k steps led to
     history = train(setup.plant, setup.policy, setup.goal, search, progress)
+    assert setup.at_goal is not None and setup.goal.truth is not None, "goals of the task family are known"
     at_start = centre(setup.plant.begin(), setup.at_goal)[0]
     way = torch.linalg.vector_norm(at_start - setup.goal.truth.centre.to(at_start)).item()
     history.names = {"method": IMAGE, "goal": goal, "policy": policy, "way": way}

@@ -105,7 +105,7 @@ def _shifted(value: Tensor, along: Tensor, ends: Tensor) -> Tensor:
 def sawteeth(points: int = 1201, reach: float = 0.04) -> dict[str, dict]:
     """A ball's height after a bounce against its height before, and the tangent in the middle: the example drawn.
 
-    The ball of docs/physics.md: 2 kg, 3 m/s, no gravity, 0.1 s, 1920 steps a second.
+    The ball of docs/theory/contact.md: 2 kg, 3 m/s, no gravity, 0.1 s, 1920 steps a second.
     """
     ball = {"shape": {"sphere": {"radius": 0.1}}, "mass": 2, "position": [0, 0, 0.22], "velocity": [0, 0, -3]}
     curves = {}

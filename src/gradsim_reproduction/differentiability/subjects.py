@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from gradsim.control.plant import Control, Plant
+from gradsim.control.plant import Control, Parameters, Plant
 from gradsim.control.policies import Feedback
 from gradsim.geometry.surface import Surface
 from gradsim.physics.model import Model
@@ -72,7 +73,8 @@ class SmokeSubject:
         return fields | {name: torch.tensor(x, dtype=torch.float64) for name, x in numbers.items()}
 
     def observe(self, given: Values) -> list[Tensor]:
-        plume = self.smoke.rollout(**{**self.values(), **given}, frames=self.FRAMES)
+        inputs: dict[str, Any] = {**self.values(), **given}
+        plume = self.smoke.rollout(**inputs, frames=self.FRAMES)
         return [plume.velocity, plume.density]
 
     def tangent(self, direction: Values) -> None:
@@ -90,12 +92,11 @@ class PolicySubject:
     """
 
     def __init__(self, scene: Scene, muscles: str):
+        self.size = 6
         self.plant = Plant(Model(scene), [Control(muscles, -0.3, 0.3)], 2, self)
         self.policy = Feedback(self.size, self.plant.outputs, hidden=(4,), start=0.5)
 
-    size = 6
-
-    def __call__(self, states, values: Values, plant: Plant) -> Tensor:
+    def __call__(self, states, values: Parameters, plant: Plant) -> Tensor:
         """Observation of the policy."""
         state = states[plant.model.systems[0].name]
         return torch.cat([state["x"].mean(1), 0.2 * state["v"].mean(1)], 1)
@@ -125,8 +126,9 @@ class _Weighed:
     weights: Values
     feedback = True
 
-    def __call__(self, times: Tensor, observation: Tensor) -> Tensor:
+    def __call__(self, times: Tensor, observation: Tensor | None) -> Tensor:
         act = lambda weights, seen: torch.func.functional_call(self.policy, weights, (times, seen[None]))[0]
+        assert observation is not None, "a policy with feedback"
         return torch.func.vmap(act)(self.weights, observation)
 
 

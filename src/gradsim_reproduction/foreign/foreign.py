@@ -29,7 +29,7 @@ from gradsim.identification import synthetic
 from gradsim.identification.api import identify
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import Masks
-from gradsim.identification.observation.from_video import NOMINAL
+from gradsim.identification.observation.from_video import NOMINAL_NOISE
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.uncertainty.fisher import KNOWN
@@ -104,11 +104,11 @@ def fit_one(job: tuple[str, int, str, int, str]) -> dict:
         return _record(name, number, mode, _fit_own(one, noise, starts), one.truth)
     image, made_in = _masks(one.name, Path(out), lambda: videos.masks(one))
     silhouettes = Silhouettes.of(one.scene)
-    observation = Masks(torch.tensor(image), NOMINAL, silhouettes)
+    observation = Masks(torch.tensor(image), NOMINAL_NOISE, silhouettes)
     if mode == "float":
         fit = identify(one.scene, one.unknowns, observation=observation, seed=starts)
     else:
-        fit = _fit_video(one.scene, one.unknowns, videos.frames(one.scene, image, NOMINAL, noise), starts)
+        fit = _fit_video(one.scene, one.unknowns, videos.frames(one.scene, image, NOMINAL_NOISE, noise), starts)
     space = Space(one.scene, one.unknowns)
     at_truth = bounds(Problem(model_for(one.scene, space), observation, space), one.truth)
     record = _record(name, number, mode, fit, one.truth) | {"made_in": made_in, "bounds": at_truth}
@@ -121,7 +121,7 @@ def fit_toss(job: tuple[str, int, int, str]) -> dict:
     one = engines.toss(engine, number, seed)
     image, made_in = _masks(f"{engine} {number}", Path(out), lambda: engines.masks(engine, one))
     noise = np.random.default_rng([seed, list(engines.ENGINES).index(engine), number, NOISE])
-    frames = videos.frames(one.scene, image, NOMINAL, noise)
+    frames = videos.frames(one.scene, image, NOMINAL_NOISE, noise)
     record = _record(engine, number, "8bit", _fit_video(one.scene, one.unknowns, frames, number), one.truth)
     wrong_ones = {name for name, u in record["unknowns"].items() if u["z"] is not None and not abs(u["z"]) <= FAR}
     if any("contact law" in note for note in record["notes"]):
@@ -142,7 +142,7 @@ def _fit_own(one: Recording, noise: np.random.Generator, starts: int) -> Fit:
     with torch.no_grad():
         trajectory = model.rollout(parameter_values(scene, one.truth))
     mask = synthetic.float_masks(scene, trajectory).masks.numpy()
-    return _fit_video(scene, one.unknowns, videos.frames(scene, mask, NOMINAL, noise), starts)
+    return _fit_video(scene, one.unknowns, videos.frames(scene, mask, NOMINAL_NOISE, noise), starts)
 
 
 def _fit_video(scene: Scene, unknowns: Sequence[str], frames: np.ndarray, starts: int) -> Fit:

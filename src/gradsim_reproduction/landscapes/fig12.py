@@ -20,7 +20,7 @@ import torch
 from matplotlib.figure import Figure
 
 from gradsim.app.figures import figure
-from gradsim.identification.observation.from_video import NOMINAL
+from gradsim.identification.observation.from_video import NOMINAL_NOISE
 from gradsim_reproduction.landscapes.curves import curve_record
 from gradsim_reproduction.landscapes.descents import problem, run_descents
 from gradsim_reproduction.landscapes.rigid import TRUTH, UNKNOWNS
@@ -95,7 +95,7 @@ def curves(kind: str, step: float) -> dict:
         information = height * width * steep[frames].sum()
         curve |= {
             "curvature": 2 * steep[frames].mean(),
-            "bound": NOMINAL / np.sqrt(information),
+            "bound": NOMINAL_NOISE / np.sqrt(information),
             "largest": max(curve["loss"]),
         }
         videos[video_key(span, rate)] = curve

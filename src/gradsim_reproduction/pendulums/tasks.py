@@ -12,7 +12,7 @@ import torch
 
 from gradsim.identification import synthetic
 from gradsim.identification.observation.base import Masks
-from gradsim.identification.observation.from_video import NOMINAL, QUANTIZED, colors
+from gradsim.identification.observation.from_video import NOMINAL_NOISE, QUANTIZATION_NOISE, colors
 from gradsim.identification.observation.labelled_masks import LabelledMasks, color_shares
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
@@ -126,12 +126,12 @@ def observe_video(scene: Scene, trajectory: Trajectory, noise: int | None = None
                 return synthetic.float_masks(scene, trajectory)
             exact = silhouettes.shares(trajectory.surface, trajectory.values)[0]
             index = [[p.name for p in trajectory.parts].index(part) for (part,) in names]
-            return LabelledMasks(exact[:, index], [NOMINAL] * len(names), names, silhouettes, noisy=False)
+            return LabelledMasks(exact[:, index], [NOMINAL_NOISE] * len(names), names, silhouettes, noisy=False)
         if not many:
             return synthetic.noisy_masks(scene, trajectory, next(iter(scene.bodies)), noise)
-        video = synthetic.noisy_8bit(synthetic.render_video(scene, trajectory), NOMINAL, noise)
+        video = synthetic.noisy_8bit(synthetic.render_video(scene, trajectory), NOMINAL_NOISE, noise)
     alpha, factors, _ = color_shares(video, list(kinds), scene.background)
-    sigma = float(np.hypot(NOMINAL, QUANTIZED))
+    sigma = float(np.hypot(NOMINAL_NOISE, QUANTIZATION_NOISE))
     return LabelledMasks(torch.tensor(alpha), (sigma * factors).tolist(), names, silhouettes)
 
 

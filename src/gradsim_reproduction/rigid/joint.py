@@ -20,7 +20,7 @@ from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.base import States
-from gradsim.identification.observation.from_video import NOMINAL
+from gradsim.identification.observation.from_video import NOMINAL_NOISE
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import model_for
 from gradsim.identification.solvers.multistart import MultistartConfig
@@ -94,8 +94,8 @@ def bounds(problem: Problem, truth: dict[str, float]) -> dict[str, float]:
     space = problem.space
     u = space.inner(torch.tensor([[truth[name] for name in space.names]], dtype=torch.float64))
     _, A, _ = problem.linearize(u, problem.frames)
-    sigma = NOMINAL if isinstance(problem.observation, States) else problem.observation.sigma
-    fisher = A[0] * (sigma / NOMINAL) ** 2
+    sigma = NOMINAL_NOISE if isinstance(problem.observation, States) else problem.observation.sigma
+    fisher = A[0] * (sigma / NOMINAL_NOISE) ** 2
     return dict(zip(space.names, analyze(space, fisher, True).relative.tolist(), strict=True))
 
 

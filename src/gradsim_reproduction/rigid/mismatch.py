@@ -14,7 +14,7 @@ from gradsim.app.figures import figure
 from gradsim.errors import Status
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
-from gradsim.identification.comparison.folds import GIVEN
+from gradsim.identification.comparison.folds import GIVEN_MODEL
 from gradsim.identification.model_selection import Comparison, compare
 from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.scene_models import model_for, parameter_values
@@ -68,12 +68,12 @@ def mismatch(run: Run) -> Outcome:
         for k in range(QUICK if run.quick else SCENES)
     ]
     wrong = [row["models"][name] for row in rows for name in WRONG]
-    right = [row["models"][GIVEN] for row in rows]
+    right = [row["models"][GIVEN_MODEL] for row in rows]
     flagged = float(np.mean([m["status"] == Status.MISMATCH for m in wrong]))
     false = float(np.mean([m["status"] == Status.MISMATCH for m in right]))
     before = float(np.median([m["mass_error"] for m in wrong]))
     after = [row["models"][row["chosen"]]["mass_error"] for row in rows]
-    chosen = float(np.mean([row["chosen"] == GIVEN for row in rows]))
+    chosen = float(np.mean([row["chosen"] == GIVEN_MODEL for row in rows]))
     figures = {
         "flagged": figure(flagged, goal=1, ok=flagged == 1),
         "right_models_flagged": figure(false, goal=0),

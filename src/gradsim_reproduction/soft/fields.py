@@ -16,7 +16,7 @@ from gradsim.app.figures import figure
 from gradsim.geometry import image_io
 from gradsim.identification.fields.api import identify_fields
 from gradsim.identification.fields.fields import Field, FieldSpace
-from gradsim.identification.observation.from_video import NOMINAL
+from gradsim.identification.observation.from_video import NOMINAL_NOISE
 from gradsim.identification.observation.images import Images
 from gradsim.identification.observation.multi_view import MultiView
 from gradsim.identification.observation.vertices import Vertices
@@ -139,7 +139,7 @@ def _video(scene, trajectory, camera: str) -> Images:
     """Images of a camera in double precision; nominal σ = 1/255."""
     renderer = Renderer.of(scene, camera=camera)
     with torch.no_grad():
-        return Images(renderer(trajectory.scene_surface, trajectory.values)[0], NOMINAL, renderer)
+        return Images(renderer(trajectory.scene_surface, trajectory.values)[0], NOMINAL_NOISE, renderer)
 
 
 def summary(records: list[dict]) -> dict[str, dict]:

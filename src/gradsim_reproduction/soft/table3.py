@@ -181,7 +181,7 @@ def _foreign_masks(scene: Scene, trajectory: Trajectory) -> Masks:
     if scene.bodies["body"].kind == "cloth":
         faces = np.concatenate([faces, faces[:, ::-1]])  # a sheet has two sides, and no volume
     images = [area_coverage.coverage(screen, faces, scene.camera.size) for screen in screens]
-    return Masks(torch.tensor(np.stack(images)), synthetic.NOMINAL, Silhouettes.of(scene))
+    return Masks(torch.tensor(np.stack(images)), synthetic.NOMINAL_NOISE, Silhouettes.of(scene))
 
 
 def _elements(model: Model) -> int:

@@ -104,7 +104,8 @@ def _body(rng: np.random.Generator, shape: str) -> dict:
         form = {"radius": float(size[0])}
     else:
         form = {"radius": float(size[0] / 2), "height": float(size[1] + size[0])}
-    turn = Rotation.random(random_state=int(rng.integers(2**31))).as_quat().tolist()
+    rotation = Rotation.random(random_state=int(rng.integers(2**31)))  # pyright: ignore[reportCallIssue]  `rng` before SciPy 1.15
+    turn = rotation.as_quat().tolist()
     return {"shape": {shape: form}, "mass": float(rng.uniform(0.3, 3)), "quat_xyzw": turn, "collision": "none"}
 
 

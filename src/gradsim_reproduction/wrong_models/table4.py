@@ -33,10 +33,10 @@ from gradsim.dataset import Sample, sample, test_numbers
 from gradsim.dataset.sample import KINDS
 from gradsim.errors import Status
 from gradsim.identification import synthetic
-from gradsim.identification.comparison.folds import GIVEN
+from gradsim.identification.comparison.folds import GIVEN_MODEL
 from gradsim.identification.model_selection import compare
 from gradsim.identification.observation.base import Masks
-from gradsim.identification.observation.from_video import NOMINAL, QUANTIZED
+from gradsim.identification.observation.from_video import NOMINAL_NOISE, QUANTIZATION_NOISE
 from gradsim.identification.scene_models import parameter_values
 from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.physics.model import Model
@@ -161,9 +161,9 @@ def observe(row: str, scene: Scene, trajectory: Trajectory, seed: int) -> Masks:
     with torch.no_grad():
         alpha = Mitsuba.of(scene, spp=SAMPLES, seed=seed).alpha(trajectory.surface)[0].double()
     share = (alpha * SAMPLES + 0.5) / (SAMPLES + 1)  # neither 0 nor 1, which would claim to be certain
-    variance = QUANTIZED**2 + share * (1 - share) / SAMPLES
+    variance = QUANTIZATION_NOISE**2 + share * (1 - share) / SAMPLES
     rounded = (alpha * 255).round() / 255
-    return Masks(rounded, NOMINAL, Silhouettes.of(scene), NOMINAL**2 / variance, "huber")
+    return Masks(rounded, NOMINAL_NOISE, Silhouettes.of(scene), NOMINAL_NOISE**2 / variance, "huber")
 
 
 def summary(records: Sequence[dict]) -> dict[str, dict]:
@@ -173,9 +173,9 @@ def summary(records: Sequence[dict]) -> dict[str, dict]:
         part = [r for r in records if r["row"] == row]
         if not part:
             continue
-        before = [r["fits"][GIVEN]["error"] for r in part]
+        before = [r["fits"][GIVEN_MODEL]["error"] for r in part]
         after = [r["fits"][r["chosen"]]["error"] for r in part]
-        flagged = float(np.mean([r["fits"][GIVEN]["status"] == Status.MISMATCH for r in part]))
+        flagged = float(np.mean([r["fits"][GIVEN_MODEL]["status"] == Status.MISMATCH for r in part]))
         figures[row] = figure(float(np.mean(before)), paper=PAPER[row], goal=GOALS.get(row))
         figures[f"{row}_median"] = figure(float(np.median(before)))
         least = FLAGGED.get(row)
@@ -185,10 +185,10 @@ def summary(records: Sequence[dict]) -> dict[str, dict]:
         if row in FLAGGED:
             figures[f"{row}_after"] = figure(float(np.mean(after)), goal=AFTER)
             figures[f"{row}_after_median"] = figure(float(np.median(after)))
-            right = float(np.mean([r["chosen"] != GIVEN for r in part]))
+            right = float(np.mean([r["chosen"] != GIVEN_MODEL for r in part]))
             figures[f"{row}_right_model_chosen"] = figure(right)
         for kind in dict.fromkeys(r["kind"] for r in part) if row not in SWAPS else ():
-            errors = [r["fits"][GIVEN]["error"] for r in part if r["kind"] == kind]
+            errors = [r["fits"][GIVEN_MODEL]["error"] for r in part if r["kind"] == kind]
             figures[f"{row}_{kind}"] = figure(float(np.mean(errors)))
     figures["cpu_seconds_mean"] = figure(float(np.mean([r["cpu_seconds"] for r in records])))
     return figures
@@ -233,7 +233,7 @@ def _bars(records: Sequence[dict], paper: Mapping[str, float]) -> Figure:
     axes = figure.subplots()
     for k, row in enumerate(rows):
         part = [r for r in records if r["row"] == row]
-        parts = {OURS: [r["fits"][GIVEN]["error"] for r in part]}
+        parts = {OURS: [r["fits"][GIVEN_MODEL]["error"] for r in part]}
         if any(len(r["fits"]) > 1 for r in part):
             parts[LEFT] = [r["fits"][r["chosen"]]["error"] for r in part]
         axes.barh(k - 0.27, paper[row], 0.25, color=PAPERS)
@@ -277,6 +277,6 @@ def _masks(record: dict, meshes: Path) -> tuple[np.ndarray, np.ndarray]:
     scene, _ = scene_and_mass(one)
     mass, truth = next(iter(one.truth.items()))
     wrong = model_setup(record["row"], one, meshes)
-    pairs = ((scene, {mass: truth}), (wrong.scene, record["fits"][GIVEN]["values"]))
+    pairs = ((scene, {mass: truth}), (wrong.scene, record["fits"][GIVEN_MODEL]["values"]))
     masks = [synthetic.float_masks(s, true_rollout(s, values)).masks.detach().numpy() for s, values in pairs]
     return masks[0], masks[1]

@@ -43,6 +43,7 @@ def run(*words):
     return main.main(["capture", *map(str, words)])
 
 
+@pytest.mark.slow
 def test_lens_and_pose_are_within_their_errors(calibrated):
     content = json.loads((calibrated / "capture.json").read_text())
     assert content["schema"] == "gradsim.capture/1" and content["size"] == [320, 240] and content["views"] == 5

@@ -319,6 +319,7 @@ def test_an_actor_has_the_numbers_that_the_task_shares():
     assert setup.plant.outputs == set_up(replace(job, method="gradient")).plant.outputs == 288
 
 
+@pytest.mark.slow
 def test_what_an_actor_does_in_a_launch_can_be_recorded(tmp_path, monkeypatch):
     pytest.importorskip("stable_baselines3")
     monkeypatch.setattr("gradsim.app.commands.control_search.WORLDS", 4)

@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,6 +20,7 @@ from gradsim.app.commands.simulate import simulate
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.physics.model import Model
+from gradsim.render import renderer
 from gradsim.render.antialias.rasterizer import Antialiased
 from gradsim.render.camera import from_scene
 from gradsim.render.renderer import RASTERIZERS, Renderer
@@ -76,6 +78,22 @@ def test_the_command_line_knows_every_registered_rasterizer(run, monkeypatch, ca
     assert "use one of coverage, aa, softras, dibr, mitsuba" in " ".join(capsys.readouterr().err.split())
     monkeypatch.setitem(RASTERIZERS, "mine", Mine)
     assert main.main([*words, "mine"]) == main.main([*words, "aa"]) == 0
+    (ours,), (reference,) = (list(run.glob(f"*_{name}.png")) for name in ("mine", "aa"))
+    assert np.array_equal(png(ours), png(reference))
+
+
+def test_the_command_line_knows_the_rasterizers_of_installed_packages(run, monkeypatch, tmp_path):
+    (tmp_path / "installed_rasterizer.py").write_text(
+        "from gradsim.render.antialias.rasterizer import Antialiased\n\n\nclass Mine(Antialiased):\n    name = 'mine'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    point = EntryPoint("mine", "installed_rasterizer:Mine", renderer.GROUP)
+    monkeypatch.setattr(renderer, "entry_points", lambda group: [point] * (group == "gradsim.rasterizers"))
+    monkeypatch.setattr(renderer, "RASTERIZERS", dict(RASTERIZERS))
+    renderer._installed.cache_clear()
+    words = ["render", str(run), "--frame", "0", "--renderer"]
+    assert main.main([*words, "mine"]) == main.main([*words, "aa"]) == 0
+    renderer._installed.cache_clear()
     (ours,), (reference,) = (list(run.glob(f"*_{name}.png")) for name in ("mine", "aa"))
     assert np.array_equal(png(ours), png(reference))
 

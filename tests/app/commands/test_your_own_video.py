@@ -1,4 +1,4 @@
-"""The example of docs/your_own_video.md: a ball and its shadow as h264, through `gradsim new` and the command that it prints."""
+"""The example of docs/guides/your_own_video.md: a ball and its shadow as h264, through `gradsim new` and the command that it prints."""
 
 import json
 import shlex

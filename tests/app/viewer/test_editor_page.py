@@ -110,6 +110,7 @@ def test_two_clicks_and_a_length_set_the_scale(page):
     assert "2 m apart" in page.message.content
 
 
+@pytest.mark.slow
 def test_refine_and_write(page, tmp_path):
     drop(page, "body", page.editor.position(0) + [0.25, 0, 0.2])
     assert not page.parts["distance"].value  # it is known

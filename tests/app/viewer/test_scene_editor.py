@@ -8,6 +8,7 @@ from wavy_ball import ANGLES, DISTANCE, FOCAL, HEIGHT, RADIUS, START, WIDTH, cen
 
 from gradsim import video
 from gradsim.app.commands.new import draft_scene
+from gradsim.app.viewer.first_scene_file import write_scene
 from gradsim.app.viewer.scene_editor import CAMERA, GROUND
 from gradsim.errors import InputError
 from gradsim.scene import Scene
@@ -192,7 +193,7 @@ def test_refinement_brings_a_ball_back_that_was_dragged_away(ball):
 
 def test_a_scene_is_written_with_where_its_numbers_are_from(ball, tmp_path):
     edited = ball.set_distance((40, 30), (90, 30), 1.0).move_body(ball.position(0))
-    text = edited.write(tmp_path / "my.yaml")
+    text = write_scene(edited, tmp_path / "my.yaml")
     written = (tmp_path / "my.yaml").read_text(encoding="utf-8")
     assert "# A first scene of ball.webm" in written and "as placed by hand" in written and "1 m apart" in written
     again = Scene.load(tmp_path / "my.yaml")
@@ -203,14 +204,14 @@ def test_a_scene_is_written_with_where_its_numbers_are_from(ball, tmp_path):
 def test_both_files_or_none_are_written_and_nothing_is_overwritten(ball, tmp_path):
     (tmp_path / "my.png").write_text("mine")
     with pytest.raises(InputError, match=r"my\.png exists already"):
-        ball.write(tmp_path / "my.yaml")
+        write_scene(ball, tmp_path / "my.yaml")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["my.png"]
     sunk = ball.move_ground(5.0)
     with pytest.raises(InputError, match="ground"):
-        sunk.write(tmp_path / "other.yaml")
+        write_scene(sunk, tmp_path / "other.yaml")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["my.png"]
     with pytest.raises(InputError, match="does not exist"):
-        ball.write(tmp_path / "nowhere" / "my.yaml")
+        write_scene(ball, tmp_path / "nowhere" / "my.yaml")
 
 
 @pytest.mark.parametrize(
@@ -264,7 +265,7 @@ def test_a_clip_without_a_region_can_be_placed_by_hand(tmp_path):
     editor = draft_scene(path, by_hand=True)
     assert editor.clip.problem and "GUESS" in editor.sources["place"]
     assert middle_of(editor.mask(0)) == pytest.approx([32, 24], abs=1.5)
-    text = editor.write(tmp_path / "my.yaml")
+    text = write_scene(editor, tmp_path / "my.yaml")
     assert "whole in 0" in text and Scene.load(tmp_path / "my.yaml").timing.frames == 5
     with pytest.raises(InputError):
         draft_scene(path)

@@ -44,6 +44,7 @@ def test_the_policy_that_comes_back_is_the_best_of_the_history(name, case):
         assert setup.goal.loss(episode).item() == near(history.at_best()[-1], SOLVED)
 
 
+@pytest.mark.slow
 def test_diffphysics_gets_where_the_image_is():
     history = diffphysics(throw(), Budget(60), rate=0.1)[1]
     assert history.raw("position_error") == pytest.approx(history.raw())
@@ -57,7 +58,7 @@ def test_the_tuned_rate_is_the_one_that_ends_lowest():
 
 
 def test_many_parameters_are_searched_among_smooth_controllers(monkeypatch):
-    monkeypatch.setattr(cma_es, "MANY", 100)
+    monkeypatch.setattr(cma_es, "MAX_DIRECT_PARAMETERS", 100)
     setup = crawl()
     policy, history = BASELINES["cma"](setup, Budget(8, 4), 0)
     assert isinstance(policy, SmoothActions) and history.names["parameters"] == sum(

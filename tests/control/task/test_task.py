@@ -278,7 +278,7 @@ def test_free_numbers_over_time_stay_in_their_range_and_those_of_a_launch_need_n
 
 
 def test_the_task_file_of_the_docs_reaches_its_goal(tmp_path):
-    page = (Path(__file__).parents[3] / "docs" / "control.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "guides" / "control.md").read_text(encoding="utf-8")
     (tmp_path / "toss.yaml").write_text(
         "name: toss\n" + page.split("name: toss\n")[1].split("```")[0], encoding="utf-8"
     )

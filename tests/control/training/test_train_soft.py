@@ -36,6 +36,7 @@ def test_every_policy_reaches_what_another_actuation_reaches(kind):
     assert history.raw("steps") == [100] * 8 and history.raw("rollouts") == [1] * 8
 
 
+@pytest.mark.slow
 def test_worlds_of_other_masses_are_trained_together_and_resume_to_the_same_bits(tmp_path):
     def run(iterations, path=None):
         plant = swinging(observation=lambda model: StateObservation(model, 3))

@@ -9,7 +9,7 @@ import torch
 from scipy.integrate import solve_ivp
 
 from gradsim.errors import InputError
-from gradsim.identification.comparison.folds import GIVEN, Law, Recordings, predict_folds
+from gradsim.identification.comparison.folds import GIVEN_MODEL, Law, Recordings, predict_folds
 from gradsim.identification.model_selection import Comparison, compare
 from gradsim.identification.observation.base import States
 from gradsim.identification.solvers.multistart import MultistartConfig
@@ -71,12 +71,12 @@ def test_the_law_that_moved_the_hinge_predicts_what_was_not_fitted_to_the_noise(
     prediction = rubbing.prediction
     assert prediction.best == rubbing.chosen == "with dry friction"
     assert prediction.error("with dry friction") == pytest.approx(1.0, abs=3 * 0.042)
-    assert prediction.error(GIVEN) > 4
+    assert prediction.error(GIVEN_MODEL) > 4
     (law,) = prediction.laws
     assert (
         law.counts
         and law.standard_errors > 3
-        and law.gain == pytest.approx(1 - prediction.error("with dry friction") / prediction.error(GIVEN))
+        and law.gain == pytest.approx(1 - prediction.error("with dry friction") / prediction.error(GIVEN_MODEL))
     )
     assert law.words.startswith("dry friction: prediction of recordings not fitted") and "better" in law.words
     assert law.words[1:] in rubbing.words and "BIC chooses the same model" in rubbing.words
@@ -100,7 +100,7 @@ def test_bands_of_a_wrong_model_cover_what_was_not_fitted(rubbing):
     """
     coverage = rubbing.prediction.coverage
     assert 0.90 <= coverage["with dry friction"] <= 0.99
-    assert 0.90 <= coverage[GIVEN] <= 1.0
+    assert 0.90 <= coverage[GIVEN_MODEL] <= 1.0
 
 
 @pytest.mark.slow
@@ -133,7 +133,7 @@ def test_numbers_of_single_recordings_come_from_the_first_frames_alone():
         first_frames=8,
     ).prediction
     assert found is not None and found.best == "dry friction" and found.error("dry friction") < 2
-    assert all(set(fold) == {"joints.hinge.damping"} for fold in found.values[GIVEN])
+    assert all(set(fold) == {"joints.hinge.damping"} for fold in found.values[GIVEN_MODEL])
 
 
 def test_a_recording_does_not_help_to_predict_itself():
@@ -141,13 +141,16 @@ def test_a_recording_does_not_help_to_predict_itself():
     scenes, data = [scene(angle) for angle in RELEASES[:2]], [d.slice_frames(0, 10) for d in recorded(FRICTION)[:2]]
     plan = replace(PLAN, starts=1)
     predict = lambda observations: predict_folds(
-        {GIVEN: Recordings(scenes, observations, [Unknown.parse(DAMPED)], ())}, 2, 0, plan, 0
+        {GIVEN_MODEL: Recordings(scenes, observations, [Unknown.parse(DAMPED)], ())}, 2, 0, plan, 0
     )
     clean = predict(data)
     bad = clean.folds[0][0] - 1
     spoiled = predict([States("bob", d.x + 0.1 * (k == bad), None, SIGMA) for k, d in enumerate(data)])
-    assert spoiled.values[GIVEN][0] == clean.values[GIVEN][0] and spoiled.values[GIVEN][1] != clean.values[GIVEN][1]
-    assert spoiled.errors[GIVEN][bad] > 50 + clean.errors[GIVEN][bad]
+    assert (
+        spoiled.values[GIVEN_MODEL][0] == clean.values[GIVEN_MODEL][0]
+        and spoiled.values[GIVEN_MODEL][1] != clean.values[GIVEN_MODEL][1]
+    )
+    assert spoiled.errors[GIVEN_MODEL][bad] > 50 + clean.errors[GIVEN_MODEL][bad]
 
 
 @pytest.mark.parametrize(

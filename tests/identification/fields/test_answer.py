@@ -96,7 +96,7 @@ def test_all_methods_are_held_to_it(method):
 @pytest.mark.slow
 def test_without_its_matrix_a_field_of_many_unknowns_is_judged_alike(monkeypatch):
     dense = gs.identify_fields(beam(substeps=2), [FIELD], tracked())
-    monkeypatch.setattr(answer, "DENSE", 0)
+    monkeypatch.setattr(answer, "MAX_DENSE_UNKNOWNS", 0)
     free = gs.identify_fields(beam(substeps=2), [FIELD], tracked(), method="cg")
     assert free.discretization.shift == pytest.approx(dense.discretization.shift, rel=0.1)  # as their error bars
 
@@ -110,6 +110,7 @@ def test_stated_steps_stay_and_are_part_of_the_error_bars():
     assert "holds at this step" in steps.words and steps.words in fit.table
 
 
+@pytest.mark.slow
 def test_errors_of_first_order_count_where_the_effort_is_spent():
     fit = gs.identify_fields(beam("semi-implicit"), [FIELD], tracked(1e-3, 30))
     assert not fit.discretization.converged
@@ -119,7 +120,7 @@ def test_errors_of_first_order_count_where_the_effort_is_spent():
 @pytest.mark.parametrize("dense", [1000, 0])
 def test_the_estimate_of_the_shift_is_that_of_the_minimum_on_half_the_step(monkeypatch, dense):
     """To first order: its square is left out. By the matrix, and by conjugate gradients."""
-    monkeypatch.setattr(answer, "DENSE", dense)
+    monkeypatch.setattr(answer, "MAX_DENSE_UNKNOWNS", dense)
     model = gs.Model(beam(substeps=16))
     problem = FieldProblem(model, tracked(), FieldSpace(model, [FIELD]))
     here = FieldAnswer(problem, problem.space.inner({"beam.mu": torch.tensor(truth())[None]})[0], "dense").descend()

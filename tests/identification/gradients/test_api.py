@@ -290,7 +290,7 @@ def test_contact_between_bodies_is_seen():
 
 
 def test_an_explosion_by_bodies_that_collide_names_them(monkeypatch):
-    monkeypatch.setattr(findings, "EXPLODES", 0.1)  # by the blow, which comes in step 147
+    monkeypatch.setattr(findings, "EXPLODING_SENSITIVITY", 0.1)  # by the blow, which comes in step 147
     found = explain_gradients(balls(), unknowns=["red.mass"], secants=False)["red.mass"]
     assert (found.verdict, found.step) == ("exploding", 147) and "contact of red with blue" in found.reason
     assert "substeps" in found.advice

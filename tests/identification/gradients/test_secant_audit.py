@@ -16,7 +16,7 @@ def audited(model: Model, names: list[str], loss=None):
 
 
 def bounce(substeps: int, **law) -> Model:
-    """The ball of docs/physics.md: 2 kg, 3 m/s, radius 0.1 m; its tangent by z(0) is −2.6 and its trend −0.5."""
+    """The ball of docs/theory/contact.md: 2 kg, 3 m/s, radius 0.1 m; its tangent by z(0) is −2.6 and its trend −0.5."""
     ball = {"shape": {"sphere": {"radius": 0.1}}, "mass": 2, "position": [0, 0, 0.22], "velocity": [0, 0, -3]}
     timing = {"fps": 10, "frames": 2, "substeps": substeps}
     ground = {"stiffness": 1e5, **law}
@@ -34,7 +34,7 @@ def test_secants_of_a_smooth_motion_approach_the_tangent_as_the_square_of_their_
 
 @pytest.mark.parametrize("substeps", [192, 1536])
 def test_tangent_of_a_jumping_force_holds_in_one_tooth(substeps):
-    """A tooth is one step's travel wide: 3 m/s · h, in units of the radius. The slopes are those of docs/physics.md."""
+    """A tooth is one step's travel wide: 3 m/s · h, in units of the radius. The slopes are those of docs/theory/contact.md."""
     found = audited(bounce(substeps, law="paper", damping=200), ["ball.position.z"])
     tooth = 3 / (10 * substeps) / 0.1
     assert 0.02 * tooth < found.holds[0] < tooth

@@ -39,7 +39,7 @@ def test_a_row_is_read_at_its_own_time():
 
 
 def test_an_exposure_begins_at_the_stamp_and_lasts_as_long_as_it_says():
-    images = effect_on("exposure", 0.02, TIMES)
+    images = effect_on("late exposure", 0.02, TIMES)
     torch.testing.assert_close(
         torch.stack(images).mean(0), torch.stack([parabola(TIMES + 0.02 * (k + 0.5) / 5) for k in range(5)]).mean(0)
     )

@@ -12,7 +12,7 @@ from gradsim.identification.fields.api import identify_fields
 from gradsim.identification.fields.fields import Field, FieldSpace
 from gradsim.identification.fields.problem import FieldProblem
 from gradsim.identification.observation.base import normal_equations
-from gradsim.identification.observation.images import FEW, Images
+from gradsim.identification.observation.images import MAX_DIFFERENCED_UNKNOWNS, Images
 from gradsim.identification.observation.multi_view import MultiView
 from gradsim.identification.observation.optical_flow import central_difference
 from gradsim.identification.solvers.multistart import MultistartConfig
@@ -86,7 +86,7 @@ def test_the_flow_has_the_cost_and_gradient_of_central_differences_and_nearly_th
     for views in (recorded(scene, model.rollout(), loss=loss) for loss in ("gaussian", "huber")):
         seen, problem = views.parts["camera"], FieldProblem(model, views, space)
         s = problem.sensitivity(u[None], 5)
-        assert s.unknowns >= FEW
+        assert s.unknowns >= MAX_DIFFERENCED_UNKNOWNS
         cost, g, A = normal_equations(seen._linear(s, 5, "pixels"), seen.loss)
         found = seen.normal(s, 5, "pixels")
         assert_near(found[0], cost, ROUNDING)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from scipy.spatial.transform import Rotation
+from tolerances import SOLVED, near
 
 import gradsim as gs
 from gradsim.identification.observation.base import Masks
@@ -10,7 +11,6 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
-from tests.support.tolerances import SOLVED, near
 
 FRAMES, SIDE = 4, 48
 TURN = 0.03, -0.02, 0.05  # of the camera [rad]

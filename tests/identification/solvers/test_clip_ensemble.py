@@ -6,7 +6,7 @@ import pytest
 import torch
 from checks import central_difference, directions, error
 
-from gradsim.identification.solvers.clip_ensemble import LOCAL, descend, eliminate, scatter
+from gradsim.identification.solvers.clip_ensemble import LOCAL_UNKNOWNS, descend, eliminate, scatter
 
 ALL = tuple(cases.RANGES)
 
@@ -43,17 +43,17 @@ def test_chi2_is_the_square_of_the_residuals_of_the_jacobian(tossed):
 def test_elimination_gives_the_step_of_the_whole_system():
     generator = torch.Generator().manual_seed(1)
     n, clips = 3, 4
-    J = torch.randn(1, clips, 40, n + LOCAL, generator=generator).double()
+    J = torch.randn(1, clips, 40, n + LOCAL_UNKNOWNS, generator=generator).double()
     r = torch.randn(1, clips, 40, 1, generator=generator).double()
     A, g = J.mT @ J, (J.mT @ r)[..., 0]
     schur, gradient, back_A, back_g = eliminate(A, g, n, torch.zeros(1))
     shared = -torch.linalg.solve(schur.sum(1), gradient.sum(1))
     own = -back_g - (back_A @ shared[:, None, :, None])[..., 0]
 
-    size = n + clips * LOCAL
+    size = n + clips * LOCAL_UNKNOWNS
     dense, right = torch.zeros(size, size).double(), torch.zeros(size).double()
     for k in range(clips):
-        rows = torch.cat([torch.arange(n), n + k * LOCAL + torch.arange(LOCAL)])
+        rows = torch.cat([torch.arange(n), n + k * LOCAL_UNKNOWNS + torch.arange(LOCAL_UNKNOWNS)])
         dense[rows[:, None], rows] += A[0, k]
         right[rows] += g[0, k]
     step = -torch.linalg.solve(dense, right)

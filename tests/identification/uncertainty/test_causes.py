@@ -11,7 +11,11 @@ from wavy_ball import DISTANCE, FOCAL, HEIGHT, NAMES, RADIUS, centres, masks, sc
 import gradsim as gs
 from gradsim.errors import Status
 from gradsim.identification.observation.base import Masks
-from gradsim.identification.uncertainty.causes import Cause, _ranked
+from gradsim.identification.observation.camera_effects import EFFECTS, LATE_EXPOSURE, AffectedMasks
+from gradsim.identification.problem import Problem
+from gradsim.identification.scene_models import model_for
+from gradsim.identification.uncertainty.causes import Cause, _advice, _ranked
+from gradsim.identification.unknowns import Space
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
 from gradsim.video.mask_faults import mask_faults
@@ -72,7 +76,7 @@ def enlarged(content: dict) -> None:
             marks=pytest.mark.slow,
         ),
         pytest.param(lambda c: None, lambda: rolled(0.03), "rolling shutter", 0.03, marks=pytest.mark.slow),
-        pytest.param(lambda c: None, lambda: exposed(0.025), "exposure", 0.025, marks=pytest.mark.slow),
+        pytest.param(lambda c: None, lambda: exposed(0.025), "late exposure", 0.025, marks=pytest.mark.slow),
     ],
     ids=["rate", "size", "drag", "rolling", "exposure"],
 )
@@ -106,6 +110,30 @@ def test_masks_of_which_many_cannot_be_right_are_the_only_cause():
     fit = fitted(observed=observed)
     assert fit.status == Status.MISMATCH and [cause["name"] for cause in fit.outline["causes"]] == ["masks"]
     assert "--background mog2" in fit.outline["words"]
+
+
+def test_the_lines_that_a_late_exposure_names_are_that_exposure():
+    """An exposure from the stamp on is one about the stamp, half of it later; both have the same five instants, of a parabola."""
+    amount, right = 0.024, scene(FRAMES)
+    data = masks(centres(FRAMES, TRUTH), np.zeros((FRAMES, 256)))
+    (effect,) = (effect for effect in EFFECTS if effect.name == LATE_EXPOSURE)
+    problem = Problem(model_for(right, Space(right, SPEEDS)), data, Space(right, SPEEDS))
+    lines = dict(re.findall(r"`(\w+: [\d.]+)` under `(\w+):`", _advice(Cause(effect.name, amount, "s", 0.1), problem)))
+    assert lines == {"exposure: 0.024": "camera", "offset: 0.0120": "timing"}
+    content = right.model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
+    for line, owner in lines.items():
+        key, value = line.split(": ")
+        content[owner][key] = float(value)
+    advised = Scene.parse(content)
+    trajectories = [gs.Model(one).rollout({}) for one in (right, advised)]
+    affected = AffectedMasks(data, effect, amount, right.timing.fps)
+    plain = Masks(data.masks, data.sigma, Silhouettes.of(advised))
+    images = [
+        torch.cat(list(one.residuals(trajectory, FRAMES, "pixels")), 1)
+        for one, trajectory in zip((affected, plain), trajectories, strict=True)
+    ]
+    still = torch.cat(list(data.residuals(trajectories[0], FRAMES, "pixels")), 1)
+    assert (images[0] - images[1]).abs().max() < 1e-3 * (still - images[1]).abs().max()
 
 
 def test_of_causes_that_leave_the_same_the_least_unusual_is_first():

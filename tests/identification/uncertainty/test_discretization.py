@@ -156,6 +156,7 @@ def test_residuals_that_are_not_white_are_no_ok():
     assert fit.status == Status.MISMATCH
 
 
+@pytest.mark.slow
 def test_only_the_part_of_a_clip_that_converges_is_used():
     """Spin about the middle axis is unstable: the error of a step grows by e in (ω √((I₂-I₁)(I₃-I₂)/(I₁I₃)))⁻¹ = 0.2 s."""
     content = scene("rk4", 400, frames=61).model_dump(exclude_unset=True)

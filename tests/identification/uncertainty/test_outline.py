@@ -69,6 +69,7 @@ def test_a_fat_mask_and_a_large_ball_cannot_be_told_apart(wide):
     assert abs(scale.value - 1) < 2 * scale.std and fit.outline["offset_std"] > 0.15
 
 
+@pytest.mark.slow
 def test_a_wavy_outline_gives_error_bars_that_hold_and_its_width():
     """With the noise of a pixel, 1/255, the same masks are a mismatch, dozens of stated standard deviations off."""
     fit = fitted(0)
@@ -107,6 +108,7 @@ def test_a_shared_shift_that_shifts_of_frames_rule_out_is_in_no_error_bar():
     assert fit.unknowns["ball.velocity.x"].std < 0.0007
 
 
+@pytest.mark.slow
 def test_motion_that_the_model_cannot_make_is_no_noise_of_outlines(monkeypatch):
     """Linear drag of 0.8 per second, which the scene lacks, bends the path by some pixels. Which cause that has, others ask."""
     monkeypatch.setattr(verdict, "likely_causes", lambda *_: [])
@@ -116,6 +118,7 @@ def test_motion_that_the_model_cannot_make_is_no_noise_of_outlines(monkeypatch):
     assert fit.residual_diagnostics is not None and fit.residual_diagnostics.words == fit.outline["words"]
 
 
+@pytest.mark.slow
 def test_a_body_of_the_wrong_size_is_no_wide_mask():
     seen = masks(centres(16, TRUTH), np.full((16, ANGLES), 1.6))
     fit = gs.identify(scene(16), NAMES, observation=seen, starts=2)

@@ -74,6 +74,7 @@ def test_adjoint_of_values_in_time_is_the_transpose_of_the_tangent(mapping):
     assert max(dot_product_errors(tangent, gradient, given, adjoints, seed=7)) < 1e-12
 
 
+@pytest.mark.slow
 def test_values_in_time_of_implicit_steps_act_each_in_its_interval():
     given = implicit_cases.inputs(3, seed=2)
     generator = torch.Generator().manual_seed(8)

@@ -103,7 +103,7 @@ def test_rigid_motion_of_curved_rest_shapes_makes_no_force(rest, arrays):
     x = carried(rest, seed=4)
     v = rigid_velocity(x, seed=5)
     f = lane_forces(FORCE, x, v, relaxed(arrays))
-    height = rest_shape(rest)["least_normal"].sqrt() / bending.LEAST  # twice the smaller area, edges about 1 m long
+    height = rest_shape(rest)["least_normal"].sqrt() / bending.EPSILON  # twice the smaller area, edges about 1 m long
     scale = (arrays["stiffness"] + arrays["damping"]) / height**2 * x.abs().amax((1, 2))
     assert (f.abs().amax((1, 2)) / scale).max() < 1e-12
 

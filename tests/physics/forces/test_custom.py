@@ -62,6 +62,7 @@ def test_own_forces_go_with_a_model_to_another_dtype(load):
     assert torch.equal(model.rollout(frames=2)["net"]["x"], single.rollout(frames=2)["net"]["x"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["beam.air.wind", "beam.air.drag", "beam.band.stiffness"])
 def test_adjoint_of_each_parameter_of_own_forces_matches_central_differences(name, load):
     """100 steps with contact. Acceptance: 1e-7 in float64."""

@@ -94,6 +94,7 @@ def test_elastic_bounce_and_its_four_gradients(phase):
     assert relative(gradients(height, given), gradients(expected, given)) < 1e-3
 
 
+@pytest.mark.slow
 def test_error_of_a_bounce_and_of_its_gradients_falls_with_the_step():
     """O(h): root mean square over 128 random bounces, for one alone depends on the phases of its touch and its leave."""
     uniform = torch.rand(4, 128, generator=torch.Generator().manual_seed(2), dtype=torch.float64)

@@ -81,6 +81,7 @@ def box(**given) -> Case:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_box_that_hits_with_several_corners_converges_in_fourth_order():
     """Against DOP853 restarted at every switch of every vertex; its secants over 1e-5 m are good to 1e-9."""
     frames, counts = 7, [24, 34, 48, 68, 96, 136, 192, 272]

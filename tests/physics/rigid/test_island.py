@@ -92,6 +92,7 @@ def test_a_torque_may_change_from_frame_to_frame():
     assert (before[:, 4:] - after[:, 4:]).abs().max() > 1e-5
 
 
+@pytest.mark.slow
 def test_what_joints_hold_may_collide_with_nothing_where_the_rest_collides():
     """A ball stands on the ground, the link that hangs from it reaches below; both weigh on it."""
     ball = {"shape": {"sphere": {"radius": 0.1}}, "mass": 1.0, "position": [0, 0, 0.1 - 5e-5]}

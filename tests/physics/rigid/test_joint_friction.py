@@ -67,6 +67,7 @@ def test_energy_never_grows():
     assert total[-1] < 0.97 * total[0]
 
 
+@pytest.mark.slow
 def test_gradients_and_tangents_are_those_of_differences():
     content = tree(fps=60, frames=6, substeps=32, integrator="rk4")
     for name, friction in FRICTION.items():

@@ -50,6 +50,7 @@ def test_bodies_without_anything_in_between_move_as_alone(integrator):
         assert error(got, expected) < 1e-13
 
 
+@pytest.mark.slow
 @briefly
 def test_gradients_are_those_of_each_body_alone(integrator):
     given = inputs(3)

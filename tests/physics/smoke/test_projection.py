@@ -56,7 +56,7 @@ def test_a_projected_velocity_has_no_divergence(grid):
 
 @pytest.mark.parametrize("solve", ["project", "diffuse"])
 def test_a_solve_that_does_not_come_to_its_end_says_so(solve, monkeypatch):
-    monkeypatch.setattr(projection, "STEPS", 3)  # of some 20
+    monkeypatch.setattr(projection, "MAX_ITERATIONS", 3)  # of some 20
     grid = GRIDS["rock"]
     u = velocities(grid)
     with pytest.raises(Divergence, match="leaves a residual of .* in world . after 3 steps of conjugate gradients"):
@@ -99,7 +99,7 @@ def test_a_solved_world_does_not_depend_on_others():
 
 def test_steps_of_the_solver_do_not_grow_with_the_grid(monkeypatch):
     """Around obstacles: 24 steps are enough for 16² and 96² cells alike, else it would say that they are not."""
-    monkeypatch.setattr(projection, "STEPS", 24)
+    monkeypatch.setattr(projection, "MAX_ITERATIONS", 24)
     for n in (16, 96):
         grid = Grid((n, n), 1 / n, "walled", rock((n, n)))
         assert grid.divergence(project(grid, velocities(grid))).abs().max() < 1e-12 * n

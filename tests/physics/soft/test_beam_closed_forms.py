@@ -101,7 +101,9 @@ def test_cantilever_reaches_beam_theory_as_its_cells_shrink(name, sags):
     assert abs(slope([3, 2], [stiffer[2], stiffer[3]]) - 2) < 0.05
     limit = (9 * stiffer[3] - 4 * stiffer[2]) / 5  # without the term in 1/n²
     assert abs(limit) < 3e-3
-    assert [sags[n][name] for n in (1, 2, 3)] == pytest.approx([0.325, 0.642, 0.80], abs=2e-3)  # as in docs/soft.md
+    assert [sags[n][name] for n in (1, 2, 3)] == pytest.approx(
+        [0.325, 0.642, 0.80], abs=2e-3
+    )  # as in docs/guides/soft.md
 
 
 def test_cantilever_swings_at_the_frequency_of_beam_theory_as_its_cells_shrink():

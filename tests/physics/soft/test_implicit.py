@@ -99,6 +99,7 @@ def test_gradient_is_the_same_bit_for_bit_whatever_is_kept(mapping):
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
+@pytest.mark.slow
 def test_a_world_of_a_batch_moves_as_it_does_alone():
     given, program = cases.inputs(11, seed=11), cases.program(WORLDS)
     together, alone = program.forward(given), program.forward([y[4:5] for y in given])

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from gradsim.engine.lanes import Lane, native_width
 from gradsim.engine.mapping import InElements, Threads, Worlds
+from gradsim.physics import integrators
 from gradsim.physics.forces import spring
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.model import Model
-from gradsim.physics.soft.body import STABLE
 from gradsim.physics.soft.rollout import Particles
 from gradsim.scene import Scene
 
@@ -98,13 +98,15 @@ def test_tangent_is_that_of_central_differences(integrator):
 
 
 @ALL
-def test_gradient_is_the_same_bit_for_bit_whatever_is_kept(integrator):
+def test_gradient_hardly_depends_on_the_checkpoints(integrator):
+    """By some units in the last place: the reverse sweep recomputes steps that the forward sweep, a Warp module of its own,
+    computed; their compilers fuse other products and sums."""
     given, results = cases.inputs(2, seed=11), []
     for segment in (1, 2, 3):
         rollout = program(integrator, segment=segment)
         outputs = rollout.forward(given)
         results.append(rollout.backward(given, outputs, weights(outputs, seed=12)))
-    assert all(torch.equal(a, b) for other in results[1:] for a, b in zip(results[0], other, strict=True))
+    assert max(error(a, b) for other in results[1:] for a, b in zip(results[0], other, strict=True)) < 1e-13
 
 
 @ALL
@@ -215,7 +217,7 @@ def test_rollout_that_continues_from_a_frame_is_the_same_bit_for_bit(integrator)
 def test_bound_of_steps_is_sharp(integrator, c):
     """Of a damped spring alone: h² k/m + 4 h c/m < 4, by stages 0.6 h² k/m + 1.6 h c/m < 4; Euler's would let it diverge."""
     k, m = 40.0, 0.5
-    of_k, of_c = STABLE[integrator]
+    of_k, of_c = integrators.SOFT[integrator].stability
     limit = 4 / (of_c * c / m + ((of_c * c / m) ** 2 + 4 * of_k * k / m) ** 0.5)
     ends = []
     for factor in (0.99, 1.02):

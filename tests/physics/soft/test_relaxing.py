@@ -46,6 +46,7 @@ def _first_mode(model: Model) -> tuple[float, Tensor]:
     return squares[0].sqrt().item(), shape.reshape(-1, 3)
 
 
+@pytest.mark.slow
 def test_small_vibration_is_that_of_a_maxwell_solid():
     """q̈ + ω² (q + g (q - a)) = 0,  θ ä + ȧ = (q - a)/τ: the strains of a mode keep its shape."""
     model = _model()

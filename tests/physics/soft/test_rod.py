@@ -35,6 +35,7 @@ def _clamped(**rod) -> gs.Scene:
     return _scene(frames=200, substeps=4, integrator="implicit", pinned=[{"vertices": [0, 1]}], **STILL, **rod)
 
 
+@pytest.mark.slow
 def test_the_sag_of_a_cantilever_is_that_of_the_elastica_and_converges():
     """B θ'' = ρ g (L - s) cos θ with θ(0) = 0 and θ'(L) = 0, by SciPy; the clamp ends at the second vertex."""
     weight, bending = 0.05 * 9.81, 0.2

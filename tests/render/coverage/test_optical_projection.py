@@ -2,13 +2,13 @@
 
 import pytest
 import torch
+from tolerances import ROUNDING, assert_near
 
 from gradsim.geometry.surface import Appearance, Part
 from gradsim.render.coverage.coverage import coverage
 from gradsim.render.coverage.optical_projection import OpticsTangent, edge_pieces, project_optics
 from gradsim.render.coverage.subdivision import subdivide
 from gradsim.render.optics import Optics, OpticsValues, image_points
-from tests.support.tolerances import ROUNDING, assert_near
 
 WORLDS, FRAMES, SAMPLES, VERTICES, UNKNOWNS, SIZE = 2, 3, 5, 7, 4, (480, 640)
 STEP = 2e-6  # of the differences: small enough that no vertex takes another parabola

@@ -26,6 +26,7 @@ def test_starts_fill_their_ranges_without_regard_to_the_truth():
         assert low <= drawn.min() < low + 0.1 * (high - low) and high - 0.1 * (high - low) < drawn.max() <= high
 
 
+@pytest.mark.slow
 def test_the_experiment_goes_on_from_its_ledger_and_tells_its_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(experiment, "SHORT", 1)
     out = tmp_path / "pybullet"

@@ -118,6 +118,7 @@ def test_a_point_that_a_pixel_shows_is_projected_back_to_it(shape):
         assert ((shown.points.abs() - half).amax(1)).abs().max() < 1e-7  # corners of the model are in single precision
 
 
+@pytest.mark.slow
 def test_slope_of_the_profiled_cost_is_that_of_its_differences():
     problem, _, spin = spin_problem()
     problem = problem.with_observation(problem.observation.with_steps(15))
@@ -128,6 +129,31 @@ def test_slope_of_the_profiled_cost_is_that_of_its_differences():
     # by the envelope theorem: exact at the minimum over texture and exposure, which 15 steps reach to about a percent
     assert (slope - 2 * g[0]).abs().max() < 0.03 * slope.abs().max()
     assert torch.linalg.eigvalsh(A[0]).min() > 0
+
+
+def test_slope_by_gamma_is_that_of_differences_of_the_profiled_cost():
+    """As above, where light is shaded: of a texture and an exposure that follow everything, a power of light is a power of both."""
+    ball = responding(1.9)
+    space = Space(ball, ["ball.angular_velocity.y:-20:20", "camera.gamma:1.2:3"])
+    problem = Problem(
+        model_for(ball, space), Masks(torch.zeros(FRAMES, SIZE[1], SIZE[0]), 1.0, Silhouettes.of(ball)), space
+    )
+    with torch.no_grad():
+        trajectory = problem.model.rollout({})
+    used, silhouettes = np.ones(frames().shape[:3], bool), Silhouettes.of(ball)
+    colors = interior_colors(frames() / 255, used, trajectory, ["ball"], silhouettes, 1, 1.25).with_steps(15)
+    problem = problem.with_observation(colors)
+    u, h = space.inner(torch.tensor([SPIN[1] + 0.3, 1.9]).double()), 1e-2
+    slope = 2 * problem.linearize(u[None], FRAMES)[2][0, 1]
+    ends = problem.cost(torch.stack([u + h * torch.eye(2).double()[1], u - h * torch.eye(2).double()[1]]), FRAMES)
+    assert (slope - (ends[0] - ends[1]) / (2 * h)).abs() < 0.03 * slope.abs() and slope.abs() > 1
+
+
+def responding(gamma: float) -> Scene:
+    """The scene with a camera that has a response."""
+    content = scene().model_dump(exclude_unset=True)
+    content["camera"]["gamma"] = gamma
+    return Scene.parse(content)
 
 
 @pytest.mark.slow

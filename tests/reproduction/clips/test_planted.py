@@ -10,7 +10,7 @@ def record(fault, *causes, status="mismatch"):
 
 
 def test_a_fault_counts_where_it_is_the_first_cause_of_a_mismatch():
-    records = [record("blur", "exposure", "late stamps"), record("lens", "camera.focal", "lens distortion")]
+    records = [record("blur", "late exposure", "late stamps"), record("lens", "camera.focal", "lens distortion")]
     records += [record("size", "ball.scale", status="ok"), record("mask"), record("distance", "camera.focal")]
     figures = planted.planted_figures(records)
     assert figures["cause_named"]["value"] == 2 and not figures["cause_named"]["ok"]

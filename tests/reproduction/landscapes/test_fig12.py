@@ -21,6 +21,7 @@ def drift() -> dict:
     return fig12.curves("drift", 0.1)["videos"]
 
 
+@pytest.mark.slow
 def test_the_last_frame_of_a_drift_steepens_with_the_square_of_the_time(drift):
     # x = J t/m, so ∂I/∂m ∝ t where the outline moves by less than a pixel or two and keeps its size
     steep = [drift[fig12.video_key(span, fig12.ENDS)]["curvature"] for span in fig12.SPANS]
@@ -33,6 +34,7 @@ def test_twice_the_frames_tell_the_mass_by_the_root_of_two_better(drift):
     assert coarse["curvature"] == pytest.approx(fine["curvature"], rel=0.02)  # a mean over frames
 
 
+@pytest.mark.slow
 def test_the_curvature_is_that_of_the_curve(drift):
     curve, step = drift[fig12.video_key(2.0, 30)], 0.1
     mass = np.array(fig12.curves("drift", step)["mass"])

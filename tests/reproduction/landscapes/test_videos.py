@@ -43,6 +43,7 @@ def test_selections_take_the_frames_they_are_named_for():
     assert set(select_frames(error)) == set(SELECTIONS)
 
 
+@pytest.mark.slow
 def test_the_adjoint_is_the_slope_of_the_curve_where_nothing_touches():
     scene = cube("drift")
     mass = np.linspace(0.9, 1.3, 41)

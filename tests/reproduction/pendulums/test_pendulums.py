@@ -38,6 +38,7 @@ def test_all_that_the_paper_names_is_unknown():
         assert {f"{kind}.{key}" for key in ("stiffness", "damping", "rest_length_factor")} == names[kind]
 
 
+@pytest.mark.slow
 def test_truths_and_starts_fill_the_same_ranges_from_different_streams():
     task = TASKS["double"]
     space = task.space()
@@ -70,6 +71,7 @@ def test_noise_of_shares_is_the_stated_one(short):
     np.testing.assert_allclose(off.std(1), noisy.sigmas, rtol=0.05)
 
 
+@pytest.mark.slow
 def test_a_video_gives_its_truth_back():
     record = float_fit(TASKS["ball"], 1, 0, starts=4, lone=1)
     assert max(record["errors"].values()) < 1e-6

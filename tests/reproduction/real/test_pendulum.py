@@ -65,6 +65,7 @@ def measurement():
     return measure(video, quick=True, seed=1)
 
 
+@pytest.mark.slow
 def test_made_up_string_is_recovered(measurement):
     length = measurement.fit.unknowns[LENGTH]
     assert abs(length.value / TRUTH[LENGTH] - 1) < 0.02

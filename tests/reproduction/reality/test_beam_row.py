@@ -25,6 +25,7 @@ def test_numbers_are_recovered_from_a_track_of_their_law(own):
     assert np.abs(vibration.align(own, np.r_[TRUTH[:-2], 0, 0], TIMES, own.heights(TRUTH, TIMES)) - TRUTH).max() < 1e-6
 
 
+@pytest.mark.slow
 def test_the_law_of_a_track_predicts_its_left_out_parts_best(own):
     heights = own.heights(TRUTH, TIMES)
     errors = {law: vibration.leave_blocks_out(own, law, TIMES, heights)[1] for law in vibration.LAWS}

@@ -41,6 +41,7 @@ def runs():
     return [cables.CableRun(_film(f"train_{seed}", seed), FRAMES) for seed in (1, 2)]
 
 
+@pytest.mark.slow
 def test_numbers_are_recovered_from_films_of_their_law(runs):
     """From the usual start, off by factors of 0.5 to 1.7 and 1/m; residuals vanish at the truth, so steps converge fast."""
     u, _ = cables.fit(runs, _coordinates(cables.START), 12)

@@ -54,6 +54,7 @@ def test_a_thrown_cloth_tells_its_velocity():
     assert record["converged"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_thrown_cloth_tells_the_velocity_of_its_vertices(tmp_path):
     record = many.fit(instance(2, seed=0), "particle_velocity", "states", 4, NullProgress(), tmp_path)

@@ -11,7 +11,7 @@ from gradsim.dataset.sample import KINDS
 from gradsim.errors import InputError
 from gradsim.geometry import mesh
 from gradsim.identification.comparison.candidates import edit_scene
-from gradsim.identification.comparison.folds import GIVEN
+from gradsim.identification.comparison.folds import GIVEN_MODEL
 from gradsim.identification.synthetic import float_masks
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
@@ -72,7 +72,7 @@ def test_models_that_lack_something_differ_from_the_right_one_in_that_alone(tmp_
 
 def test_the_figures_are_means_over_objects_and_shares_of_flags():
     def record(kind, before, after, status):
-        fits = {GIVEN: {"error": before, "status": status}, "contact free": {"error": after, "status": "ok"}}
+        fits = {GIVEN_MODEL: {"error": before, "status": status}, "contact free": {"error": after, "status": "ok"}}
         return {"row": "friction", "kind": kind, "fits": fits, "chosen": "contact free", "cpu_seconds": 2.0}
 
     records = [record("rigid", 0.1, 1e-3, "mismatch"), record("cloth", 0.4, 3e-3, "mismatch")]
@@ -122,4 +122,4 @@ def test_the_quick_form_flags_every_wrong_model_and_keeps_the_right_ones(tmp_pat
     assert (tmp_path / "table.md").read_text().count("flagged") >= 5
     assert {p["file"] for p in result["images"]} == {"table4.png", "left.png"}
     assert len(table.table4(tmp_path, quick=True)["records"]) == len(result["records"])
-    assert not any(math.isnan(r["fits"][GIVEN]["error"]) for r in result["records"])
+    assert not any(math.isnan(r["fits"][GIVEN_MODEL]["error"]) for r in result["records"])

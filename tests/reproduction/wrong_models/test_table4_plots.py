@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from gradsim.identification.comparison.folds import GIVEN
+from gradsim.identification.comparison.folds import GIVEN_MODEL
 from gradsim_reproduction.wrong_models import table4
 
-FITS = {GIVEN: {"error": 0.3}, "other": {"error": 1e-6}}
+FITS = {GIVEN_MODEL: {"error": 0.3}, "other": {"error": 1e-6}}
 RECORD = {"row": "rigid_as_cloth", "object": "cup", "fits": FITS, "chosen": "other"}
 
 

@@ -55,6 +55,7 @@ def free(name, geom, place="0 0 2"):
     return f'<body name="{name}" pos="{place}"><freejoint/><geom {geom}/></body>'
 
 
+@pytest.mark.slow
 def test_a_box_on_a_tilted_floor_comes_over_from_mjcf(tmp_path):
     imported = load(mjcf(tmp_path))
     scene = imported.scene

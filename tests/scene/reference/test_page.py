@@ -1,4 +1,4 @@
-"""docs/scenes.md is what the models say, and its examples are scenes."""
+"""docs/reference/scenes.md is what the models say, and its examples are scenes."""
 
 import re
 from pathlib import Path
@@ -12,12 +12,12 @@ from gradsim.scene.reference.schema import model_schema
 from gradsim.scene.scene import JOINTS, KINDS, LIGHTS
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "scenes.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "scenes.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_page_is_the_generated_one():
-    assert markdown() == PAGE, "run: python -m gradsim.scene.reference.page > docs/scenes.md"
+    assert markdown() == PAGE, "run: python -m gradsim.scene.reference.page > docs/reference/scenes.md"
 
 
 def rows(name: str) -> set[str]:
@@ -72,7 +72,7 @@ def test_a_type_in_words(content, words):
     assert type_text(content) == words
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/scenes.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/reference/scenes.md"])
 def test_commands_of_a_page_read_only_scene_files_that_it_has_written(page):
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
     written: set[str] = set()

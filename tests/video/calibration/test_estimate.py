@@ -44,7 +44,7 @@ def squared_error(observed, poses) -> float:
     mean, covariance = result.camera(0)
     turn = Rotation.from_rotvec(poses[0][0]) * Rotation.from_matrix(result.R[0]).inv()
     off = mean - np.concatenate([TRUTH, turn.as_rotvec(), poses[0][1]])
-    return off @ np.linalg.solve(covariance, off)
+    return float(off @ np.linalg.solve(covariance, off))
 
 
 @pytest.mark.slow

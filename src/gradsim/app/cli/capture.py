@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from gradsim.app.cli.command import OPEN, Command, flatten, working
+from gradsim.app.cli.command import INCONCLUSIVE, Command, flatten, working
 from gradsim.errors import InputError, Status
 
 
@@ -62,7 +62,7 @@ class Capture(Command):
             result, text = capture(self.source, self.out, options, progress)
         out.print(text, highlight=False, soft_wrap=True, markup=False)
         out.print(f"report: {(self.out / 'report.html').resolve()}", highlight=False, soft_wrap=True)
-        return OPEN if result["status"] != Status.OK else Status.OK.exit_code
+        return INCONCLUSIVE if result["status"] != Status.OK else Status.OK.exit_code
 
     def _poses(self, out, err) -> int:
         from gradsim.app.commands.tracking.poses import PoseOptions, capture_poses

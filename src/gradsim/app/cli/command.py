@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 DONE, FAILED, BAD_INPUT = Status.OK.exit_code, Status.FAILED.exit_code, 2
-OPEN, STOPPED = Status.UNIDENTIFIABLE.exit_code, Status.INTERRUPTED.exit_code
+INCONCLUSIVE, STOPPED = Status.UNIDENTIFIABLE.exit_code, Status.INTERRUPTED.exit_code
 
 
 @dataclass(kw_only=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from gradsim.app.cli.command import DONE, FAILED, OPEN, Command, show, working
+from gradsim.app.cli.command import DONE, FAILED, INCONCLUSIVE, Command, show, working
 from gradsim.errors import Status
 
 
@@ -82,7 +82,7 @@ class Reproduce(Command):
         if result["status"] == Status.FAILED:
             return FAILED
         # an experiment may be about what cannot be identified: its figures count, not its status
-        return DONE if all(figure.get("ok", True) for figure in result.get("figures", {}).values()) else OPEN
+        return DONE if all(figure.get("ok", True) for figure in result.get("figures", {}).values()) else INCONCLUSIVE
 
 
 @dataclass(kw_only=True)

@@ -97,7 +97,7 @@ class Fit(Command):
     discrepancy: bool = False
     """Add error bars that hold where the model is wrong: a discrepancy correlated in time, of several clips also numbers that scatter between them; the verdict stays."""
     plan: bool = True
-    """Where an unknown is left open: name the one change of a next video that would tell most (docs/plan.md); of one clip."""
+    """Where an unknown is left open: name the one change of a next video that would tell most (docs/guides/plan.md); of one clip."""
     starts: int = 16
     """Number of starts, drawn from the whole ranges."""
     estimator: Annotated[str, arg(metavar="NAME")] = "least-squares"
@@ -170,6 +170,7 @@ class Fit(Command):
         from gradsim.app.commands.fit_multi import parse_clips
         from gradsim.app.job import FitArguments
 
+        assert self.scene is not None  # checked before
         videos, (clip, *others) = flatten(self.video), parse_clips([self.scene], flatten(self.tracks))
         if others:
             raise InputError("--tracks names a camera twice; give one table for each camera.")
@@ -234,7 +235,7 @@ class Compare(Command):
     model: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
     """Other standard models: "with friction", "with damping", "paper law", "continuous law", rk4."""
     candidates: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
-    """Further models: YAML file of changes of the scene by name, and `unknowns` that they add (docs/results.md)."""
+    """Further models: YAML file of changes of the scene by name, and `unknowns` that they add (docs/guides/prediction.md)."""
     folds: Annotated[int | None, arg(metavar="K", help_behavior_hint="(default: no prediction)")] = None
     """Divide the clips into K folds, and let every model predict each fold from a fit to the others: K times the work."""
     first_frames: Annotated[int, arg(metavar="N")] = 0

@@ -82,7 +82,7 @@ def refine_camera(
     if scene.camera is None:
         raise InputError(f"{scene_path} has no `camera`; add one with a guessed focal length and position.")
     clip = read_clip(video, mask, background, category, frames, progress)
-    check_video(clip.film, *scene.camera.size, scene.timing.fps, video, scene.timing.stamps)
+    check_video(clip.video, *scene.camera.size, scene.timing.fps, video, scene.timing.stamps)
     names = [part.strip() for part in parts.split(",") if part.strip()]
     if clip.regions is None:
         raise InputError(clip.problem)

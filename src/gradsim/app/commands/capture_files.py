@@ -17,7 +17,7 @@ from gradsim.scene import Scene, yaml_io
 from gradsim.video.calibration.estimate import Calibration
 from gradsim.video.calibration.lens import COEFFICIENTS, KEYS, cross_matrix
 
-REPLACED = ("size", "look_at", "R", "t", "K", "focal", "centre", "distortion", "fisheye", "prior")  # keys of a camera
+REPLACED_CAMERA_KEYS = ("size", "look_at", "R", "t", "K", "focal", "centre", "distortion", "fisheye", "prior")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +157,11 @@ def write_scene(
         entries: Of `camera_content`.
         source: Name of the images, for the comment.
     """
-    rest = scene.camera.model_dump(exclude_unset=True, exclude_none=True, exclude={*REPLACED}) if scene.camera else {}
+    rest = (
+        scene.camera.model_dump(exclude_unset=True, exclude_none=True, exclude={*REPLACED_CAMERA_KEYS})
+        if scene.camera
+        else {}
+    )
     entries = {**entries, **{key: (value, "") for key, value in rest.items()}}  # such as a shutter
     entries["prior"] = ("capture.json", "its errors are part of those of a fit; without this line the camera is exact")
     lines = [f"camera:  # by gradsim capture from {source.name}; ± is one standard deviation"]

@@ -23,7 +23,7 @@ from gradsim.scene.exporters.export import check
 from gradsim.scene.exporters.substitution import with_values
 
 SCHEMA = "gradsim.export/1"
-OPEN = (*UNTRUSTED, Status.UNIDENTIFIABLE, Status.UNCONVERGED, Status.INTERRUPTED)  # need `--anyway`
+STATUSES_THAT_NEED_ANYWAY = (*UNTRUSTED, Status.UNIDENTIFIABLE, Status.UNCONVERGED, Status.INTERRUPTED)
 NO_FIT = ("simulate", "control", "explain", "landscape")  # commands whose folders have a scene and no estimates
 
 
@@ -156,7 +156,7 @@ def open_source(target: Path, anyway: bool = False, clip: int = 1) -> Source:
             f"{target} holds no result.json; give a folder of `gradsim fit`, a scene file, or the name of a library scene."
         )
     status = result.get("status")
-    if status in OPEN and not anyway:
+    if status in STATUSES_THAT_NEED_ANYWAY and not anyway:
         raise InputError(
             f"the fit in {target} has the status `{status}`: {Status(status).message} Fit again with what is missing, "
             f"or add --anyway: the model then carries the word `{status}`."

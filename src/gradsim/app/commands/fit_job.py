@@ -2,7 +2,7 @@
 
     inputs → observation → search → videos and report → result.json
 
-`run_fit` is the pipeline. A `FitJob` is what it fits: one clip (`fit.ClipFit`, which can be resumed), several clips, cameras
+`run_fit` is the pipeline. A `FitJob` is what it fits: one clip (`clip_fit.ClipFit`, which can be resumed), several clips, cameras
 or windows (`fit_multi.MultiClipFit`), or several models of one clip (`compare.ModelComparison`). Wrong inputs are
 refused before a folder is made, and every file in it appears whole.
 """

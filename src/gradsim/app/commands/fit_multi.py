@@ -20,7 +20,7 @@ from gradsim.identification.fit import Fit
 from gradsim.identification.long_clip import MultipleShooting
 from gradsim.identification.multi_clip import SharedSpace, clip_values, joint_problem
 from gradsim.identification.observation.clip import Clip
-from gradsim.identification.observation.from_video import AUTO
+from gradsim.identification.observation.from_video import AUTO_NOISE
 from gradsim.identification.priors import priors_of
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import model_for, parameter_values
@@ -121,8 +121,8 @@ class MultiClipFit(FitJob):
             raise InputError("--discrepancy is for fits in one shot; remove --window or --discrepancy.")
         if window is not None and estimator != LEAST_SQUARES:
             raise InputError(f"--window has an estimator of its own; remove --window or --estimator {estimator}.")
-        if noise == AUTO and (len(clips) > 1 or window is not None):
-            raise InputError(f"--noise {AUTO} is for one clip of one camera, in one shot; state the noise.")
+        if noise == AUTO_NOISE and (len(clips) > 1 or window is not None):
+            raise InputError(f"--noise {AUTO_NOISE} is for one clip of one camera, in one shot; state the noise.")
         self.clips, self.seed, self.starts, self.window = list(clips), seed, starts, window
         self.scenes = [open_scene(clip.scene) for clip in clips]
         self.estimator, self.known_numbers, self.discrepancy = estimator, known_numbers, discrepancy

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from gradsim import video as videos
-from gradsim.app.commands.fit import ClipFit
+from gradsim.app.clip_fit import ClipFit
 from gradsim.app.report.page import plot
 from gradsim.app.report.track_plot import track_plot
 from gradsim.errors import InputError

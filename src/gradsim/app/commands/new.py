@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradsim.app.clip import read_clip
 from gradsim.app.job import open_scene
-from gradsim.app.viewer.first_scene_file import check_free
+from gradsim.app.viewer.first_scene_file import check_free, write_scene
 from gradsim.app.viewer.scene_editor import SceneEditor
 from gradsim.errors import InputError
 from gradsim.identification.first_scene import first_scene, resting_scene
@@ -32,7 +32,7 @@ def new(video: Path, out: Path, **options: Any) -> str:
         InputError: If a file exists already or cannot be read, or no body moves in the clip.
     """
     check_free(out)
-    return draft_scene(video, **options).write(out)
+    return write_scene(draft_scene(video, **options), out)
 
 
 def edit(video: Path, out: Path, host: str = "127.0.0.1", port: int = 8080, **options: Any) -> "EditorPage":
@@ -89,18 +89,20 @@ def draft_scene(
     """
     content = open_scene(Path(start)).model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
     clip = read_clip(video, mask, background, category, frames, progress, by_hand)
-    film = clip.film
-    extent, lengths = (film.width, film.height), (size, focal, distance)
-    fps = float(f"{film.fps:.6g}")
+    clip_video = clip.video
+    extent, lengths = (clip_video.width, clip_video.height), (size, focal, distance)
+    fps = float(f"{clip_video.fps:.6g}")
     known = frozenset(name for name, x in zip(("size", "focal", "distance"), lengths, strict=True) if x is not None)
     try:
         if clip.regions is not None:
-            first = first_scene(content, clip.regions, extent, fps, len(film.frames), *lengths, ground)
-            scene = with_times(first.scene, film.times, film.fps, video)
+            first = first_scene(content, clip.regions, extent, fps, len(clip_video.frames), *lengths, ground)
+            scene = with_times(first.scene, clip_video.times, clip_video.fps, video)
             return SceneEditor(clip, scene, first.sources, start, known)
     except InputError as error:
         if not by_hand:
             raise
         clip = replace(clip, problem=str(error), regions=None)
-    first = resting_scene(content, extent, fps, len(film.frames), *lengths, ground)
-    return SceneEditor(clip, with_times(first.scene, film.times, film.fps, video), first.sources, start, known)
+    first = resting_scene(content, extent, fps, len(clip_video.frames), *lengths, ground)
+    return SceneEditor(
+        clip, with_times(first.scene, clip_video.times, clip_video.fps, video), first.sources, start, known
+    )

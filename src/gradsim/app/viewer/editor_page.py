@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from gradsim.app.viewer.first_scene_file import write_scene
 from gradsim.app.viewer.scene_editor import CAMERA, GROUND, MOTION, SCALE, SceneEditor
 from gradsim.app.viewer.server import address, start_server, stop_server, tunnel_command
 from gradsim.errors import InputError
-from gradsim.identification.scene_refinement import DEFAULT, FRAMES, PARTS, STRING
+from gradsim.identification.scene_refinement import DEFAULT_PARTS, FRAMES, PARTS, STRING
 from gradsim.numerics import rotation
 from gradsim.scene.body import Pendulum
 from gradsim.visualization.viser_scene import Frustum, Stage, add_grounds, stand_back
@@ -25,13 +26,13 @@ TICK = 0.2  # [s] between looks at Ctrl-C
 MAX_IMAGE = 640  # [px] largest side of the image of the frustum
 OPACITY = 0.35  # of the body, through which the clip is seen
 FOV = 0.9  # [rad] of the free view
-SETTLED = 1.0  # [s] after which a viewpoint that was moved to the camera has arrived
-ASIDE = 0.01  # of the distance, that a viewpoint may be off the camera
-TURNED = 0.01  # [rad] that it may be turned
+VIEWPOINT_DELAY = 1.0  # [s] after which a viewpoint that was moved to the camera has arrived
+MAX_VIEWPOINT_OFFSET = 0.01  # of the distance, that a viewpoint may be off the camera
+MAX_VIEWPOINT_ANGLE = 0.01  # [rad] that it may be turned
 SHIFT = 0.4  # of the free view, to the left of the panel
-WIDER = np.array([8.0, 0.0, 0.0])  # sizes of the body, that the ground is drawn over
+GROUND_EXTENT = np.array([8.0, 0.0, 0.0])  # sizes of the body, that the ground is drawn over
 GIZMO = 0.6  # length of gizmos over the body's extent, or over a fifth of the distance where that is more
-WATCHED = "Drag the gizmos until the outlines lie on the image. Two clicks in the image mark two points."
+HELP_TEXT = "Drag the gizmos until the outlines lie on the image. Two clicks in the image mark two points."
 SET_BY = {"all lengths": SCALE, "the place of the camera": CAMERA}  # that a known distance changes
 PLANES = {"the plane of the motion": MOTION, "the ground": GROUND}
 NUMBERS = {  # fields: label, unit, property, method
@@ -78,13 +79,13 @@ class EditorPage:
         self._add_scene()
         self._server.on_client_connect(self._welcome)
         problem = editor.clip.problem
-        self._show(f"**No region was found**: {problem} Place the body by hand." if problem else WATCHED)
+        self._show(f"**No region was found**: {problem} Place the body by hand." if problem else HELP_TEXT)
 
     def _add_panel(self, out: Path) -> None:
-        gui, last = self._server.gui, len(self.editor.clip.film.frames) - 1
+        gui, last = self._server.gui, len(self.editor.clip.video.frames) - 1
         gui.configure_theme(show_share_button=False, show_logo=False)
         gui.set_panel_label(self.editor.clip.path.name)
-        self.message = gui.add_markdown(WATCHED)
+        self.message = gui.add_markdown(HELP_TEXT)
         regions = self.editor.clip.regions
         first = 0 if regions is None else int(regions.frames[0])
         self.frame = gui.add_slider("frame", 0, max(last, 1), 1, first)
@@ -112,7 +113,7 @@ class EditorPage:
         with gui.add_folder("refine"):
             pendulum = isinstance(self.editor.body, Pendulum)
             parts = [part for part in PARTS if pendulum or part != STRING]
-            chosen = [part for part in DEFAULT if part not in self.editor.known]
+            chosen = [part for part in DEFAULT_PARTS if part not in self.editor.known]
             self.parts = {part: gui.add_checkbox(part, part in chosen) for part in parts}
             self.frames = gui.add_number("frames", min(FRAMES, last + 1), min=1, max=last + 1, step=1)
             self.refine = gui.add_button("Refine")
@@ -197,7 +198,7 @@ class EditorPage:
 
     def _click(self, origin: np.ndarray, direction: np.ndarray) -> None:
         camera = self.editor.camera
-        if np.linalg.norm(origin - camera.centre.numpy()) > ASIDE * self.editor.distance:
+        if np.linalg.norm(origin - camera.centre.numpy()) > MAX_VIEWPOINT_OFFSET * self.editor.distance:
             raise InputError("points are clicked in the image: look through the camera first.")
         pixel, depth = camera.project(torch.as_tensor(camera.centre.numpy() + direction))
         if depth <= 0:
@@ -221,7 +222,7 @@ class EditorPage:
         self._change(lambda editor: editor.refine(parts, int(self.frames.value)))
 
     def _write(self) -> None:
-        self.written = self.editor.write(Path(self.out.value))
+        self.written = write_scene(self.editor, Path(self.out.value))
         lines = self.written.splitlines()
         self._show(f"Written: `{self.out.value}`. Next:\n\n`{lines[-1].removeprefix('next: ')}`")
 
@@ -267,7 +268,7 @@ class EditorPage:
         frustum = Frustum(place, "/frustum", editor.camera, Stage.of(surface, editor.camera), MAX_IMAGE)
         frustum.node.visible = not self._through
         for node in add_grounds(
-            place, editor.scene.grounds, Stage.of(surface, editor.camera).wider(WIDER * editor.size)
+            place, editor.scene.grounds, Stage.of(surface, editor.camera).wider(GROUND_EXTENT * editor.size)
         ).values():
             node.visible = not self._through
         frustum.show(image)
@@ -313,12 +314,12 @@ class EditorPage:
     def _followed(self, client) -> None:
         """Hide the image behind everything once a client turns away from the camera; fit it to the window's shape."""
         eye, camera = client.camera, self.editor.camera
-        if not self._through or time.monotonic() - self._placed < SETTLED:
+        if not self._through or time.monotonic() - self._placed < VIEWPOINT_DELAY:
             return
         off = np.linalg.norm(np.array(eye.position) - camera.centre.numpy()) / self.editor.distance
         w, x, y, z = (float(part) for part in eye.wxyz)
         ahead = _matrix(torch.tensor([x, y, z, w], dtype=torch.float64))[:, 2]
-        if off > ASIDE or math.acos(min(1.0, float(ahead @ camera.R[2].numpy()))) > TURNED:
+        if off > MAX_VIEWPOINT_OFFSET or math.acos(min(1.0, float(ahead @ camera.R[2].numpy()))) > MAX_VIEWPOINT_ANGLE:
             self.look_through(False)
         elif abs(eye.aspect - self._aspect) > 1e-3:
             self.look_through(True, client)

@@ -3,19 +3,16 @@
 import shlex
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gradsim.app.clip import ObservedClip
+from gradsim.app.viewer.scene_editor import SceneEditor
 from gradsim.errors import InputError
 from gradsim.identification.first_scene import first_unknowns
 from gradsim.runtime.atomic import atomic_path
 from gradsim.scene import Scene, yaml_io
 from gradsim.visualization.mask_sheet import write_mask_sheet
-
-if TYPE_CHECKING:
-    from gradsim.app.viewer.scene_editor import SceneEditor
 
 PICTURES = 3  # frames of the picture: the first, a middle and the last of those that place and speed come from
 LOOKED_AT = 8  # frames that place and speed come from
@@ -36,7 +33,7 @@ def check_free(out: Path) -> tuple[Path, Path]:
     return picture, flawed
 
 
-def write_scene(editor: "SceneEditor", out: Path) -> str:
+def write_scene(editor: SceneEditor, out: Path) -> str:
     """Write a scene file and its picture, both or none.
 
     Args:
@@ -60,7 +57,7 @@ def write_scene(editor: "SceneEditor", out: Path) -> str:
         Image.fromarray(np.concatenate(images, 1)).save(drawn_picture, format="PNG")
         text.write_text(_text(editor), encoding="utf-8")
     if clip.faults.words and clip.regions is not None:
-        write_mask_sheet(flawed, clip.film.frames, clip.faults)
+        write_mask_sheet(flawed, clip.video.frames, clip.faults)
         return _report(
             editor, out, picture, [f"masks: {'; '.join(clip.faults.words)}; see {flawed}. Try {clip.faults.advice}"]
         )
@@ -69,17 +66,17 @@ def write_scene(editor: "SceneEditor", out: Path) -> str:
 
 def _chosen(clip: ObservedClip) -> list[int]:
     """Frames of the picture."""
-    frames = np.arange(len(clip.film.frames)) if clip.regions is None else clip.regions.frames
+    frames = np.arange(len(clip.video.frames)) if clip.regions is None else clip.regions.frames
     last = min(LOOKED_AT, len(frames)) - 1
     return frames[np.unique(np.linspace(0, last, PICTURES).round().astype(int))].tolist()
 
 
 def _read(clip: ObservedClip) -> str:
-    film = clip.film
-    return f"{film.width} × {film.height} px, {len(film.frames)} frames at {film.fps:.4g} per second"
+    video = clip.video
+    return f"{video.width} × {video.height} px, {len(video.frames)} frames at {video.fps:.4g} per second"
 
 
-def _text(editor: "SceneEditor") -> str:
+def _text(editor: SceneEditor) -> str:
     """The scene file: comments say where each number comes from."""
     clip = editor.clip
     comments = [
@@ -109,7 +106,7 @@ def fit_command(scene: Scene, clip: ObservedClip, out: Path, known: Collection[s
     return shlex.join([*command, *clip.options, "--out", f"runs/{out.stem}"])
 
 
-def _report(editor: "SceneEditor", out: Path, picture: Path, warning: list[str]) -> str:
+def _report(editor: SceneEditor, out: Path, picture: Path, warning: list[str]) -> str:
     clip = editor.clip
     whole = 0 if clip.regions is None else len(clip.regions.frames)
     lines = [

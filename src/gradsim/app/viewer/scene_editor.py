@@ -8,19 +8,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from gradsim.app.clip import ObservedClip
-from gradsim.app.viewer.first_scene_file import write_scene
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Surface
 from gradsim.identification.camera_calibration import posed, rounded
 from gradsim.identification.first_scene import scaled_shape
-from gradsim.identification.scene_refinement import DEFAULT, DISTANCE, FRAMES, Refinement, refine_scene
+from gradsim.identification.scene_refinement import DEFAULT_PARTS, DISTANCE, FRAMES, Refinement, refine_scene
 from gradsim.numerics import rotation as rotations
 from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
@@ -32,9 +30,9 @@ from gradsim.visualization.overlay_video import factor, overlay
 
 MOTION, GROUND = "motion", "ground"  # planes that a pixel can be on
 SCALE, CAMERA = "scale", "camera"  # that a known length changes
-APART = 2.0  # [px] of two points whose distance is known, at least
-SAME = 1e-5  # difference of rotation matrices that is rounding
-NEAR = 0.02  # [m] in front of the camera from which lines are drawn
+MIN_POINT_DISTANCE = 2.0  # [px] of two points whose distance is known, at least
+ROTATION_ROUNDING = 1e-5  # difference of rotation matrices that is rounding
+NEAR_DEPTH = 0.02  # [m] in front of the camera from which lines are drawn
 CHUNK = 8  # frames by which a trajectory is extended
 GROUND_COLOR = (20, 150, 90)  # of lines on the ground
 HALF_GRID, CELLS = 4, 8  # lines of the grid of the ground on each side, and cells of a body's extent
@@ -153,9 +151,9 @@ class SceneEditor:
         """A frame of the clip with the outlines of body and ground, (rows, columns, 3) uint8, enlarged where it is small."""
         from PIL import Image, ImageDraw
 
-        film = self.clip.film.frames[frame][None]
-        image = Image.fromarray(overlay(film, self.mask(frame)[None])[0])
-        draw, times = ImageDraw.Draw(image), factor(film)
+        video = self.clip.video.frames[frame][None]
+        image = Image.fromarray(overlay(video, self.mask(frame)[None])[0])
+        draw, times = ImageDraw.Draw(image), factor(video)
         for (a, b), width in self.ground_lines():
             draw.line([*(times * a), *(times * b)], fill=GROUND_COLOR, width=width)
         return np.asarray(image)
@@ -191,10 +189,10 @@ class SceneEditor:
         camera = self.camera
         points = torch.as_tensor(np.stack([start, end]))
         depth = camera.project(points)[1].numpy()
-        if depth.max() <= NEAR:
+        if depth.max() <= NEAR_DEPTH:
             return None
-        if depth.min() < NEAR:
-            share = (NEAR - depth[0]) / (depth[1] - depth[0])
+        if depth.min() < NEAR_DEPTH:
+            share = (NEAR_DEPTH - depth[0]) / (depth[1] - depth[0])
             points[int(depth.argmin())] = points[0] + share * (points[1] - points[0])
         return camera.project(points)[0].numpy()
 
@@ -259,7 +257,7 @@ class SceneEditor:
     def _turned(self, quat_xyzw: Sequence[float]) -> dict[str, list[float]]:
         """Content of an orientation; none if the body has it already."""
         quat = torch.tensor([float(x) for x in quat_xyzw], dtype=torch.float64)
-        same = np.abs(rotations.to_matrix(quat).numpy() - self.rotation(0)).max() < SAME
+        same = np.abs(rotations.to_matrix(quat).numpy() - self.rotation(0)).max() < ROTATION_ROUNDING
         return {} if same else {"quat_xyzw": quat.numpy().round(6).tolist()}
 
     def _move_ball(self, place: list[float], frame: int) -> "SceneEditor":
@@ -383,7 +381,7 @@ class SceneEditor:
         """
         meters = _positive(meters, "distance of the points")
         apart = math.dist(tuple(map(float, pixel_a)), tuple(map(float, pixel_b)))
-        if apart < APART:
+        if apart < MIN_POINT_DISTANCE:
             raise InputError(
                 f"the two points are {apart:.2g} px apart; click two points that are far from one another."
             )
@@ -424,7 +422,7 @@ class SceneEditor:
         content["camera"] = _camera_content(self.scene, camera.R.numpy(), ratio * camera.t.numpy(), None)
         return self._edited(content, scale=words)
 
-    def refine(self, parts: Sequence[str] = DEFAULT, frames: int = FRAMES) -> "SceneEditor":
+    def refine(self, parts: Sequence[str] = DEFAULT_PARTS, frames: int = FRAMES) -> "SceneEditor":
         """Least squares on the outlines of the first frames; see `refine_scene`.
 
         Raises:
@@ -442,17 +440,6 @@ class SceneEditor:
         )
         return replace(edited, sources=self._sources(sources))
 
-    def write(self, out: Path) -> str:
-        """Write the scene file with comments, and its picture next to it; both or none.
-
-        Returns:
-            A summary, and the next command.
-
-        Raises:
-            InputError: If one of the files exists, its folder does not, or the scene cannot be simulated.
-        """
-        return write_scene(self, Path(out))
-
     def _sources(self, new: Mapping[str, str]) -> dict[str, str]:
         """Sources with some that are new, which are last."""
         return {part: source for part, source in self.sources.items() if part not in new} | dict(new)
@@ -462,7 +449,7 @@ class SceneEditor:
 
     def _edited(self, content: Mapping[str, Any], **sources: str) -> "SceneEditor":
         edited = replace(self, scene=Scene.parse(content), sources=self._sources(sources))
-        if edited.distance <= NEAR:
+        if edited.distance <= NEAR_DEPTH:
             raise InputError(f"{self.name} would not be in front of the camera; move or turn one of them less.")
         return edited
 

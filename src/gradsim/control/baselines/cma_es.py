@@ -27,7 +27,7 @@ from gradsim.control.gym.vector_env import make_snapshot
 from gradsim.control.plant import Episode, Plant
 from gradsim.physics.model import Divergence
 
-DOUBLED = 2.0  # the loss of a diverged rollout, relative to that of the start
+DIVERGED_LOSS_FACTOR = 2.0  # the loss of a diverged rollout, relative to that of the start
 HALVINGS = 60  # of the bracket of `scale`
 
 
@@ -82,7 +82,7 @@ def evaluate_population(plant: Plant, goal, policy: nn.Module, vectors: Tensor) 
             return BaselineOutcome(*(torch.cat(values) for values in zip(*rows, strict=True)))
     still = torch.zeros(1, 1, plant.outputs, dtype=torch.float64)
     start = evaluate_episode(goal, Episode(make_snapshot(plant, plant.begin()), still))
-    return BaselineOutcome(DOUBLED * start.loss, *start[1:])
+    return BaselineOutcome(DIVERGED_LOSS_FACTOR * start.loss, *start[1:])
 
 
 @torch.no_grad()
@@ -103,13 +103,13 @@ def scale(plant: Plant, policy: nn.Module, vector: Tensor, size: float) -> float
     return low
 
 
-MANY = 200  # parameters of a policy, above which `SmoothActions` replaces it
+MAX_DIRECT_PARAMETERS = 200  # parameters of a policy, above which `SmoothActions` replaces it
 
 
 def cma(
     setup: "Setup", budget: Budget, seed: int = 0, progress: IterationProgress | None = None, size: float = 0.3
 ) -> tuple[nn.Module, History]:
-    """Optimize the parameters of the policy, or those of `SmoothActions` if the policy has more than `MANY`.
+    """Optimize the parameters of the policy, or those of `SmoothActions` if it has more than `MAX_DIRECT_PARAMETERS`.
 
     Covariances of thousands of numbers cannot be learnt from hundreds of rollouts. One iteration is one generation: all
     worlds but one evaluate samples; the other evaluates the mean of the distribution, whose loss is the iteration's.
@@ -129,7 +129,7 @@ def cma(
     """
     library = require_extra("cma", "the baseline cma", "control")
     plant, policy = setup.plant, copy.deepcopy(setup.policy)
-    if len(parameter_vector(policy)) > MANY:
+    if len(parameter_vector(policy)) > MAX_DIRECT_PARAMETERS:
         policy = SmoothActions(plant)
     generator, mean = np.random.default_rng(seed), parameter_vector(policy)
     direction = torch.as_tensor(generator.standard_normal(len(mean)))

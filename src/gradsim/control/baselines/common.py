@@ -106,7 +106,7 @@ def evaluate_episode(goal, episode: "Episode", iteration: int = 0) -> BaselineOu
 
 
 ROUNDING = 1e-9  # weights below are zero
-FLAT = 1e-3  # extent relative to the largest, below which a body is flat along an axis
+FLAT_EXTENT_RATIO = 1e-3  # extent relative to the largest, below which a body is flat along an axis
 
 
 class SmoothActions(nn.Module):
@@ -145,7 +145,7 @@ def hat_weights(places: Tensor, cells: int) -> Tensor:
     """Weights (n, modes) of grid points at positions (n, 3); rows add up to 1. Points without weight are omitted."""
     low, extent = places.amin(0), places.amax(0) - places.amin(0)
     axes = []
-    for k in (extent > FLAT * extent.max()).nonzero()[:, 0].tolist():
+    for k in (extent > FLAT_EXTENT_RATIO * extent.max()).nonzero()[:, 0].tolist():
         where = (places[:, k] - low[k]) / extent[k] * cells
         points = torch.arange(cells + 1, dtype=places.dtype)
         axes.append((1 - (where[:, None] - points).abs()).clamp(min=0))

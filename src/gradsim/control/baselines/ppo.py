@@ -29,7 +29,7 @@ from gradsim.runtime.optional import require_extra
 if TYPE_CHECKING:
     from gradsim.control.task.setup import Setup
 FEATURE = 0.5  # rough size of features of the last hidden layer: noise is their sum with normal weights
-MANY = 30  # outputs, above which it acts through `basis_weights`
+MAX_DIRECT_OUTPUTS = 30  # outputs, above which it acts through `basis_weights`
 MINIBATCHES = (4, 3, 2, 1)  # candidates for each batch; the first that divides it evenly
 
 
@@ -93,7 +93,9 @@ def ppo(
     from gradsim.control.gym.env import PlantVectorEnv
 
     plant, count = setup.plant, max(2, budget.worlds - 1)
-    shares = basis_weights(plant) if plant.outputs > MANY else torch.eye(plant.outputs, dtype=torch.float64)
+    shares = (
+        basis_weights(plant) if plant.outputs > MAX_DIRECT_OUTPUTS else torch.eye(plant.outputs, dtype=torch.float64)
+    )
     envs = StableBaselinesVecEnv(
         PlantVectorEnv(plant, setup.goal, count, autoreset_mode="SameStep"), shares.numpy(), seed
     )

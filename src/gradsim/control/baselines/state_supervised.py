@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)  # learning rates of Adam that `tuned_rate` compares
 # Results of `tuned_rate` for the goals of seeds 101 and 102 (cloth: 103 too) in 40 iterations, 15 of the walker and 30 of
 # the throw. For the gear 0.1 ends as low as 0.3, and gets there later.
-TUNED = {"walker": 0.03, "gear": 0.3, "cloth": 0.03, "jellyfish": 1.0, "throw": 0.1}
+TUNED_RATES = {"walker": 0.03, "gear": 0.3, "cloth": 0.03, "jellyfish": 1.0, "throw": 0.1}
 
 
 def diffphysics(
@@ -38,7 +38,7 @@ def diffphysics(
         budget: One rollout, forward and backward, is one iteration; `worlds` is not used.
         seed: Recorded in the history; the method has no randomness.
         progress: Called after each iteration.
-        rate: Learning rate of Adam; None: that of the task in `TUNED`, 0.03 for others.
+        rate: Learning rate of Adam; None: that of the task in `TUNED_RATES`, 0.03 for others.
 
     Returns:
         The policy with the smallest loss, and the history; its loss is the position error [m²].
@@ -47,7 +47,7 @@ def diffphysics(
         InputError: If the goal has no 3-D position, see `Setup.state_goal`.
     """
     if rate is None:
-        rate = TUNED.get(setup.task.name, 0.03)
+        rate = TUNED_RATES.get(setup.task.name, 0.03)
     policy, config = copy.deepcopy(setup.policy), TrainingConfig("adam", rate, budget.rollouts, not_finite="halve")
     history = train(setup.plant, policy, setup.state_goal(), config, progress)
     policy.load_state_dict(history.policies["best"])

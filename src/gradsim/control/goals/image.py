@@ -20,7 +20,7 @@ from gradsim.errors import InputError
 from gradsim.losses import L1, MSE, Blurred, ImageLoss, Pyramid, Schedule, coarse_to_fine, stage
 from gradsim.render.renderer import Renderer
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.video.background import QUANTIZED, STRONG, subtract_background
+from gradsim.video.background import QUANTIZATION_NOISE, UPPER_THRESHOLD, subtract_background
 
 if TYPE_CHECKING:
     from gradsim.control.plant import Episode
@@ -98,7 +98,7 @@ def silhouette(image: Tensor, background: Tensor, name: str = "the goal image") 
         InputError: If it equals the background, or differs from it almost everywhere.
     """
     size = (image - background).square().mean(0).sqrt()
-    if not (size > STRONG * QUANTIZED).sum() >= MIN_PIXELS:
+    if not (size > UPPER_THRESHOLD * QUANTIZATION_NOISE).sum() >= MIN_PIXELS:
         raise InputError(f"{name} shows nothing but the background; it needs the body where it should be.")
     if size.median() > MAX_MEDIAN:
         raise InputError(

@@ -24,7 +24,7 @@ from gradsim.physics.trajectory import Trajectory
 
 Draw = Callable[[np.random.Generator], dict[str, Tensor]]  # parameters of one world, (1, ...) each
 BOUND = 100.0  # of observations, which are of order 1: spaces of environments are finite
-LOST = -1.0  # reward of a world that diverges: minus the whole first loss
+DIVERGED_REWARD = -1.0  # reward of a world that diverges: minus the whole first loss
 
 
 class EnvBatch:
@@ -101,7 +101,7 @@ class EnvBatch:
         lost &= live
         self.states = _where(live & ~lost, states, self.states)
         loss = torch.where(live & ~lost, self._loss(self.states), self.loss)
-        reward = torch.where(lost, LOST, (self.loss - loss) / self.unit)
+        reward = torch.where(lost, DIVERGED_REWARD, (self.loss - loss) / self.unit)
         self.loss, self.diverged, self.interval = loss, self.diverged | lost, self.interval + live
         return reward
 
@@ -180,4 +180,4 @@ def _where(which: Tensor, new: States, old: States) -> States:
     return {b: {n: torch.where(mask(y), y, old[b][n]) for n, y in state.items()} for b, state in new.items()}
 
 
-__all__ = ["BOUND", "LOST", "Draw", "EnvBatch", "make_snapshot"]
+__all__ = ["BOUND", "DIVERGED_REWARD", "Draw", "EnvBatch", "make_snapshot"]

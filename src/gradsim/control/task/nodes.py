@@ -12,7 +12,7 @@ from pydantic_core import core_schema
 
 from gradsim.geometry.image_io import FORMATS
 from gradsim.losses import LOSSES, Blurred, LossStage, Schedule, blur_to_sharp, image_loss
-from gradsim.scene.body import TURN
+from gradsim.scene.body import FULL_TURN
 from gradsim.scene.node import ByKind, Node, Place, did_you_mean, exactly_one, mistake, quote
 from gradsim.scene.quantity import Count, Quantity, Tuple, Vector3, plain, positive, vector
 from gradsim.scene.yaml_io import FilePath
@@ -108,7 +108,7 @@ class GoalNode(Node):
     place: Annotated[Vector3 | None, vector("m")] = None
     shift: Annotated[Vector3 | None, vector("m")] = None
     images: tuple[Annotated[Path, FilePath("an image", FORMATS)], ...] = ()
-    rotation_vector: Annotated[Vector3 | None, vector("rad", lower=-TURN, upper=TURN)] = None
+    rotation_vector: Annotated[Vector3 | None, vector("rad", lower=-FULL_TURN, upper=FULL_TURN)] = None
     body: str | None = None
     cameras: tuple[str, ...] = ("camera",)
     frames: tuple[Annotated[int, FRAME], ...] = (-1,)

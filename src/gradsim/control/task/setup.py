@@ -22,7 +22,7 @@ from gradsim.physics.model import Model
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.camera import project
 from gradsim.render.renderer import Renderer
-from gradsim.render.silhouettes import NEAR, Silhouettes
+from gradsim.render.silhouettes import NEAR_DEPTH, Silhouettes
 
 
 @torch.no_grad()
@@ -80,7 +80,7 @@ def describe_view(renderer: Silhouettes, trajectory: Trajectory, body: str) -> s
     part = next(part for part in trajectory.surface.parts if part.name == body)
     points = trajectory.surface.vertices[:1, 0, part.vertices]
     pixels, depth = project(points, *renderer.matrices(points, trajectory.values))
-    if depth.min() < NEAR:
+    if depth.min() < NEAR_DEPTH:
         return "it reaches behind the camera"
     column, row = pixels[0].mean(0).tolist()
     return (

@@ -15,7 +15,7 @@ from gradsim.control.training.history import History, Iteration
 from gradsim.control.training.settings import TrainingConfig
 from gradsim.physics.model import Divergence
 
-FAR = 1e30  # loss of diverged rollouts inside a line search, which then takes a shorter step
+DIVERGED_LOSS = 1e30  # loss of diverged rollouts inside a line search, which then takes a shorter step
 
 ParameterSource = Mapping[str, Tensor] | Callable[[int], Mapping[str, Tensor] | None] | None
 
@@ -132,7 +132,7 @@ class Descent:
             k: Iteration.
             frames: Frames of the episode.
             overrides: Parameters of the model in this iteration.
-            tolerant: If it diverges, return the loss `FAR` instead of raising.
+            tolerant: If it diverges, return the loss `DIVERGED_LOSS` instead of raising.
         """
         self.optimizer.zero_grad()
         try:
@@ -145,7 +145,7 @@ class Descent:
                 raise Divergence(f"iteration {k}: {error}") from error
             for p in self.parameters:
                 p.grad = torch.zeros_like(p)
-            return _Evaluation(FAR, math.nan, math.nan, math.nan, _worlds(overrides, self.worlds))
+            return _Evaluation(DIVERGED_LOSS, math.nan, math.nan, math.nan, _worlds(overrides, self.worlds))
         self.project()
         if self.config.clip is not None:
             nn.utils.clip_grad_norm_(self.parameters, self.config.clip)

@@ -16,20 +16,20 @@ from gradsim.control.training.polyak import Polyak
 from gradsim.errors import InputError
 from gradsim.scene.node import did_you_mean
 
-ELSEWHERE = ("Optimizer", "SparseAdam", "Muon")  # the base; for sparse gradients alone; for matrices alone
+UNSUPPORTED_OPTIMIZERS = ("Optimizer", "SparseAdam", "Muon")  # the base; for sparse gradients alone; for matrices alone
 OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
     name.lower(): kind
     for name, kind in vars(torch.optim).items()
-    if inspect.isclass(kind) and issubclass(kind, torch.optim.Optimizer) and name not in ELSEWHERE
+    if inspect.isclass(kind) and issubclass(kind, torch.optim.Optimizer) and name not in UNSUPPORTED_OPTIMIZERS
 } | {"polyak": Polyak}
 RATES = {"lbfgs": 1.0, "polyak": 1.0, "adadelta": 1.0}  # optimizers that determine the size of a step
 RATE = 0.05  # for the others; parameters of policies are of order 1
-OURS: dict[str, dict[str, Any]] = {
+DEFAULT_OPTIONS: dict[str, dict[str, Any]] = {
     "sgd": {"momentum": 0.9},
     # one iteration is one step; rollouts of its line search are counted separately
     "lbfgs": {"max_iter": 1, "line_search_fn": "strong_wolfe", "tolerance_grad": 0.0, "tolerance_change": 0.0},
 }
-UNCLIPPED = {
+UNCLIPPED_OPTIMIZERS = {
     "lbfgs": "it estimates the curvature from unclipped gradients",
     "polyak": "it divides by the gradient, and limits its step by `bound`",
 }
@@ -39,13 +39,14 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.replace("LR", "")).lower()
 
 
-COMPOSED = ("LRScheduler", "LambdaLR", "MultiplicativeLR", "SequentialLR", "ChainedScheduler")  # take functions
+# They take functions
+UNSUPPORTED_SCHEDULES = ("LRScheduler", "LambdaLR", "MultiplicativeLR", "SequentialLR", "ChainedScheduler")
 SCHEDULES: dict[str, type] = {
     _snake(name): kind
     for name, kind in vars(lr_scheduler).items()
     if inspect.isclass(kind)
     and (issubclass(kind, lr_scheduler.LRScheduler) or name == "ReduceLROnPlateau")
-    and name not in COMPOSED
+    and name not in UNSUPPORTED_SCHEDULES
     and not name.startswith("_")
 }
 LENGTHS = ("T_max", "total_steps", "total_iters")  # of a schedule: all iterations, unless given
@@ -71,7 +72,7 @@ def make_optimizer(
     if name not in OPTIMIZERS:
         hint = did_you_mean(name, list(OPTIMIZERS)) or f"; choose one of {', '.join(OPTIMIZERS)}."
         raise InputError(f"unknown optimiser {name!r}{hint}")
-    kind, arguments = OPTIMIZERS[name], {**OURS.get(name, {}), **(options or {})}
+    kind, arguments = OPTIMIZERS[name], {**DEFAULT_OPTIONS.get(name, {}), **(options or {})}
     arguments["lr"] = default_rate(name) if rate is None else rate
     return _made(kind, f"the optimiser {name!r}", list(parameters), arguments)
 

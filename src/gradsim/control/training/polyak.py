@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from gradsim.errors import InputError
 
-LEFT = 0.1  # minimum fraction of |∇L|² in a deflected direction
+MIN_DEFLECTED_FRACTION = 0.1  # minimum fraction of |∇L|² in a deflected direction
 
 
 class Polyak(torch.optim.Optimizer):
@@ -119,7 +119,7 @@ class Polyak(torch.optim.Optimizer):
         before, direction = self._memory.get("direction"), gradient
         if before is not None and gradient @ before < 0:
             direction = gradient - (gradient @ before) / (before @ before) * before
-            if direction @ direction < LEFT * (gradient @ gradient):
+            if direction @ direction < MIN_DEFLECTED_FRACTION * (gradient @ gradient):
                 direction = gradient
         self._memory["direction"] = direction
         return direction

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gradsim.control.training.optimizers import OPTIMIZERS, UNCLIPPED, default_rate
+from gradsim.control.training.optimizers import OPTIMIZERS, UNCLIPPED_OPTIMIZERS, default_rate
 from gradsim.errors import InputError
 from gradsim.geometry.validation import counts
 from gradsim.scene.node import did_you_mean
@@ -83,8 +83,8 @@ class TrainingConfig:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise InputError(f"search.{name}: got {value}; expected a number above 0.")
-        if self.clip is not None and self.optimizer in UNCLIPPED:
-            raise InputError(f"{self.optimizer} takes no `clip`: {UNCLIPPED[self.optimizer]}; remove it.")
+        if self.clip is not None and self.optimizer in UNCLIPPED_OPTIMIZERS:
+            raise InputError(f"{self.optimizer} takes no `clip`: {UNCLIPPED_OPTIMIZERS[self.optimizer]}; remove it.")
         if self.not_finite not in ("raise", "halve"):
             raise InputError(f"search.not_finite: got {self.not_finite!r}; expected 'raise' or 'halve'.")
 

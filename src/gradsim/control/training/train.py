@@ -29,7 +29,7 @@ from torch import nn
 
 from gradsim.control.goals.base import Goal
 from gradsim.control.impulses import split
-from gradsim.control.plant import check, last
+from gradsim.control.plant import check_policy, last
 from gradsim.control.training import optimizers
 from gradsim.control.training.descent import Descent, ParameterSource
 from gradsim.control.training.history import History, Iteration
@@ -75,7 +75,7 @@ def train(
         InputError: If the policy does not fit the plant, or the checkpoint belongs to different training.
         Divergence: If a rollout or a gradient is not finite, unless the configuration halves such steps.
     """
-    check(plant, policy)
+    check_policy(plant, policy)
     run = Descent(plant, policy, goal, config or TrainingConfig(), overrides, worlds)
     keeper = CheckpointFile(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
     description = _describe(plant, policy, run.config)
@@ -148,7 +148,7 @@ def train_truncated(
         InputError: If the policy does not fit the plant, or the configuration has a horizon or a line search.
         Divergence: If a state or a gradient is not finite.
     """
-    check(plant, policy)
+    check_policy(plant, policy)
     (length,) = counts("length", length)
     if config.horizon is not None:
         raise InputError(

@@ -5,11 +5,14 @@ The score of a frame is s_t = Σ J̃ᵀ r over its pixels, so errors that neighb
     M = N/(N − n) Σ_t (s_t s_tᵀ + Σ_l w_l (s_t s_{t+l}ᵀ + s_{t+l} s_tᵀ)),   w_l = 1 − l/(L + 1)     (Newey & West 1987)
 
 over N frames, n unknowns and lags up to L; it is that of residuals in which the texture has already followed a part of the noise, so it
-is divided by the share that is left. With the information P of the outlines and H = Σ J̃ᵀ J̃, the unknowns have the covariance
+is divided by the share that is left. With the information P of the outlines, the unknowns have the covariance
 (H + P)⁻¹ (M + P) (H + P)⁻¹.
+
+H is the curvature of the cost, not Σ J̃ᵀ J̃: at the edges of a texture, where a grid of nodes and a pixel leave more than the noise, residuals bend with the motion, and the
+cost is up to twenty times as flat along what is known least. So H is measured, by secants of the gradient over two standard deviations to each side.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +21,8 @@ from torch import Tensor
 from gradsim.identification.colors.interior import LinearColors
 
 LAGS = 2  # frames
+SECANT = 2.0  # standard deviations to each side over which curvature is measured
+FLATTEST = 0.02  # of the information along a direction: the least curvature that differences of costs with ripples tell from none
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class ColorErrors:
     """Information of colors on the unknowns, and how far it is that of independent pixels.
 
     Args:
-        information: H (unknowns, unknowns), of independent residuals of variance 1.
+        information: Σ J̃ᵀ J̃ (unknowns, unknowns), of independent residuals of variance 1, or the curvature of their cost.
         score: M, covariance of Σ J̃ᵀ r (unknowns, unknowns).
         gradient: Σ J̃ᵀ r (unknowns,).
         rms: Root mean square of the residuals, in units of σ.
@@ -49,6 +54,40 @@ def inverted(information: Tensor) -> Tensor:
     scale = information.diagonal().clamp(min=1e-300).rsqrt()
     balanced = information * scale[:, None] * scale
     return torch.linalg.inv(balanced + 1e-12 * torch.eye(len(scale)).double()) * scale[:, None] * scale
+
+
+def curvature(
+    gradient: Callable[[Tensor], Tensor],
+    u: Tensor,
+    information: Tensor,
+    prior: Tensor,
+    most: Tensor,
+    size: float = SECANT,
+) -> Tensor:
+    """Curvature (unknowns, unknowns) of half the cost of colors about a minimum, by secants of its gradient.
+
+    Args:
+        gradient: From (unknowns,) to the gradient of half the cost (unknowns,).
+        u: The minimum (unknowns,).
+        information: Σ J̃ᵀ J̃ there.
+        prior: Information of the outlines: with it, directions and standard deviations are those of the answer.
+        most: Largest change of each unknown (unknowns,).
+        size: Steps to each side, in standard deviations.
+
+    Returns:
+        Its positive part, along each direction at least `FLATTEST` of the information there, and at most that.
+    """
+    root = torch.linalg.cholesky(inverted(information + prior))
+    sizes = [min(size, (most / step.abs().clamp(min=1e-300)).min().item()) for step in root.T]
+    ends = [(gradient(u + h * step) - gradient(u - h * step)) / (2 * h) for h, step in zip(sizes, root.T, strict=True)]
+    secant, whitened = root.T @ torch.stack(ends, 1), root.T @ information @ root
+    # relative to the information: eigenvalues of the pencil
+    values, axes = torch.linalg.eigh(whitened)
+    good = values > 1e-9
+    scaled = axes[:, good] * values[good].rsqrt()
+    share, turn = torch.linalg.eigh(scaled.T @ (0.5 * (secant + secant.T)) @ scaled)
+    back = torch.linalg.solve(root.T, axes[:, good] * values[good].sqrt() @ turn)
+    return (back * share.clamp(FLATTEST, 1.0)) @ back.T
 
 
 def color_errors(parts: Sequence[LinearColors], frames: int) -> ColorErrors:

@@ -15,6 +15,13 @@ import torch
 from torch import Tensor
 
 from gradsim.identification.colors.known_texture import nodes_of_texture
+from gradsim.identification.colors.response import (
+    light_of,
+    log_of_root_weight,
+    mean_of_blocks,
+    slope_of_light,
+    weight_of,
+)
 from gradsim.identification.colors.surface_points import (
     PixelList,
     body_named,
@@ -26,6 +33,7 @@ from gradsim.identification.colors.surface_points import (
 from gradsim.identification.colors.texture import NOISE, STEPS, Exposure, Grid, Pixels, Texture, harmonics
 from gradsim.identification.observation.base import NoiseFloor, Observation, Residual
 from gradsim.identification.observation.projection import Sensitivity
+from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.silhouettes import Silhouettes
 
@@ -42,11 +50,11 @@ class BodyColors:
     Args:
         name: The body.
         pixels: Where they are.
-        color: (n, 3) in [0, 1].
+        color: Values (n, 3) in [0, 1].
         weight: At least 0 (n,).
         light: Harmonics of their normals (n, 8).
         grid: Of the texture.
-        nodes: Colors of a known texture (nodes, 3); None if it is unknown.
+        nodes: Values of a known texture (nodes, 3); None if it is unknown.
         exposure: Of all frames, at which fits of the texture start; None: neutral.
     """
 
@@ -59,12 +67,15 @@ class BodyColors:
     nodes: np.ndarray | None = None
     exposure: Exposure | None = None
 
-    def first(self, frames: int) -> tuple[PixelList, Pixels]:
-        """Pixels of the first frames."""
+    def first(self, frames: int, gamma: float = 1.0) -> tuple[PixelList, Pixels]:
+        """Pixels of the first frames, in light of γ."""
         n = int(torch.searchsorted(self.pixels.frame, frames))
         part = PixelList(self.pixels.frame[:n], self.pixels.place[:n])
         frame = self.pixels.frame[:n].numpy()
-        return part, Pixels(self.color[:n], self.weight[:n], frame, self.light[:n], frames)
+        color, weight = self.color[:n], self.weight[:n]
+        if gamma != 1:
+            color, weight = light_of(color, gamma), weight * weight_of(color, gamma)
+        return part, Pixels(color, weight, frame, self.light[:n], frames, gamma)
 
 
 class InteriorColors(Observation):
@@ -103,14 +114,31 @@ class InteriorColors(Observation):
             pose = pose_of(trajectory, body.name, self.silhouettes, world)
             if still:
                 pose = replace(pose, q=pose.q[:1].expand_as(pose.q))
-            where, pixels = body.first(frames)
             values = {key: v[world : world + 1] for key, v in trajectory.values.items()}
+            where, pixels = body.first(frames, self.gamma_of(values))
+            nodes = None if body.nodes is None else light_of(body.nodes, pixels.gamma)
             faces = visible_faces(system, pose, values, where, self.silhouettes)
             points = surface_points(system, pose, where, self.silhouettes, faces).points.numpy()
             start = None if body.exposure is None else body.exposure.first(frames)
             count = steps or (self.steps if start is None else 1)
-            parts.append(Texture(body.grid, points, pixels, body.nodes, start, count))
+            parts.append(Texture(body.grid, points, pixels, nodes, start, count))
         return parts
+
+    def gamma_of(self, values: Values) -> float:
+        """γ of the camera in the first world; 1 where the scene does not state it."""
+        gamma = values.get(f"{self.silhouettes.lens}.gamma")
+        return 1.0 if gamma is None else float(gamma[0])
+
+    def _response(self, body: BodyColors, texture: Texture, frames: int) -> np.ndarray:
+        """Derivative (n, 3) of the whitened residuals by γ, less what texture and exposure follow."""
+        count, gamma = len(texture.residual), texture.pixels.gamma
+        values = body.color[:count]
+        change = slope_of_light(values, gamma)
+        if body.nodes is not None:
+            change = change - texture.shaded(slope_of_light(body.nodes, gamma))
+        change = texture.project(change[..., None])[..., 0]
+        change = change + log_of_root_weight(values)[:, None] * texture.residual
+        return texture.whitened(change) / self.sigma
 
     @torch.no_grad()
     def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
@@ -203,6 +231,9 @@ class InteriorColors(Observation):
                 motion.append(((ends[0] - ends[1]) / step).numpy())
             slopes = np.stack([texture.slope(shift) for shift in motion], -1)
             slope = -texture.whitened(texture.project(slopes)) / self.sigma
+            along = s.direction.get(f"{self.silhouettes.lens}.gamma")
+            if along is not None and bool(along.any()):
+                slope = slope + self._response(body, texture, frames)[..., None] * along.numpy()[: s.unknowns]
             residual = texture.whitened(texture.residual) / self.sigma
             parts.append(LinearColors(body, texture, where.frame, torch.tensor(residual), torch.tensor(slope)))
         return parts
@@ -316,7 +347,10 @@ def interior_colors(
     """
     binned = silhouettes if factor == 1 else silhouettes.binned(factor)
     mean = lambda x: x.reshape(len(x), x.shape[1] // factor, factor, x.shape[2] // factor, factor, -1).mean((2, 4))
-    images, used = (images, used) if factor == 1 else (mean(images), mean(used)[..., 0] > 0.99)
+    gamma = trajectory.values.get(f"{silhouettes.lens}.gamma")
+    if factor > 1:
+        images = mean_of_blocks(images, factor, 1.0 if gamma is None else float(gamma[0]))
+        used = mean(used)[..., 0] > 0.99
     bodies = []
     for name in names:
         pixels, light = interior_pixels(trajectory, name, binned, max(1.0, MARGIN / factor), used)

@@ -4,7 +4,10 @@ A codec predicts blocks of a frame from earlier and later ones by translation, a
 turns is so dragged along: spins are about a percent too small, alike in all frames, which no residual shows. The model has
 the pixels inside of outlines; all others are those of the video. With the noise of a sensor, written at the size of the file
 (constant rate factor by secants), and read again, it moves the answer by b; the answer is corrected by the mean b of some replicas, and b counts
-once more as an error, since this encoder is like that of the file, and not the same (Efron & Tibshirani 1993, chapter 10).
+once more as an error, since this encoder is like that of the file, and not the same (Efron & Tibshirani 1993, chapter 10). It counts along b, and as much, in units of standard
+deviations K^(−1/2) of noise, in every other direction: what a codec does to a texture that is not quite the model's has that size, and not that direction,
+
+    C = b bᵀ + (bᵀ K b/n) K⁻¹          of n unknowns
 """
 
 import itertools
@@ -23,6 +26,7 @@ from gradsim import video as videos
 from gradsim.identification.colors.errors import inverted
 from gradsim.identification.colors.film import Film
 from gradsim.identification.colors.interior import InteriorColors, LinearColors, interior_colors
+from gradsim.identification.colors.response import mean_of_blocks
 from gradsim.identification.colors.surface_points import body_named, pose_of, surface_points, visible_faces
 from gradsim.identification.colors.texture import Pixels, Texture
 from gradsim.identification.problem import Problem
@@ -35,7 +39,7 @@ RATES = (10, 38)  # constant rate factors that are tried
 HALVED = 6.0  # rise of the rate factor that halves the size of a file
 TRIES = 3  # encodings to match the size
 SHARP = 40.0  # [px] radius of a body up to which its texture is fitted to all pixels for a replica
-CELL = 1.5  # [px] cells of that texture
+CELL = 0.7  # [px] cells of that texture
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,13 @@ class CodecBias:
 
 
 def codec_bias(
-    problem: Problem, colors: InteriorColors, film: Film, u: Tensor, rng: np.random.Generator, count: int = COUNT
+    problem: Problem,
+    colors: InteriorColors,
+    film: Film,
+    u: Tensor,
+    information: Tensor,
+    rng: np.random.Generator,
+    count: int = COUNT,
 ) -> CodecBias:
     """Bias of an answer by the codec of a video.
 
@@ -94,6 +104,7 @@ def codec_bias(
         colors: At the answer.
         film: The video.
         u: The answer (unknowns,).
+        information: Curvature of the cost of colors there (unknowns, unknowns).
         rng: Of the noise.
         count: Number of replicas.
     """
@@ -102,21 +113,29 @@ def codec_bias(
     base, encoding = _model_frames(problem, colors, film, trajectory), Encoding.of(film.path)
     noise = max(SENSOR, _temporal_noise(film.frames))
     noisy = lambda: np.rint(base + 255 * noise * rng.standard_normal(base.shape)).clip(0, 255).astype(np.uint8)
-    reference, _ = _step(problem, colors, s, base)
+    inverse = inverted(information + problem.prior_precision)
+    reference, _ = _step(colors, s, base, inverse)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "replica.mp4"
         rate = _matched_rate(noisy(), encoding, path)
         steps, levels = [], []
         for _ in range(count):
             _encode(path, noisy(), encoding, rate)
-            step, rms = _step(problem, colors, s, videos.read(path).frames)
+            step, rms = _step(colors, s, videos.read(path).frames, inverse)
             steps.append(step - reference)
             levels.append(rms)
     moves = torch.stack(steps)
     bias = moves.mean(0)
     scatter = torch.cov(moves.mT).reshape(len(u), len(u)) / count
     original = colors.linear(s, colors.frames)
-    return CodecBias(bias, scatter + torch.outer(bias, bias), rate, float(np.mean(levels)) / _rms(original))
+    covariance = scatter + covariance_of_bias(bias, information + problem.prior_precision)
+    return CodecBias(bias, covariance, rate, float(np.mean(levels)) / _rms(original))
+
+
+def covariance_of_bias(bias: Tensor, information: Tensor) -> Tensor:
+    """C (unknowns, unknowns) of a bias b (unknowns,), where K is the information of the answer (unknowns, unknowns)."""
+    size = bias @ information @ bias / len(bias)
+    return torch.outer(bias, bias) + size * inverted(information)
 
 
 def _one_world(trajectory: Trajectory) -> Trajectory:
@@ -125,21 +144,19 @@ def _one_world(trajectory: Trajectory) -> Trajectory:
     return Trajectory(trajectory.times, states, values, trajectory.systems, trajectory.scenery)
 
 
-def _step(problem: Problem, colors: InteriorColors, s, frames: np.ndarray) -> tuple[Tensor, float]:
-    """Gauss–Newton step (unknowns,) that other frames of the same motion ask for, and their RMS residual."""
+def _step(colors: InteriorColors, s, frames: np.ndarray, inverse: Tensor) -> tuple[Tensor, float]:
+    """Newton step (unknowns,) that other frames of the same motion ask for, and their RMS residual."""
     factor = colors.silhouettes.binning
     image = frames / 255.0
     if factor > 1:
-        count, height, width, _ = frames.shape
-        image = image.reshape(count, height // factor, factor, width // factor, factor, 3).mean((2, 4))
+        image = mean_of_blocks(image, factor, colors.gamma_of(s.trajectory.values))
     sampled = []
     for body in colors.bodies:
         column, row = body.pixels.place.floor().long().numpy().T
         sampled.append(image[body.pixels.frame.numpy(), row, column])
     parts = colors.with_colors(sampled).linear(s, colors.frames)
-    H = torch.stack([torch.einsum("pci,pcj->ij", part.slope, part.slope) for part in parts]).sum(0)
     g = torch.stack([torch.einsum("pci,pc->i", part.slope, part.residual) for part in parts]).sum(0)
-    return -inverted(H + problem.prior_precision) @ g, _rms(parts)
+    return -inverse @ g, _rms(parts)
 
 
 def _rms(parts: list[LinearColors]) -> float:
@@ -158,14 +175,14 @@ def _model_frames(problem: Problem, colors: InteriorColors, film: Film, trajecto
         system, pose = body_named(trajectory, body.name), pose_of(trajectory, body.name, silhouettes)
         faces = visible_faces(system, pose, values, body.pixels, silhouettes)
         points = surface_points(system, pose, body.pixels, silhouettes, faces).points.numpy()
-        pixels: Pixels = body.first(full.frames)[1]
+        pixels: Pixels = body.first(full.frames, coarse.pixels.gamma)[1]
         radius = math.sqrt(np.bincount(pixels.frame).max() / math.pi)
         if radius <= SHARP and coarse.known is None:
             texture = Texture(body.grid, points, pixels, start=coarse.exposure, steps=1)
         else:
             texture = Texture(coarse.grid, points, pixels, coarse.all_nodes(), coarse.exposure, 0)
         column, row = body.pixels.place.floor().long().numpy().T
-        images[pixels.frame, row, column] = texture.predicted
+        images[pixels.frame, row, column] = texture.predicted_values
     return 255 * images
 
 

@@ -18,10 +18,10 @@ from gradsim.identification.solvers.levenberg_marquardt import Population, desce
 from gradsim.identification.solvers.multistart import Outcome, history_entry
 from gradsim.identification.uncertainty.fisher import KNOWN
 
-DRAWS = 48  # of candidates for each unknown that outlines leave open
-MOST = 400  # candidates
+DRAWS = 200  # of candidates for each unknown that outlines leave open: the basin of a spin in three frames is some hundredth of its range
+MOST = 1000  # candidates
 FOLLOWERS = 8, 4, 2  # candidates that descend in the first stages, and in later ones
-FIRST, GROWTH = 4, 1.6  # frames of the first stage, and their growth
+FIRST, GROWTH = 3, 1.6  # frames of the first stage, and their growth
 COARSE_STEPS, FINE_STEPS = 8, 12  # linearizations of a stage, at most
 RTOL = 1e-3  # relative decrease of the cost at which a candidate rests
 

@@ -22,6 +22,8 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.sparse.linalg import splu
 
+from gradsim.identification.colors.response import values_of
+
 SMOOTH = 0.03  # λ: squared noise of a pixel over that of a step of color between neighboring nodes
 LOOSE = 1e-4  # weight of a node that no pixel shows, toward the mean color
 GAIN, OFFSET, LIGHT = 0.3, 0.1, 0.5  # prior standard deviations of g − 1, o and s
@@ -103,6 +105,7 @@ class Pixels:
         frame: Frame of each, counted from 0 (n,).
         light: `harmonics` of their normals (n, 8).
         frames: Number of frames.
+        gamma: γ of the camera; colors are light (`response`).
     """
 
     color: np.ndarray
@@ -110,6 +113,7 @@ class Pixels:
     frame: np.ndarray
     light: np.ndarray
     frames: int
+    gamma: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +208,15 @@ class Texture:
         """Colors of the model (n, 3)."""
         albedo = self._at @ self.nodes
         return albedo * self.exposure.factor(self.pixels) + self.exposure.offset[self.pixels.frame]
+
+    @property
+    def predicted_values(self) -> np.ndarray:
+        """Values of the model in [0, 1], about (n, 3)."""
+        return values_of(self.predicted, self.pixels.gamma)
+
+    def shaded(self, nodes: np.ndarray) -> np.ndarray:
+        """Change of the predicted colors (n, 3) by that of all nodes (nodes, 3)."""
+        return (self._at @ nodes[self.used]) * self.exposure.factor(self.pixels)
 
     @property
     def cost(self) -> float:

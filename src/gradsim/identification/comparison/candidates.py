@@ -27,7 +27,7 @@ from gradsim.scene.parameters import parameters
 from gradsim.scene.scene import Scene
 
 Changes = Mapping[str, Any]
-INELASTIC = 30.0  # [s/m] dissipation at which a bounce at 1 m/s keeps about 1/30 of the speed
+INELASTIC_DISSIPATION = 30.0  # [s/m] dissipation at which a bounce at 1 m/s keeps about 1/30 of the speed
 FRICTION, DISSIPATION, DAMPING = "0.02:1.5", "0.02:5", "1:1000"  # ranges of what a candidate adds
 SWING, DRAG = "0.001:1", "0.001:1"
 
@@ -43,10 +43,10 @@ def standard_candidate(name: str, scene: Scene, unknowns: Sequence[str | Unknown
     Raises:
         InputError: If there is none of that name, or it changes nothing in this scene.
     """
-    if name not in STANDARD:
-        hint = did_you_mean(name, list(STANDARD)) or f"; there are {', '.join(STANDARD)}."
+    if name not in STANDARD_CANDIDATES:
+        hint = did_you_mean(name, list(STANDARD_CANDIDATES)) or f"; there are {', '.join(STANDARD_CANDIDATES)}."
         raise InputError(f"unknown standard candidate `{name}`{hint}")
-    changes = STANDARD[name](scene, _plain(unknowns))
+    changes = STANDARD_CANDIDATES[name](scene, _plain(unknowns))
     if not changes:
         raise InputError(f"the candidate `{name}` changes nothing: the scene has nothing that it is about.")
     return changes
@@ -66,7 +66,7 @@ def _without_elasticity(scene: Scene, unknowns) -> dict:
     changes = {}
     for name, ground in scene.grounds.items():
         if ground.law == "continuous":
-            changes[f"{name}.dissipation"] = INELASTIC
+            changes[f"{name}.dissipation"] = INELASTIC_DISSIPATION
         else:
             changes[f"{name}.damping"] = 2 * math.sqrt(
                 _highest(scene, unknowns, f"{name}.stiffness") * _mass(scene, unknowns)
@@ -140,7 +140,7 @@ def _mass(scene: Scene, unknowns) -> float:
     return max(masses, default=10.0)
 
 
-STANDARD: dict[str, Callable[[Scene, Sequence[str | Unknown]], dict]] = {
+STANDARD_CANDIDATES: dict[str, Callable[[Scene, Sequence[str | Unknown]], dict]] = {
     "without friction": _without_friction,
     "without elasticity": _without_elasticity,
     "without damping": _without_damping,

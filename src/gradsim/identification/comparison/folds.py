@@ -24,7 +24,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.identification.held_numbers import FreeSpace
-from gradsim.identification.multi_clip import EACH, JointProblem, SharedSpace, joint_problem
+from gradsim.identification.multi_clip import EACH_CLIP, JointProblem, SharedSpace, joint_problem
 from gradsim.identification.observation.base import Observation
 from gradsim.identification.priors import Prior
 from gradsim.identification.problem import Problem
@@ -34,7 +34,7 @@ from gradsim.identification.unknowns import Unknown
 from gradsim.runtime.atomic import jsonable
 from gradsim.scene.scene import Scene
 
-GIVEN = "as given"  # name of the model that the scenes are
+GIVEN_MODEL = "as given"  # name of the model that the scenes are
 AGREE = 1e-9  # [σ] difference below which residuals of two models are equal
 
 
@@ -78,7 +78,7 @@ class Recordings:
 def _renumbered(label: str, chosen: Sequence[int]) -> str | None:
     """Label of an unknown among chosen recordings; None if it is of another one."""
     name, at, which = label.partition("@")
-    if not at or which == EACH:
+    if not at or which == EACH_CLIP:
         return label
     number = int(which) - 1 if which.isdecimal() else -1
     return f"{name}@{list(chosen).index(number) + 1}" if number in chosen else None
@@ -203,7 +203,7 @@ def predict_folds(
     """Fit every model to all folds but one, and predict the recordings of that one, for each fold.
 
     Args:
-        models: Models of the same recordings by name; `GIVEN` is among them.
+        models: Models of the same recordings by name; `GIVEN_MODEL` is among them.
         folds: Number of folds; recordings are dealt to them in random order.
         first_frames: First frames of a predicted recording to which its own unknowns are fitted; they are not counted.
         plan: Starts and curriculum; no fit starts from an answer to other recordings.
@@ -215,7 +215,7 @@ def predict_folds(
     """
     for model in models.values():
         check_folds(model, folds, first_frames)
-    count = len(models[GIVEN].scenes)
+    count = len(models[GIVEN_MODEL].scenes)
     order = np.random.default_rng(seed).permutation(count)
     parts = [sorted(order[k::folds].tolist()) for k in range(folds)]
     residuals: dict[str, dict[int, Tensor]] = {name: {} for name in models}
@@ -241,7 +241,7 @@ def predict_folds(
             errors[name].append(error)
     listed = [[k + 1 for k in part] for part in parts]
     best = min(errors, key=lambda name: float(np.mean(errors[name])))
-    laws = [_law(name, errors[name], errors[GIVEN]) for name in errors if name != GIVEN]
+    laws = [_law(name, errors[name], errors[GIVEN_MODEL]) for name in errors if name != GIVEN_MODEL]
     coverage = {name: float(np.mean(shares)) if shares else None for name, shares in coverages.items()}
     return Prediction(listed, first_frames, errors, coverage, values, best, laws, _words(best, laws, errors))
 

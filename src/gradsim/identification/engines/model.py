@@ -24,7 +24,7 @@ from gradsim.scene.exporters.substitution import with_values
 from gradsim.scene.parameters import component_letters
 
 STEP = 1e-5  # of differences, relative to a number
-SMALLEST = 1e-2  # magnitude of a number [SI] below which the step is relative to it
+MIN_STEP_MAGNITUDE = 1e-2  # magnitude of a number [SI] below which the step is relative to it
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class EngineModel(Model):
         """Rollout of every world, and its derivative by central differences of 1e-5 of the numbers that a direction changes."""
         worlds, jobs, steps = _worlds(values), [], torch.ones(_worlds(values), dtype=torch.float64)
         for name, along in direction.items():
-            size = values[name].abs().clamp(min=SMALLEST) / along.abs().clamp(min=1e-300)
+            size = values[name].abs().clamp(min=MIN_STEP_MAGNITUDE) / along.abs().clamp(min=1e-300)
             steps = torch.minimum(steps, STEP * torch.where(along == 0, torch.inf, size).reshape(worlds, -1).amin(1))
         for sign in (0, 1, -1):
             shifted = dict(values)

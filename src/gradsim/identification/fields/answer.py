@@ -22,9 +22,9 @@ from gradsim.identification.uncertainty.discretization import ITERATIONS, Answer
 from gradsim.identification.uncertainty.residual_diagnostics import OUTLIER_SIGMA
 from gradsim.physics.model import Divergence
 
-DENSE = 1000  # number of unknowns up to which JᵀJ is computed in full
-FINEST = 1e-14  # χ²/N at which a fit without noise ends
-STEPS = 20  # of L-BFGS per linearization of the other methods
+MAX_DENSE_UNKNOWNS = 1000  # number of unknowns up to which JᵀJ is computed in full
+NOISELESS_TARGET = 1e-14  # χ²/N at which a fit without noise ends
+LBFGS_STEPS_PER_LINEARIZATION = 20  # of L-BFGS per linearization of the other methods
 PRODUCTS, ACCURACY = 200, 1e-3  # of the solve for Δ: products with JᵀJ at most, relative residual
 
 
@@ -81,7 +81,7 @@ class FieldAnswer(Answer):
     @cached_property
     def evidence(self) -> Evidence:
         """Information of the data."""
-        return (_by_matrix if len(self.u) <= DENSE else _by_products)(self.problem, self.u)
+        return (_by_matrix if len(self.u) <= MAX_DENSE_UNKNOWNS else _by_products)(self.problem, self.u)
 
     def bounds(self) -> Bounds:
         spectrum, fisher = self.evidence.spectrum, self.evidence.fisher
@@ -99,8 +99,8 @@ class FieldAnswer(Answer):
 
     def descend(self) -> Self:
         problem = self.problem
-        target_cost = FINEST * problem.observation.noise_floor(problem.frames).informative
-        u, cost, count = minimize(problem, self.u, problem.frames, self.method, ITERATIONS, 1e-9, target_cost)
+        target_cost = NOISELESS_TARGET * problem.observation.noise_floor(problem.frames).informative
+        u, cost, count = minimize_fields(problem, self.u, problem.frames, self.method, ITERATIONS, 1e-9, target_cost)
         return self.arrived(type(self)(problem, u, self.method, cost, self.factor), count)
 
     def _by_products(self, spectrum: Spectrum):
@@ -114,10 +114,10 @@ class FieldAnswer(Answer):
         return solve
 
 
-def minimize(
+def minimize_fields(
     problem: FieldProblem, u: Tensor, frames: int, method: str, iterations: int, rtol: float, target_cost: float
 ) -> tuple[Tensor, float, int]:
-    """Minimize the cost from one start.
+    """Minimize the cost of fields from one start, by the method of its name.
 
     Args:
         problem: The problem.
@@ -134,7 +134,7 @@ def minimize(
     if method == "cg":
         return gauss_newton_cg.descend(problem, u, frames, "pixels", iterations, target_cost=target_cost, rtol=rtol)
     if method == "lbfgs":
-        return lbfgs.descend(problem, u, frames, "pixels", STEPS * iterations, rtol)
+        return lbfgs.descend(problem, u, frames, "pixels", LBFGS_STEPS_PER_LINEARIZATION * iterations, rtol)
     iterates, count = by_matrix(problem, Population.at(u[None]), frames, "pixels", iterations, target_cost, rtol=rtol)
     return iterates.u[0], iterates.cost[0].item(), count
 

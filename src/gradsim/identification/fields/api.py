@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError, Status
-from gradsim.identification.fields.answer import DENSE, FINEST, Evidence, FieldAnswer, minimize
+from gradsim.identification.fields.answer import (
+    MAX_DENSE_UNKNOWNS,
+    NOISELESS_TARGET,
+    Evidence,
+    FieldAnswer,
+    minimize_fields,
+)
 from gradsim.identification.fields.fields import Field, FieldSpace
 from gradsim.identification.fields.fit import FieldFit
 from gradsim.identification.fields.problem import FieldProblem
@@ -22,13 +28,11 @@ from gradsim.physics.model import Model
 from gradsim.scene import Scene
 
 METHODS = ("auto", "dense", "cg", "lbfgs")
-EARLY = 12  # maximum number of linearizations of a stage before the last
-ROUGH = 1e-3  # relative decrease at which such a stage ends
-SEARCHES, HALVINGS = (
-    4.0,
-    8,
-)  # effort that the next halving of the step may cost, over that of the search; halvings at most
-CLOSE = 1e-2  # χ²/N at which such a stage ends without noise
+EARLY_LINEARIZATIONS = 12  # maximum number of linearizations of a stage before the last
+EARLY_RTOL = 1e-3  # relative decrease at which such a stage ends
+# Effort that the next halving of the step may cost, over that of the search; halvings at most
+MAX_HALVING_EFFORT, HALVINGS = 4.0, 8
+EARLY_NOISELESS_TARGET = 1e-2  # χ²/N at which such a stage ends without noise
 
 
 def identify_fields(
@@ -72,7 +76,7 @@ def identify_fields(
     model = model or _model(scene, [Field(f) if isinstance(f, str) else f for f in fields])
     space = FieldSpace(model, fields)
     problem = FieldProblem(model, observation, space)
-    way = method if method != "auto" else "dense" if len(space) <= DENSE else "cg"
+    way = method if method != "auto" else "dense" if len(space) <= MAX_DENSE_UNKNOWNS else "cg"
     ends: list[tuple[float, Tensor]] = []
     history, total = [], 0
     for start, u in enumerate(space.draw(np.random.default_rng(seed), max(1, starts))):
@@ -80,8 +84,12 @@ def identify_fields(
         for stage, frames in enumerate(stages):
             last = stage == len(stages) - 1
             few = observation.noise_floor(frames).informative
-            plan = (iterations, 1e-9, FINEST * few) if last else (EARLY, ROUGH, CLOSE * few)
-            u, cost, count = minimize(problem, u, frames, way, *plan)
+            plan = (
+                (iterations, 1e-9, NOISELESS_TARGET * few)
+                if last
+                else (EARLY_LINEARIZATIONS, EARLY_RTOL, EARLY_NOISELESS_TARGET * few)
+            )
+            u, cost, count = minimize_fields(problem, u, frames, way, *plan)
             total += count
             history.append({"start": start, "frames": frames, "iterations": count, "cost": cost})
             report(history[-1])
@@ -89,7 +97,7 @@ def identify_fields(
     cost, u = min(ends, key=lambda end: end[0])
     answer, steps = FieldAnswer(problem, u, way, cost), None
     if depends_on_steps(problem) and math.isfinite(cost):
-        answer, steps = converge(answer, SEARCHES * problem.effort.rollouts, HALVINGS)
+        answer, steps = converge(answer, MAX_HALVING_EFFORT * problem.effort.rollouts, HALVINGS)
         if answer.factor > 1:
             which = min(range(len(ends)), key=lambda k: ends[k][0])
             finer = {"frames": problem.frames, "iterations": answer.iterations, "cost": answer.cost}

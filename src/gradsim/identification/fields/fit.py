@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gradsim.errors import Status
 from gradsim.identification.fields.fields import FieldSpace, Piece
-from gradsim.identification.fields.resolution import SHARP, Spectrum
+from gradsim.identification.fields.resolution import DETERMINED_BOUND, Spectrum
 from gradsim.identification.uncertainty.discretization import Discretization
 from gradsim.runtime.atomic import atomic_path, atomic_write, jsonable, write_json
 from gradsim.runtime.provenance import versions
@@ -119,7 +119,7 @@ class FieldFit:
                 "fields": {name: {"shape": list(v.shape), "unit": self._unit(name)} for name, v in self.values.items()},
                 "unknowns": self.unknowns,
                 "effective_rank": self.rank,
-                "effective_bound": SHARP,
+                "effective_bound": DETERMINED_BOUND,
                 "bounds": bounds.tolist(),
                 "null_directions": self.null_directions,
                 "errors": vars(self.errors) if self.errors else None,
@@ -194,8 +194,10 @@ def draw(fit: FieldFit) -> Figure:
     bounds = fit.spectrum.bounds.numpy()
     finite = np.isfinite(bounds)
     axes.semilogy(np.arange(1, len(bounds) + 1)[finite], 100 * bounds[finite], ".", ms=4, color="#1d5fd0")
-    axes.axhline(100 * SHARP, color="#c2410c", lw=1)
-    axes.annotate("1 %", (1, 100 * SHARP), xytext=(0, 3), textcoords="offset points", color="#c2410c", fontsize=8)
+    axes.axhline(100 * DETERMINED_BOUND, color="#c2410c", lw=1)
+    axes.annotate(
+        "1 %", (1, 100 * DETERMINED_BOUND), xytext=(0, 3), textcoords="offset points", color="#c2410c", fontsize=8
+    )
     axes.set(xlabel="direction, sharpest first", ylabel="bound [%]", xlim=(0, max(2, fit.unknowns + 1)))
     axes.set_title(f"{fit.rank} of {fit.unknowns} directions are known to 1 %", fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)

@@ -16,9 +16,9 @@ from torch import Tensor
 from gradsim.identification.fields.problem import FieldProblem, Linear
 from gradsim.identification.observation.base import Residual
 
-LOOSE = 0.1  # maximum relative residual of an inner solve
-SMALLEST, LARGEST = 1e-14, 1e6  # range of λ
-FARTHEST = 1.0  # maximum change of an unknown per step: a factor of e, or its scale
+MAX_INNER_RESIDUAL = 0.1  # maximum relative residual of an inner solve
+MIN_DAMPING, MAX_DAMPING = 1e-14, 1e6  # range of λ
+MAX_STEP = 1.0  # maximum change of an unknown per step: a factor of e, or its scale
 
 
 def descend(
@@ -62,11 +62,13 @@ def descend(
             break
         scale = _curvature(problem, linearization, g)
         accepted = False
-        while not accepted and damping < LARGEST:
-            step = solve(problem, linearization, -g, damping * scale, min(LOOSE, (size / first) ** 0.5), inner)
-            step = step * min(1.0, FARTHEST / step.abs().max().clamp(min=1e-300).item())
+        while not accepted and damping < MAX_DAMPING:
+            step = solve(
+                problem, linearization, -g, damping * scale, min(MAX_INNER_RESIDUAL, (size / first) ** 0.5), inner
+            )
+            step = step * min(1.0, MAX_STEP / step.abs().max().clamp(min=1e-300).item())
             accepted = problem.cost((u + step)[None], frames, residual).item() < cost
-            damping = max(SMALLEST, damping * (0.1 if accepted else 10.0))
+            damping = max(MIN_DAMPING, damping * (0.1 if accepted else 10.0))
         if not accepted:
             break
         u = u + step

@@ -8,7 +8,7 @@ from gradsim.identification.observation.base import Residual
 from gradsim.physics.model import Divergence
 
 MEMORY = 30  # history size
-FAR = 1e30  # cost of diverged rollouts, from which the line search backtracks
+DIVERGED_COST = 1e30  # cost of diverged rollouts, from which the line search backtracks
 
 
 def descend(
@@ -38,7 +38,7 @@ def descend(
             linearization = problem.at(u.detach(), frames, residual)
         except Divergence:
             u.grad = torch.zeros_like(u)
-            return FAR
+            return DIVERGED_COST
         u.grad = 2 * linearization.gradient() / first
         if linearization.cost < best[0]:
             best[:] = linearization.cost, u.detach().clone()

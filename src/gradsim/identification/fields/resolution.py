@@ -18,10 +18,10 @@ from gradsim.identification.fields.fields import FieldSpace
 from gradsim.identification.fields.problem import FieldProblem, Linear
 from gradsim.identification.uncertainty.fisher import KNOWN
 
-SHARP = 0.01  # bound below which a direction counts as determined
+DETERMINED_BOUND = 0.01  # bound below which a direction counts as determined
 ROUNDING = 1e-11  # relative to the largest eigenvalue: rounding error
-NOTHING = 1e-12  # information of a bound of 1e6, treated as none
-FIRST = 32  # initial number of directions of the Lanczos iteration
+NEGLIGIBLE_INFORMATION = 1e-12  # information of a bound of 1e6, treated as none
+INITIAL_DIRECTIONS = 32  # initial number of directions of the Lanczos iteration
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Spectrum:
     @property
     def rank(self) -> int:
         """Number of directions whose bound is below 1 %."""
-        return int((self.bounds < SHARP).sum())
+        return int((self.bounds < DETERMINED_BOUND).sum())
 
     def sharp(self, v: Tensor) -> Tensor:
         """The part of v (unknowns,) along these directions, by direction (rank,)."""
@@ -72,7 +72,7 @@ class Spectrum:
 def of_matrix(problem: FieldProblem, fisher: Tensor) -> Spectrum:
     """From F of the data alone (unknowns, unknowns)."""
     values, axes = (x.flip(-1) for x in torch.linalg.eigh(fisher))
-    floor = (ROUNDING * values[0]).clamp(min=NOTHING)
+    floor = (ROUNDING * values[0]).clamp(min=NEGLIGIBLE_INFORMATION)
     bounds = torch.where(values > floor, torch.maximum(values, floor).rsqrt(), torch.inf)
     known, vectors, lost = with_prior(problem, fisher)
     variance = (vectors[:, ~lost].square() / known[~lost]).sum(1)
@@ -85,7 +85,7 @@ def of_matrix(problem: FieldProblem, fisher: Tensor) -> Spectrum:
 def with_prior(problem: FieldProblem, fisher: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Eigenvalues and eigenvectors (columns) of the information with the prior, and which of them are rounding."""
     known, vectors = torch.linalg.eigh(fisher + torch.tensor((problem.root.T @ problem.root).toarray()))
-    return known, vectors, known <= (ROUNDING * known.max()).clamp(min=NOTHING)
+    return known, vectors, known <= (ROUNDING * known.max()).clamp(min=NEGLIGIBLE_INFORMATION)
 
 
 def of_products(problem: FieldProblem, linearization: Linear) -> Spectrum:
@@ -95,10 +95,10 @@ def of_products(problem: FieldProblem, linearization: Linear) -> Spectrum:
     """
     n = len(linearization.u)
     times = lambda v: linearization.vjp(linearization.jvp(torch.tensor(v.ravel()))).numpy()
-    count, operator = min(FIRST, n - 1), LinearOperator((n, n), matvec=times, dtype=np.float64)  # pyright: ignore[reportCallIssue]
+    count, operator = min(INITIAL_DIRECTIONS, n - 1), LinearOperator((n, n), matvec=times, dtype=np.float64)  # pyright: ignore[reportCallIssue]
     while True:
         values, axes = eigsh(operator, count, v0=np.random.default_rng(0).standard_normal(n), tol=1e-6)  # pyright: ignore[reportArgumentType]
-        if values.min() < SHARP**-2 or count == n - 1:
+        if values.min() < DETERMINED_BOUND**-2 or count == n - 1:
             break
         count = min(2 * count, n - 1)
     order = np.argsort(-values)

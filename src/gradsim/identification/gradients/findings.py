@@ -14,13 +14,13 @@ from gradsim.identification.gradients.secant_audit import Audit
 from gradsim.identification.gradients.trace import ContactInterval, Record
 from gradsim.identification.sensitivity.directions import Direction
 
-EXPLODES = 100.0  # body sizes per step of one: 1 % is a body
-NOTHING = 1e-12  # body sizes per step of one: rounding
+EXPLODING_SENSITIVITY = 100.0  # body sizes per step of one: 1 % is a body
+ZERO_SENSITIVITY = 1e-12  # body sizes per step of one: rounding
 FACTOR = 2.0  # ratio of tangent and secant above which they disagree
 TREND = 0.01  # half width of the secant that defines the trend
 PROBE = 1e-3  # half width of the secant that locates where tangent and trend separate
-GROWS = 1.5  # growth over a contact below which it is not reported
-CHATTER = 6  # number of contacts before an explosion above which it is called chatter
+MIN_CONTACT_GROWTH = 1.5  # growth over a contact below which it is not reported
+CHATTER_CONTACTS = 6  # number of contacts before an explosion above which it is called chatter
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def judge(record: Record, k: int, audited: Audit | None, gradient: float | None,
     broken = record.not_finite(None) or record.not_finite(k)
     if broken is not None:
         return Finding(direction.name, "non-finite", **_not_finite(record, k, *broken), **base)
-    if rows.max() < NOTHING and not gradient:
+    if rows.max() < ZERO_SENSITIVITY and not gradient:
         reason, advice = _zero(record, direction)
         return Finding(direction.name, "zero", reason, advice, **base)
     if gradient is not None and not torch.isfinite(torch.tensor(gradient)):
@@ -90,7 +90,7 @@ def judge(record: Record, k: int, audited: Audit | None, gradient: float | None,
     if gradient == 0:
         reason = unseen or "it changes the motion, but nothing that the loss sees"
         return Finding(direction.name, "zero", reason, "let the loss see more: other frames, or another view.", **base)
-    if rows.max() > EXPLODES:
+    if rows.max() > EXPLODING_SENSITIVITY:
         return Finding(direction.name, "exploding", **_exploding(record, k, audited), **base)
     tooth = base.get("trend") is not None and not 1 / FACTOR < base["trend"] < FACTOR
     if tooth and base["holds"] < TREND:
@@ -193,7 +193,7 @@ def _zero_ground(record: Record, ground: str, kind: str) -> tuple[str, str]:
 def _exploding(record: Record, k: int, audited: Audit | None) -> dict:
     """The contact over which the sensitivity grows most, on the way to its limit."""
     total = record.seen[k].amax(0)
-    crossed = int((total > EXPLODES).nonzero()[0])
+    crossed = int((total > EXPLODING_SENSITIVITY).nonzero()[0])
     effect = record.directions[k].effect()
     most = (
         f"by the tangent, {effect} of it moves the body by up to {0.01 * total.max().item() * record.scale.size:.2g} m"
@@ -205,9 +205,9 @@ def _exploding(record: Record, k: int, audited: Audit | None) -> dict:
         return {"reason": text, "advice": "a shorter clip.", "frame": frame, "step": crossed}
     contact = max(reached, key=lambda c: record.factor(k, c))
     place, factor = _place(record, k, contact), record.factor(k, contact)
-    grows = f"sensitivity grows ×{factor:.2g} there" if factor > GROWS else "sensitivity arises there"
+    grows = f"sensitivity grows ×{factor:.2g} there" if factor > MIN_CONTACT_GROWTH else "sensitivity arises there"
     text = f"from frame {place['frame']} (step {place['step']}): {place['force']}; {grows}"
-    if len(reached) >= CHATTER:
+    if len(reached) >= CHATTER_CONTACTS:
         text += f", and over {len(reached)} contacts in all (chatter)"
     text += f"; {most}"
     if audited is not None and (trend := audited.trend(TREND)[k]) * FACTOR < audited.tangent[k]:

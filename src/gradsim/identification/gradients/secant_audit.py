@@ -23,7 +23,7 @@ from gradsim.physics.trajectory import Trajectory
 
 WIDTHS = tuple(float(w) for w in np.logspace(-6, -0.5, 12))  # of a step of one; half a decade apart
 ROUNDING = 1e-13  # [body sizes] rounding error of a rollout
-AGREE = 0.5  # relative difference up to which tangent and secant agree
+AGREEMENT_TOLERANCE = 0.5  # relative difference up to which tangent and secant agree
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Audit:
     @property
     def holds(self) -> list[float]:
         """Up to which change each tangent holds: the widest secant before the first that differs; 0 if none agrees."""
-        agree = self.difference < AGREE
+        agree = self.difference < AGREEMENT_TOLERANCE
         return [
             0.0 if not row[0] else self.widths[len(row) - 1 if row.all() else int((~row).nonzero()[0]) - 1].item()
             for row in agree

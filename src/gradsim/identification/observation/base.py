@@ -28,7 +28,7 @@ from gradsim.video.mask_faults import MaskFaults
 
 # type of image residuals: whitened pixels; CDFs of rows and columns, with a wide basin; or those of an image loss
 Residual = Literal["pixels", "cdf"] | ImageLoss
-CLEAR = 4.0  # [σ] distance from 0 and from 1 above which a pixel is on an outline
+OUTLINE_SIGMAS = 4.0  # [σ] distance from 0 and from 1 above which a pixel is on an outline
 OFF_BY_A_PIXEL = 0.3  # mean square of differences of coverage near an outline that is off by a pixel
 CHUNK = 2**25  # elements of one block of an image Jacobian: 256 MB
 
@@ -354,10 +354,10 @@ class Masks(Observation):
     def _noise_floor(self, frames: int) -> NoiseFloor:
         masks, counted, scale = self.masks[:frames], self.weight[:frames] > 0, self.weight[:frames].sqrt() / self.sigma
         off = torch.minimum(masks.abs(), (1 - masks).abs()) * scale
-        near = counted & (off < CLEAR)
+        near = counted & (off < OUTLINE_SIGMAS)
         # the median absolute deviation of pixels off the outline is 0.6745 σ for Gaussian noise
         level = (off[near].median() / 0.6745).square().item() if near.any() else 1.0
-        clear = counted & (off < CLEAR * max(level, 1e-16) ** 0.5)
+        clear = counted & (off < OUTLINE_SIGMAS * max(level, 1e-16) ** 0.5)
         if self.outline_noise:  # σ is only a scale, and the search goes on where outlines are about a pixel off
             level = max(level, OFF_BY_A_PIXEL / self.sigma**2)
         if self.loss.kind:

@@ -3,9 +3,9 @@
 Each moves the vertices x(t) on the screen by one number p:
 
     rolling shutter    x(t + p y/h)                                 row y of h is read p y/h after the stamp [s]
-    exposure           mean of the images at x(t + p s), 0 < s < 1  open for p from the stamp on [s]
+    late exposure      mean of the images at x(t + p s), 0 < s < 1  open for p from the stamp on [s]: an exposure of |p|, stamped p/2 early
     late stamps        x(t + p)                                     [s]
-    exposure (blur)    mean of the images at x(t + e s), |s| < 1/2  e² = p [s²]: about the stamp, as that of a camera
+    exposure           mean of the images at x(t + e s), |s| < 1/2  e² = p [s²]: about the stamp, as `exposure` of a camera
     lens distortion    c + (x − c)(1 + p |x − c|²/f²)               k₁ of OpenCV, of the vertices alone
     clock rate         x(t (1 + p))                                 of the first frame's stamp on
     air drag           y with  y'' = x'' − p y',  y(0) = x(0)       of the middle; linear drag [1/s], at constant depth and without contacts
@@ -29,6 +29,7 @@ from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 
 INSTANTS = 5  # of an exposure
+LATE_EXPOSURE = "late exposure"  # what cameras have that stamp frames as the shutter opens
 SHIFT = 1e-4  # [px] of vertices, of central differences by unknowns
 STEP = 1e-2  # of central differences, of an effect's typical size
 
@@ -109,7 +110,7 @@ def _distorted(screen: Tensor, k1: float, view: View) -> Tensor:
 
 EFFECTS = (
     CameraEffect("rolling shutter", "s", 0.02, lambda x, p, view: [_rolled(x, p, view)]),
-    CameraEffect("exposure", "s", 0.02, _exposed),
+    CameraEffect(LATE_EXPOSURE, "s", 0.02, _exposed),
     CameraEffect("late stamps", "s", 0.003, lambda x, p, view: [_later(x, x.new_tensor(p / view.interval))]),
     CameraEffect("lens distortion", "", 0.1, lambda x, p, view: [_distorted(x, p, view)]),
     CameraEffect("air drag", "1/s", 0.5, lambda x, p, view: [_dragged(x, p, view)]),

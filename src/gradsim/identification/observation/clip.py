@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gradsim.errors import InputError
 from gradsim.identification.observation.base import Observation
-from gradsim.identification.observation.from_video import AUTO, from_video
+from gradsim.identification.observation.from_video import AUTO_NOISE, from_video
 from gradsim.identification.observation.multi_view import MultiView
 from gradsim.runtime.allocator import freed_memory_reused
 
@@ -80,8 +80,8 @@ class Clip:
             )
             for camera, path in videos.items()
         }
-        if self.noise == AUTO and len(parts) != 1:
-            raise InputError(f"noise is `{AUTO}`, which is for one camera; got {len(parts)}. State the noise.")
+        if self.noise == AUTO_NOISE and len(parts) != 1:
+            raise InputError(f"noise is `{AUTO_NOISE}`, which is for one camera; got {len(parts)}. State the noise.")
         return MultiView(parts) if len(parts) != 1 else next(iter(parts.values()))
 
     def _by_camera(self, files: Files | None) -> Mapping[str, str | Path]:

@@ -13,7 +13,7 @@ which leaves each residual near its coordinate, so that robust losses and plots 
 import torch
 from torch import Tensor
 
-NEGLIGIBLE = 1e-12  # of the largest S², below which a mode changes nothing
+MIN_MODE_SHARE = 1e-12  # of the largest S², below which a mode changes nothing
 
 
 class CorrelatedNoise:
@@ -42,7 +42,7 @@ class CorrelatedNoise:
             B = self.modes[:frames].flatten(0, 2)
             B = B[:, B.abs().amax(0) > 0] if B.numel() else B[:, :0]
             squares, V = torch.linalg.eigh(B.T @ B)
-            used = squares > NEGLIGIBLE * squares.amax() if len(squares) else squares > 0
+            used = squares > MIN_MODE_SHARE * squares.amax() if len(squares) else squares > 0
             squares, V = squares[used], V[:, used]
             self._roots[frames] = B @ V / squares.sqrt(), (1 + squares).rsqrt() - 1
         return self._roots[frames]

@@ -11,6 +11,7 @@ from gradsim.errors import InputError
 from gradsim.geometry.camera_poses import CameraPoses
 from gradsim.identification.observation.base import OFF_BY_A_PIXEL, Masks
 from gradsim.identification.observation.labelled_masks import LabelledMasks, color_shares
+from gradsim.identification.observation.light_masks import LightMasks
 from gradsim.numerics.robust import robust_loss
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
@@ -19,22 +20,23 @@ from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.video import masks as segmentation
 from gradsim.video.background import MOG2, read_background, subtract_background
 from gradsim.video.clip_properties import variable_stamps
+from gradsim.video.connected_regions import connected_regions
 from gradsim.video.mask_faults import mask_faults
-from gradsim.video.mask_input import matching_frames, read_masks
-from gradsim.video.persistence import connected_regions
+from gradsim.video.mask_input import masks_and_edges, matching_frames
 from gradsim.video.read import is_lossy, read_times
 from gradsim.video.timing import FrameAlignment, align_frames, centroids, suspicious_steps
 
-QUANTIZED = 1 / 255 / math.sqrt(12)  # standard deviation of rounding to 8 bits
-NOMINAL = 1 / 255  # default noise of a pixel
-AUTO = "auto"  # noise that is estimated from outlines
+QUANTIZATION_NOISE = 1 / 255 / math.sqrt(12)  # standard deviation of rounding to 8 bits
+NOMINAL_NOISE = 1 / 255  # default noise of a pixel
+AUTO_NOISE = "auto"  # noise that is estimated from outlines
 OUTLINE = math.sqrt(OFF_BY_A_PIXEL)  # and σ meanwhile
-FINEST = 20  # pixels across a body that are enough for its outline, which is off by as much in neighbouring ones
+# Pixels across a body that are enough for its outline, which is off by as much in neighbouring ones
+OUTLINE_BODY_PIXELS = 20
 FEWEST = 8  # frames from which the noise of outlines can be estimated
 MEAN_RATE = 0.05  # relative difference of mean rates at which a clock is another one
-CLOSED = 2  # [px] width of gaps in the mask of a textured body that are closed
-SPECK = 0.1  # of the largest piece of such a mask, below which a piece is none
-SOLID = 0.8  # of the convex hull of a body, at least, that its mask fills
+CLOSED_GAP = 2  # [px] width of gaps in the mask of a textured body that are closed
+MIN_PIECE_SHARE = 0.1  # of the largest piece of such a mask, below which a piece is none
+MIN_HULL_FILL = 0.8  # of the convex hull of a body, at least, that its mask fills
 OFF_COLOR = 0.1  # RMS distance of pixels from the line between body and background at which a video is refused
 
 
@@ -138,46 +140,54 @@ def from_video(
     alignment, notes = align_frames(film, fps, frames, stamps), {"loss": robust_loss(robust).name}
     single = mask is not None or background is not None or len(colors(scene)) == 1
     if noise is None and outlines_by_default and single and alignment.used.sum() >= FEWEST and is_lossy(path):
-        noise = notes["noise"] = AUTO
-    outline_noise = noise == AUTO
+        noise = notes["noise"] = AUTO_NOISE
+    outline_noise = noise == AUTO_NOISE
     stated, noise = noise is not None and not outline_noise, OUTLINE if outline_noise else noise
-    noise = NOMINAL if noise is None else noise
+    noise = NOMINAL_NOISE if noise is None else noise
     if isinstance(noise, str) or not (math.isfinite(noise) and noise > 0):
         raise InputError(
-            f"noise is {noise}; expected a standard deviation above 0, such as 1/255 = 0.0039, or `{AUTO}`."
+            f"noise is {noise}; expected a standard deviation above 0, such as 1/255 = 0.0039, or `{AUTO_NOISE}`."
         )
-    sigma, loss = math.hypot(noise, QUANTIZED), robust_loss(robust)
+    sigma, loss = math.hypot(noise, QUANTIZATION_NOISE), robust_loss(robust)
     weight = np.ones(film.frames.shape[:3])
     if (poses := scene.view(camera).poses) is not None:
         if poses.covariance.any() and not outline_noise:
             raise InputError(
                 f"camera `{camera}` moves by poses with errors, which move whole outlines, and the noise of pixels is stated or not that of outlines; give "
-                f"--noise {AUTO} (of one camera, with one mask), or observe tracks (--tracks), whose error bars take the covariance of the poses."
+                f"--noise {AUTO_NOISE} (of one camera, with one mask), or observe tracks (--tracks), whose error bars take the covariance of the poses."
             )
         _exclude_frames_without_pose(alignment, poses, scene, path)
     if ignore is not None:
         weight *= _included(ignore, film, path, fps if stamps is None else None)
-    gamma = scene.view(camera).gamma or 1.0
+    view, edges = scene.view(camera), None
+    gamma, gain = view.gamma or 1.0, view.gain or 1.0
+    if view.gain is not None and str(background) in ("None", "median", MOG2):
+        raise InputError(
+            f"camera `{camera}` has a `gain`, which is over a film of the empty scene; give it (--background FILE), or remove `gain`."
+        )
     if gamma != 1 and mask is None and background is None:
         raise InputError(
             f"camera `{camera}` has gamma {gamma:g}, which counts where edges are measured against a background or a color next to them; "
             "give --background or --mask color:X,Y,W,H, or remove `gamma`: colors of a scene are values, not light."
         )
-    masks = None if mask is None else read_masks(mask, film, path, fps if stamps is None else None, category, gamma)
+    if mask is not None:
+        masks, edges = masks_and_edges(mask, film, path, fps if stamps is None else None, category, gamma)
+    else:
+        masks = None
     if background is not None:
         empty = {"median": None, MOG2: MOG2}.get(str(background), background)
-        empty = read_background(empty) if empty not in (None, MOG2) else empty
+        empty = gain ** (1 / gamma) * read_background(empty) if empty not in (None, MOG2) else empty
         bodies, blur = None if masks is None else masks > 0.5, (scene.view(camera).exposure or 0.0) * fps
         color = None if textured else _common_color(scene)
         subtraction = subtract_background(film.frames, empty, color, outline_noise, bodies, blur, gamma)
-        masks, weight = subtraction.masks, weight * subtraction.weight
+        masks, weight, edges = subtraction.masks, weight * subtraction.weight, subtraction.edges
         if not outline_noise:
             sigma = subtraction.sigma * (sigma / subtraction.noise if stated else 1.0)
         notes |= {"background": str(background), "video_noise": subtraction.noise}
     elif masks is None and len(kinds := colors(scene)) > 1:
         if outline_noise:
             raise InputError(
-                f"noise is `{AUTO}`, which needs one mask, and the scene's bodies have {len(kinds)} colours; state the noise, or "
+                f"noise is `{AUTO_NOISE}`, which needs one mask, and the scene's bodies have {len(kinds)} colours; state the noise, or "
                 "give a mask video of all (--mask)."
             )
         return _labelled_masks(scene, film, path, kinds, sigma, weight, alignment, notes, camera, loss)
@@ -190,17 +200,20 @@ def from_video(
     weight = weight[alignment.index] * alignment.used[:, None, None]
     if outline_noise and (count := int(alignment.used.sum())) < FEWEST:
         raise InputError(
-            f"noise is `{AUTO}`, which needs at least {FEWEST} frames, and {path} has {count} that are used; state the noise."
+            f"noise is `{AUTO_NOISE}`, which needs at least {FEWEST} frames, and {path} has {count} that are used; state the noise."
         )
     observation = Masks(
         torch.tensor(masks[alignment.index]), sigma, Silhouettes.of(scene, camera), torch.tensor(weight), loss
     )
+    if edges is not None and (view.gamma is not None or view.gain is not None):
+        edges = edges.of_frames(alignment.index, masks[0].size).at_gain(gamma, gain)
+        observation = LightMasks(observation, edges, gamma, gain)
     faults = mask_faults(masks, most_pieces(scene), alignment.index[alignment.used].tolist())
     observation.outline_noise = outline_noise
     observation.notes |= alignment.notes() | notes
     if faults.words:
         observation.notes |= {"mask_faults": faults.words, "mask_advice": faults.advice}
-    if outline_noise and (factor := observation.largest_bin(FINEST)) > 1:
+    if outline_noise and (factor := observation.largest_bin(OUTLINE_BODY_PIXELS)) > 1:
         observation = observation.binned(factor)
         observation.notes["binning"] = factor
     observation.mask_faults = faults
@@ -217,11 +230,11 @@ def _filled(masks: np.ndarray) -> np.ndarray:
 
     square, filled = np.ones((3, 3), bool), np.zeros_like(masks)
     for image, mask in zip(filled, masks, strict=True):
-        whole = binary_fill_holes(binary_closing(np.pad(mask > 0.5, CLOSED), square, CLOSED))
+        whole = binary_fill_holes(binary_closing(np.pad(mask > 0.5, CLOSED_GAP), square, CLOSED_GAP))
         pieces, count = connected_regions(binary_opening(whole, square))
         sizes = np.bincount(pieces.ravel(), minlength=count + 1)[1:]
-        rows, columns = (slice(CLOSED, n + CLOSED) for n in mask.shape)
-        for k in np.nonzero(sizes > SPECK * sizes.max(initial=0))[0]:
+        rows, columns = (slice(CLOSED_GAP, n + CLOSED_GAP) for n in mask.shape)
+        for k in np.nonzero(sizes > MIN_PIECE_SHARE * sizes.max(initial=0))[0]:
             np.maximum(image, _hull(pieces == 1 + k)[rows, columns], out=image)
     return filled
 
@@ -250,7 +263,7 @@ def _hull(piece: np.ndarray) -> np.ndarray:
     low, high = np.maximum(places.min(0) - 1, 0), places.max(0) + 2
     box = np.stack(np.meshgrid(*(np.arange(a, b) for a, b in zip(low, high, strict=True)), indexing="ij"), -1)
     distance = (box @ hull.equations[:, :2].T + hull.equations[:, 2]).max(-1)
-    if len(places) < SOLID * (distance <= 1e-9).sum():
+    if len(places) < MIN_HULL_FILL * (distance <= 1e-9).sum():
         return piece.astype(float)
     covered = np.zeros(piece.shape)
     within = tuple(slice(a, min(b, n)) for a, b, n in zip(low, high, piece.shape, strict=True))

@@ -18,7 +18,7 @@ from gradsim.errors import InputError
 from gradsim.geometry.surface import Surface
 from gradsim.identification.observation import optical_flow
 from gradsim.identification.observation.base import (
-    CLEAR,
+    OUTLINE_SIGMAS,
     NoiseFloor,
     Observation,
     Residual,
@@ -32,7 +32,7 @@ from gradsim.physics.trajectory import Trajectory
 from gradsim.render.renderer import Renderer
 
 STEP = 1e-6  # of central differences, in sizes of the scene: rounding 1e-10, truncation 1e-12 of the derivative
-FEW = 8  # number of unknowns above which optical flow is cheaper than central differences
+MAX_DIFFERENCED_UNKNOWNS = 8  # number of unknowns above which optical flow is cheaper than central differences
 BLOCK = 8  # [px] size of the blocks of CDF residuals
 CHUNK = 2**23  # elements of one batch of images: some hundred MB with the buffers of the rasterizer
 
@@ -75,7 +75,11 @@ class Images(Observation):
         return sum_squares(self.residuals(trajectory, frames, residual))
 
     def normal(self, s: Sensitivity, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
-        if residual != "pixels" or s.unknowns < FEW or not optical_flow.supports_flow(self.renderer, s):
+        if (
+            residual != "pixels"
+            or s.unknowns < MAX_DIFFERENCED_UNKNOWNS
+            or not optical_flow.supports_flow(self.renderer, s)
+        ):
             return normal_equations(self._linear(s, frames, residual), GAUSSIAN if residual != "pixels" else self.loss)
         parts = []
         for first, last in self._chunks(frames, s.unknowns):
@@ -88,9 +92,9 @@ class Images(Observation):
         background = torch.as_tensor(self.renderer.background, dtype=torch.float64)
         background = background[:, None, None] if background.ndim == 1 else background
         off = (self.video[:frames] - background).abs() / self.sigma
-        near = off[off < CLEAR]
+        near = off[off < OUTLINE_SIGMAS]
         level = (near.median() / 0.6745).square().item() if len(near) else 1.0
-        clear = off < CLEAR * max(level, 1e-16) ** 0.5
+        clear = off < OUTLINE_SIGMAS * max(level, 1e-16) ** 0.5
         return NoiseFloor(off[clear].square().sum().item(), float((~clear).sum()), level)
 
     def slice_frames(self, first: int, last: int) -> "Images":

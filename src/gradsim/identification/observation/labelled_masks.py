@@ -28,8 +28,8 @@ from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage.coverage import coverage
 from gradsim.render.silhouettes import Silhouettes, whole
 
-CLEAR = 4.0  # [σ] below which a pixel is free of a color
-SEEN = 1e-9  # coverage above rounding, in videos without noise
+FREE_SIGMAS = 4.0  # [σ] below which a pixel is free of a color
+MIN_COVERAGE = 1e-9  # coverage above rounding, in videos without noise
 CONTRAST = 0.1  # minimum contrast of a color against the background and the others
 
 
@@ -68,7 +68,7 @@ class LabelledMasks(Observation):
         self.shares, self.sigmas, self.names = shares.double(), list(map(float, sigma)), [tuple(n) for n in names]
         self.silhouettes, self.noisy, self.frames, self.notes = silhouettes, noisy, len(shares), {}
         self.weight = torch.ones_like(self.shares[:, 0]) if weight is None else weight.double()
-        limit = CLEAR * self.shares.new_tensor(self.sigmas)[:, None, None] if noisy else SEEN
+        limit = FREE_SIGMAS * self.shares.new_tensor(self.sigmas)[:, None, None] if noisy else MIN_COVERAGE
         near = max_pool2d((self.shares > limit).double(), 3, 1, 1)  # each color dilated by one pixel
         crowd = near.sum(1)
         self.single = [

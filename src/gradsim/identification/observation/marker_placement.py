@@ -12,7 +12,7 @@ from gradsim.render.optics import rays
 from gradsim.scene.body import Rigid
 from gradsim.scene.interactions import Marker
 
-GRAZING = 1e-12  # determinant of a triangle along the ray, relative to its size
+MIN_DETERMINANT = 1e-12  # determinant of a triangle along the ray, relative to its size
 
 
 def place_markers(scene, points: Mapping[str, np.ndarray], camera: str = "camera") -> dict[str, Marker]:
@@ -67,7 +67,7 @@ def _first_hits(origin: np.ndarray, directions: np.ndarray, corners: np.ndarray)
     for ray in directions:
         p = np.cross(ray, e2)
         det = (e1 * p).sum(1)
-        valid = np.abs(det) > GRAZING * np.linalg.norm(e1, axis=1) * np.linalg.norm(e2, axis=1)
+        valid = np.abs(det) > MIN_DETERMINANT * np.linalg.norm(e1, axis=1) * np.linalg.norm(e2, axis=1)
         inverse = 1 / np.where(valid, det, 1.0)
         s = origin - a
         u = (s * p).sum(1) * inverse

@@ -24,7 +24,7 @@ UPWARD = {  # rows of the turn of the file's axes to z up, by the upward axis
     "+X": np.array([[0.0, 0, -1], [0, 1, 0], [1, 0, 0]]),
     "": np.eye(3),
 }
-LARGEST = 2**31  # [bytes]
+MAX_BYTES = 2**31  # [bytes]
 SAME_RATE = 1e-3  # relative difference of two rates
 
 
@@ -50,7 +50,7 @@ def read_c3d(scene: Scene, path: str | Path, sigma: float | None, loss: str | Ro
         )
     c3d = require_extra("c3d", "reading C3D files", "c3d")
     try:
-        with regular_file(path, "C3D file", LARGEST).open("rb") as file, warnings.catch_warnings():
+        with regular_file(path, "C3D file", MAX_BYTES).open("rb") as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as that there are no analog data
             reader = c3d.Reader(file)
             labels = [label.strip() for label in reader.point_labels]

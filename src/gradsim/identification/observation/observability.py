@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from gradsim.errors import InputError
 from gradsim.identification.observation.base import Masks, Observation, States
 from gradsim.identification.observation.images import Images
+from gradsim.identification.observation.light_masks import NUMBERS, LightMasks
 from gradsim.identification.observation.multi_view import MultiView
 from gradsim.identification.observation.points import Points
 from gradsim.identification.observation.vertices import Vertices
@@ -21,6 +22,7 @@ def require_observable(model: Model, observation: Observation, names: Iterable[s
     """
     names, visible = list(names), _visible_parameters(observation)
     require_dependency(model, names)
+    _require_response(observation, names)
     for name in names:
         if visible is not None and name in read_by_tracks(model.scene) and not name.startswith(visible):
             raise InputError(
@@ -33,6 +35,19 @@ def require_observable(model: Model, observation: Observation, names: Iterable[s
             raise InputError(
                 f"`{name}` cannot be found from this observation: {what}. Leave it out, or observe by "
                 f"{'`Images` with a law of shading' if name.startswith('lights.') else '`Masks` or `Images` of it'}."
+            )
+
+
+def _require_response(observation: Observation, names: Iterable[str]) -> None:
+    """Raise `InputError` if the response of a camera is an unknown and no edge of its masks is measured."""
+    parts = observation.parts.values() if isinstance(observation, MultiView) else [observation]
+    measured = {part.silhouettes.lens for part in parts if isinstance(part, LightMasks)}
+    for name in names:
+        camera, _, key = name.rpartition(".")
+        if key in NUMBERS and camera.partition(".")[0] in ("camera", "cameras") and camera not in measured:
+            raise InputError(
+                f"`{name}` cannot be found from this observation, which measures no edges: give --background (of a gain, a FILE of the empty scene) or "
+                f"--mask color:X,Y,W,H, or leave it out."
             )
 
 

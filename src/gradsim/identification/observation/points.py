@@ -18,7 +18,7 @@ from gradsim.physics.trajectory import Trajectory
 from gradsim.render.camera import project
 from gradsim.render.moving_camera import WorldMotion, world_motion
 from gradsim.render.optics import image_points
-from gradsim.render.silhouettes import NEAR, Silhouettes
+from gradsim.render.silhouettes import NEAR_DEPTH, Silhouettes
 from gradsim.scene.interactions import Marker
 
 States = dict[str, dict[str, Tensor]]
@@ -219,7 +219,7 @@ class Points(Coordinates):
         K, R, t = self.silhouettes.matrices(world, values)
         depth = project(world, K, R, t)[1].detach()
         stand_in = ((R.new_tensor([0.0, 0.0, 1.0]) - t.detach())[:, None] @ R.detach())[:, None]
-        pixels = project(torch.where((depth >= NEAR)[..., None], world, stand_in), K, R, t)[0]
+        pixels = project(torch.where((depth >= NEAR_DEPTH)[..., None], world, stand_in), K, R, t)[0]
         camera = self.silhouettes.camera
         if camera.optics is None:
             return pixels

@@ -15,7 +15,7 @@ from gradsim.render.coverage.optical_projection import edge_pieces, project_opti
 from gradsim.render.coverage.rigid_projection import project_rigid
 from gradsim.render.coverage.subdivision import subdivide
 from gradsim.render.moving_camera import world_motion
-from gradsim.render.silhouettes import NEAR, Silhouettes, whole
+from gradsim.render.silhouettes import NEAR_DEPTH, Silhouettes, whole
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def project(silhouettes: Silhouettes, sensitivity: Trajectory | Sensitivity) -> 
             moving = {"x_tangent": x_tangent, "q_tangent": q_tangent}
             change = s.rest_tangent(sensitivity.direction)
             moving["rest_tangent"] = None if change is None else sensitivity.by_world(change)
-        screen, slope = project_rigid(rest, x, q, sight, NEAR, **moving)
+        screen, slope = project_rigid(rest, x, q, sight, NEAR_DEPTH, **moving)
         screens.append(screen)
         slopes.append(slope)
     return (screens[0], slopes[0]) if len(screens) == 1 else (torch.cat(screens, 2), torch.cat(slopes, 3))

@@ -21,7 +21,7 @@ from gradsim.identification.sensitivity.tangents import Scale, displacement, tan
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 
-VISIBLE = 1e-3  # [body sizes] distance of two trajectories above which they differ visibly
+VISIBLE_DISTANCE = 1e-3  # [body sizes] distance of two trajectories above which they differ visibly
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Growth:
     @property
     def unrepeatable(self) -> int | None:
         """First frame after which rounding is visible; None if never."""
-        return self._from(self.growth * self.precision > VISIBLE)
+        return self._from(self.growth * self.precision > VISIBLE_DISTANCE)
 
     @property
     def warnings(self) -> list[str]:

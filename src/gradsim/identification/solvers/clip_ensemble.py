@@ -34,12 +34,13 @@ from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 
 STATE = ("position", "rotation_vector", "velocity", "angular_velocity")
-LOCAL = 3 * len(STATE)  # unknowns of a start state
-SHARES = (0.0, 0.3, 1.0)  # parts of a start's own step tried: a clip at a kink need not hold up the others
+LOCAL_UNKNOWNS = 3 * len(STATE)  # unknowns of a start state
+STEP_SHARES = (0.0, 0.3, 1.0)  # parts of a start's own step tried: a clip at a kink need not hold up the others
 GUESSES = (3, 4, 6)  # first frames whose straight line guesses a start state; the best one is taken
 PATIENCE = 3  # idle iterations after which a start rests
-FAR = 0.7  # most that a copy is moved along one direction, in logarithms
-SMOOTH = 1e3  # times the median of all clips: a steeper clip is at a kink of contact, where its tangent is meaningless
+MAX_COPY_SHIFT = 0.7  # most that a copy is moved along one direction, in logarithms
+# Times the median of all clips: a steeper clip is at a kink of contact, where its tangent is meaningless
+MAX_SLOPE_RATIO = 1e3
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class ClipsProblem:
 
     def chi2_per_n(self, iterates: ClipIterates) -> Tensor:
         """Mean square of the whitened residuals (starts,), less what the unknowns take up."""
-        free = len(self.clips) * (self.residuals - LOCAL) - len(self.space)
+        free = len(self.clips) * (self.residuals - LOCAL_UNKNOWNS) - len(self.space)
         return iterates.chi2.sum(1) / free
 
     def jacobian(self, u: Tensor, local: Tensor) -> tuple[Tensor, Tensor]:
@@ -174,7 +175,7 @@ class ClipsProblem:
         r, J = self.jacobian(iterates.u, iterates.local)
         slope = torch.linalg.vector_norm(J, dim=2)
         usual = slope.median(1, keepdim=True).values
-        nonsmooth = ((slope > SMOOTH * usual) & (usual > 0)).any(2)
+        nonsmooth = ((slope > MAX_SLOPE_RATIO * usual) & (usual > 0)).any(2)
         shared = torch.arange(J.shape[-1]) < len(self.space)
         size = torch.where(nonsmooth, slope.amax(2), 1.0)[..., None]  # huge, and its square would be infinite
         r = r / size
@@ -263,7 +264,10 @@ def descend(
     current = start[slice(None)]
     weight = torch.ones_like(current.chi2) if weight is None else weight
     current.cost = problem.cost(current.chi2, weight)
-    factors, shares = torch.tensor(DAMPING_FACTORS).double(), torch.tensor(SHARES).double()[:, None, None, None, None]
+    factors, shares = (
+        torch.tensor(DAMPING_FACTORS).double(),
+        torch.tensor(STEP_SHARES).double()[:, None, None, None, None],
+    )
 
     def linearize(now: ClipIterates, rows: Tensor):
         return *problem.normal(now, weight[rows]), weight[rows]
@@ -273,7 +277,7 @@ def descend(
         trials = [_trial(problem, now, A, g, damping * factor) for factor in DAMPING_FACTORS]
         u, local = (torch.stack(y) for y in zip(*trials, strict=True))  # (factors, rows, n), (factors, rows, clips, 12)
         tried = now.local + shares * (local - now.local)
-        all_u = u.expand(len(SHARES), *u.shape).flatten(0, 2)
+        all_u = u.expand(len(STEP_SHARES), *u.shape).flatten(0, 2)
         chi2, share = problem.chi2(all_u, tried.flatten(0, 2)).unflatten(0, tried.shape[:3]).min(0)
         cost, k = problem.cost(chi2, weights).min(0)
         rows = torch.arange(len(k))
@@ -303,7 +307,7 @@ def scatter(problem: ClipsProblem, iterates: ClipIterates, copies: int, rng: np.
     eigenvalues, axes = torch.linalg.eigh(schur)
     for _ in range(copies):
         size = torch.tensor(10 ** rng.uniform(0, 1, (len(iterates.u), 1)))
-        spread = (size * eigenvalues.clamp(min=1e-12).rsqrt()).clamp(max=FAR)
+        spread = (size * eigenvalues.clamp(min=1e-12).rsqrt()).clamp(max=MAX_COPY_SHIFT)
         shift = (axes @ (spread * torch.tensor(rng.standard_normal(iterates.u.shape)))[..., None])[..., 0]
         parts.append(problem.at((iterates.u + shift).clamp(problem.space.low, problem.space.high), iterates.local))
     return ClipIterates(*(torch.cat(y) for y in zip(*((s.u, s.local, s.chi2, s.cost) for s in parts), strict=True)))

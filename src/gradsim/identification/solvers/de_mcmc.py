@@ -16,7 +16,7 @@ from torch import Tensor
 from gradsim.identification.problem import Problem
 from gradsim.runtime.progress import CheckpointStore, NoCheckpoint
 
-SAVED = 40  # generations between two checkpoints
+GENERATIONS_PER_CHECKPOINT = 40  # generations between two checkpoints
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def sample(
         if generation >= generations // 2:
             draws.append(points.clone())
             taken += int(won.sum())
-        if (generation + 1) % SAVED == 0:
+        if (generation + 1) % GENERATIONS_PER_CHECKPOINT == 0:
             state = {"here": points, "cost": cost, "best": best, "best_cost": best_cost, "kept": draws, "taken": taken}
             state |= {"done": generation + 1, "rng": rng.bit_generator.state, "effort": problem.effort.state()}
             checkpoint.save("sample", state)

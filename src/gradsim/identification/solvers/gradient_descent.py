@@ -20,7 +20,7 @@ OPTIMISERS = {
     "sgd": lambda parameters, rate: torch.optim.SGD(parameters, rate, momentum=0.9),
     "lbfgs": lambda parameters, rate: torch.optim.LBFGS(parameters, rate, line_search_fn="strong_wolfe"),
 }
-AVERAGED = 10  # iterations: a stochastic step or one with momentum may go up
+AVERAGED_ITERATIONS = 10  # iterations: a stochastic step or one with momentum may go up
 STAGES: tuple[tuple[Residual, float, int], ...] = (  # of `search`: residuals, learning rate, iterations
     ("cdf", 0.03, 60),
     ("pixels", 0.03, 60),
@@ -81,9 +81,11 @@ def descend(
             scaled.clamp_(problem.space.low / unit, problem.space.high / unit)
         losses.append(closure.last)
         report(iteration, closure.last)
-        if rtol and len(losses) > AVERAGED:
+        if rtol and len(losses) > AVERAGED_ITERATIONS:
             best = torch.stack(losses).cummin(0).values
-            if (best[-1 - AVERAGED] - best[-1] <= AVERAGED * rtol * best[-1 - AVERAGED]).all():
+            if (
+                best[-1 - AVERAGED_ITERATIONS] - best[-1] <= AVERAGED_ITERATIONS * rtol * best[-1 - AVERAGED_ITERATIONS]
+            ).all():
                 break
     return (scaled.detach() * unit).clamp(problem.space.low, problem.space.high), torch.stack(losses)
 

@@ -28,13 +28,15 @@ from gradsim.runtime.progress import CheckpointStore, NoCheckpoint
 
 HOPELESS_CHI2_GAP = 30.0  # χ² above the best at which a start is surely elsewhere: odds of e^15
 CHAINS, GENERATIONS = 16, 40  # of the samples that look for better valleys after a stage, from five unknowns on
-IDLE, GAIN = 3, 0.9  # rounds of resampling that lower the best cost by less than a tenth, after which no more follow
+# Rounds of resampling that lower the best cost by less than a tenth, after which no more follow
+MAX_IDLE_ROUNDS, GAIN = 3, 0.9
 MODEL = 1.3  # times the best cost: what counts as explained where the model cannot reach the noise
-KEEP = 3  # solved starts that make resampling needless
+MIN_SOLVED_STARTS = 3  # solved starts that make resampling needless
 ROUNDING = 1e-16  # χ²/N below which frames without noise are explained to all digits that matter
 CLIP_GROWTH = 1.5  # times the frames so far: growth of the clip for solved starts
 MERGE_DISTANCE = 1e-6  # of a logarithm or range: a start that comes so near to the answer of another is there
-STEPS = 16.0  # times the χ² of the difference that half the step makes: a method of first order is off by 4 of them
+# Times the χ² of the difference that half the step makes: a method of first order is off by 4 of them
+STEP_CHI2_FACTOR = 16.0
 EXACT = 1e-6  # χ²/N of the noise, in units of σ², below which frames count as free of it
 
 
@@ -185,7 +187,7 @@ def search(
             unmodelled = max(unmodelled, steps / informative)
             target_cost = least + unmodelled * informative
         solved, rounds, idle = _solved(iterates, target_cost), 0, 0
-        while solved.sum() < min(KEEP, plan.starts) and rounds < plan.rounds and idle < IDLE:
+        while solved.sum() < min(MIN_SOLVED_STARTS, plan.starts) and rounds < plan.rounds and idle < MAX_IDLE_ROUNDS:
             if problem.effort.rollouts > plan.rollouts:
                 break
             rounds, best = rounds + 1, iterates.cost.min().item()
@@ -214,7 +216,9 @@ def search(
             iterations += n
             solved = _solved(iterates, target_cost)
         halved = exact or frames > problem.frames // 2
-        keep = min(plan.starts, plan.followers or (max(2 * KEEP, plan.starts // 2) if halved else plan.starts))
+        keep = min(
+            plan.starts, plan.followers or (max(2 * MIN_SOLVED_STARTS, plan.starts // 2) if halved else plan.starts)
+        )
         iterates, who = _replace_unsolved(problem, iterates, who, solved, frames, keep, rng)
         note("curriculum", frames)
 
@@ -272,7 +276,7 @@ def cost_of_steps(problem: Problem, iterates: Population, frames: int, target_co
         return 0.0
     u = iterates.u[k][None]
     finer = problem.with_finer_steps(2).residuals(u, frames) - problem.residuals(u, frames)
-    steps = STEPS * finer.square().sum().item()
+    steps = STEP_CHI2_FACTOR * finer.square().sum().item()
     return steps if cost < steps else 0.0
 
 
@@ -345,7 +349,7 @@ def _extend_to_full_clip(problem: Problem, iterates: Population, solved: Tensor,
     """
     order = iterates.cost.argsort()
     order, extended = order[solved[order]], torch.zeros_like(solved)
-    best, _, count = _extend(problem, iterates[order[:KEEP]], frames)
+    best, _, count = _extend(problem, iterates[order[:MIN_SOLVED_STARTS]], frames)
     if not len(best.cost):
         return count, extended
     best = best[[int(best.cost.argmin())]]

@@ -22,7 +22,7 @@ from gradsim.physics.model import Model
 from gradsim.physics.system import State, Values
 from gradsim.physics.trajectory import Trajectory
 
-SHORTEST = 4  # frames of a window at least: fewer hardly determine its twelve components
+MIN_WINDOW_FRAMES = 4  # frames of a window at least: fewer hardly determine its twelve components
 
 
 class Windows:
@@ -44,8 +44,10 @@ class Windows:
     """
 
     def __init__(self, model: Model, space: Space, frames: int, window: int):
-        if not SHORTEST <= window < frames:
-            raise InputError(f"window is {window}; it has to be from {SHORTEST} to {frames - 1} frames of the clip.")
+        if not MIN_WINDOW_FRAMES <= window < frames:
+            raise InputError(
+                f"window is {window}; it has to be from {MIN_WINDOW_FRAMES} to {frames - 1} frames of the clip."
+            )
         bodies = model.scene.bodies
         self.starts = {system.name: start for system in model.systems if (start := system.start_state)}
         others = [name for name in bodies if name not in self.starts]

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.identification.observation.base import Masks
-from gradsim.identification.observation.camera_effects import EFFECTS, WithEffect
+from gradsim.identification.observation.camera_effects import EFFECTS, LATE_EXPOSURE, WithEffect
 from gradsim.identification.problem import Problem
 from gradsim.identification.uncertainty.outline import OutlineErrors, fit_outline
 from gradsim.identification.uncertainty.outline_sums import sums_by_frame
@@ -277,26 +277,28 @@ def describe(causes: list[Cause], problem: Problem, misfit: float) -> str:
 
 
 def _advice(cause: Cause, problem: Problem) -> str:
-    """Line of the scene that has an effect, in brackets; empty for other causes, and where the scene has it already."""
+    """Lines of the scene that have an effect, in brackets; empty for other causes, and where the scene has it already."""
     data, change = problem.observation, cause.change
     if change is None or not isinstance(data, Masks):
         return ""
-    camera, optics = data.silhouettes.lens, data.silhouettes.camera.optics
+    camera, optics, offset = data.silhouettes.lens, data.silhouettes.camera.optics, problem.model.scene.timing.offset
+    late = change / 2 if cause.name == LATE_EXPOSURE else change  # `exposure` of a camera is about the stamp
+    open_for, stamped = (camera, f"exposure: {abs(change):.3f}"), ("timing", f"offset: {offset + late:.4f}")
     entries = {
-        "rolling shutter": (camera, f"readout: {change:.3f}"),
-        "exposure": (camera, f"exposure: {abs(change):.3f}"),
-        "lens distortion": (camera, f"distortion: [{change:.3f}, 0, 0, 0, 0]"),
-        "late stamps": ("timing", f"offset: {problem.model.scene.timing.offset + change:.4f}"),
+        "rolling shutter": [(camera, f"readout: {change:.3f}")],
+        "exposure": [open_for],
+        LATE_EXPOSURE: [open_for, stamped],
+        "lens distortion": [(camera, f"distortion: [{change:.3f}, 0, 0, 0, 0]")],
+        "late stamps": [stamped],
     }
-    if cause.name not in entries:
-        return ""
-    owner, entry = entries[cause.name]
-    key = entry.partition(":")[0]
-    if (owner == "timing" and problem.model.scene.timing.offset + change < 0) or (
-        owner == camera and optics is not None and getattr(optics, key) is not None
-    ):
-        return ""
-    return f" (write `{entry}` under `{owner}:`)"
+    lines = entries.get(cause.name, [])
+    for owner, entry in lines:
+        key = entry.partition(":")[0]
+        if (owner == "timing" and offset + late < 0) or (
+            owner == camera and optics is not None and getattr(optics, key) is not None
+        ):
+            return ""
+    return f" (write {' and '.join(f'`{entry}` under `{owner}:`' for owner, entry in lines)})" if lines else ""
 
 
 def _change(cause: Cause, value: float | None) -> str:

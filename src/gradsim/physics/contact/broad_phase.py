@@ -19,7 +19,7 @@ from gradsim.physics.contact.broad_phase_kernels import count, fill
 from gradsim.physics.contact.vertex_triangle import weights
 from gradsim.runtime.warp_init import init_warp
 
-MOST = 2_000_000  # pairs; each takes time in every step
+MAX_PAIRS = 2_000_000  # pairs; each takes time in every step
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +84,9 @@ class Candidates:
         counts = torch.zeros(worlds, len(self.vertices), dtype=torch.int32, device=low.device)
         replay(count, tuple(counts.shape), [tree.id, *bounds, wp.from_torch(counts)], device)
         total = int(counts.sum(dtype=torch.int64))
-        if total > MOST * worlds:
+        if total > MAX_PAIRS * worlds:
             raise InputError(
-                f"{total} pairs of vertices and triangles may touch within a frame; at most {MOST} are followed. Give "
+                f"{total} pairs of vertices and triangles may touch within a frame; at most {MAX_PAIRS} are followed. Give "
                 f"more frames per second, so that they move less in one, or less thickness."
             )
         end = counts.flatten().cumsum(0, dtype=torch.int32).reshape(counts.shape)

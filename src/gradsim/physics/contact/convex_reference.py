@@ -13,7 +13,7 @@ from gradsim.numerics import rotation
 from gradsim.physics.contact import hunt_crossley, point_plane
 from gradsim.physics.contact.convex_shape import Core
 
-PARALLEL = 1 / 128  # ε
+PARALLEL_TOLERANCE = 1 / 128  # ε
 
 
 class Placed(NamedTuple):
@@ -156,9 +156,9 @@ def _edges(a: Placed, b: Placed) -> Touch:
     gap = distance - a.radius - b.radius
     gap = select(gap > -2 * (a.radius + b.radius), gap, 1.0)
     place = pa + select(free, s, ended)[..., None] * ea - normal * (a.radius + gap / 2)[..., None]
-    y = den / (aa * bb) / PARALLEL
+    y = den / (aa * bb) / PARALLEL_TOLERANCE
     share = select(y < 1, y * (2 - y), 1)
-    slope = select(y < 1, 2 * (1 - y) / PARALLEL, 0) * ab / (aa * bb)
+    slope = select(y < 1, 2 * (1 - y) / PARALLEL_TOLERANCE, 0) * ab / (aa * bb)
     return Touch(
         gap.flatten(), normal.flatten(0, 1), place.flatten(0, 1), share.flatten(), (n * slope[..., None]).flatten(0, 1)
     )

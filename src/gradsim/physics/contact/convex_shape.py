@@ -16,7 +16,7 @@ from gradsim.errors import InputError
 from gradsim.geometry.mesh import Mesh
 
 SKIN = 0.1  # of the distance from the middle of the corners to the nearest face
-SAME = 1e-9  # of the size: planes and corners nearer than that are one
+COINCIDENCE_TOLERANCE = 1e-9  # of the size: planes and corners nearer than that are one
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,7 @@ def _planes(equations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     scaled = equations / [1, 1, 1, size]
     unique: list[np.ndarray] = []
     for plane in scaled:
-        if not any(np.abs(plane - other).max() < 1e3 * SAME for other in unique):
+        if not any(np.abs(plane - other).max() < 1e3 * COINCIDENCE_TOLERANCE for other in unique):
             unique.append(plane)
     planes = np.array(unique) * [1, 1, 1, size]
     return planes[:, :3], -planes[:, 3]
@@ -119,6 +119,6 @@ def _apart(points: np.ndarray) -> np.ndarray:
     size = np.abs(points).max()
     unique: list[np.ndarray] = []
     for point in points:
-        if not any(np.abs(point - other).max() < 1e3 * SAME * size for other in unique):
+        if not any(np.abs(point - other).max() < 1e3 * COINCIDENCE_TOLERANCE * size for other in unique):
             unique.append(point)
     return np.array(unique)

@@ -25,9 +25,8 @@ from gradsim.engine.lanes import *
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.contact.point_plane import contact_force
 
-STEEP = (
-    128.0  # 1/ε: edges at less than 5° are nearly parallel; a power of 2, as Warp's literals are of single precision
-)
+# 1/ε: edges at less than 5° are nearly parallel; a power of 2, as Warp's literals are of single precision
+STEEP_SLOPE = 128.0
 
 
 @wp.func(inline=True)
@@ -109,10 +108,10 @@ def edge_touch(
     distance = where(free, dot(normal, d0), away)
     gap = distance - ra * sa - rb * sb
     place = begin + ea * s - normal * (ra * sa + gap * half)
-    y = dot(n, n) / ac * spread(Scalar(STEEP))
+    y = dot(n, n) / ac * spread(Scalar(STEEP_SLOPE))
     near = less(y, one)
     m = where(near, y * (spread(Scalar(2.0)) - y), one)
-    slope = where(near, (one - y) * spread(Scalar(2.0) * Scalar(STEEP)), zero(0))
+    slope = where(near, (one - y) * spread(Scalar(2.0) * Scalar(STEEP_SLOPE)), zero(0))
     return gap, normal, place, m, n * (slope * b / ac)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gradsim.physics.system import Values
 
-DAMPED = 0.5  # proposed step over the largest stable one with the dissipation at the speed of the impact
+IMPACT_STEP_FACTOR = 0.5  # proposed step over the largest stable one with the dissipation at the speed of the impact
 
 
 def fall_speed(speed: Tensor, height: Tensor, gravity: Tensor, time: float) -> Tensor:

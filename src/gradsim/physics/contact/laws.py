@@ -41,7 +41,9 @@ def register(name: str, path: str | Path) -> None:
     template = load_template(path)
     missing = [key for key in ("normal_force", "reference", "DAMPING") if not hasattr(template, key)]
     if missing:
-        raise InputError(f"{path} has no {' and no '.join(f'`{key}`' for key in missing)}; see docs/extend.md.")
+        raise InputError(
+            f"{path} has no {' and no '.join(f'`{key}`' for key in missing)}; see docs/developer/extend.md."
+        )
     if template.DAMPING not in contact.LAWS.values():
         raise InputError(f"DAMPING of {path} is {template.DAMPING!r}; choose `dissipation` [s/m] or `damping` [N s/m].")
     if LAWS.get(name, (template.__name__, {})) != (template.__name__, {}):

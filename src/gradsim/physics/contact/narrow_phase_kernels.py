@@ -5,10 +5,9 @@ import warp as wp
 
 from gradsim.engine.lanes import *
 
-FAR = 1e30
-LINED_UP = (
-    1e-12 if Scalar is wp.float64 else 1e-6
-)  # sin² of the angle of edges that no point is known of where they cross
+NO_DISTANCE = 1e30
+# sin² of the angle of edges that no point is known of where they cross
+LINED_UP = 1e-12 if Scalar is wp.float64 else 1e-6
 
 
 @wp.struct
@@ -46,7 +45,7 @@ def apart(g: PairShape, a: int, b: int, xa: Vec3, xb: Vec3, sa: Real, sb: Real) 
 @wp.func
 def height_above(g: PairShape, b: int, y: Vec3) -> Real:
     """Lower bound of the distance of y from a core, at scale 1."""
-    top = spread(Scalar(-FAR))
+    top = spread(Scalar(-NO_DISTANCE))
     for k in range(g.first_face[b], g.first_face[b + 1]):
         top = max(top, dot(spread(g.normal[k]), y) - spread(g.level[k]))
     return top
@@ -59,8 +58,8 @@ def nearest(g: PairShape, b: int, y: Vec3, within: Real):
     one = spread(Scalar(1.0))
     none = zero(0)
     # Before the branches: Warp gives a constant its value where it is cast first, for all its uses.
-    far = spread(Scalar(FAR))
-    top = spread(Scalar(-FAR))
+    far = spread(Scalar(NO_DISTANCE))
+    top = spread(Scalar(-NO_DISTANCE))
     level = zero(0)
     n = zero3(0)
     for k in range(g.first_face[b], g.first_face[b + 1]):
@@ -74,7 +73,7 @@ def nearest(g: PairShape, b: int, y: Vec3, within: Real):
     c = n * level
     e = zero3(0)
     if any_lane(less(top, within)):
-        beyond = spread(Scalar(-FAR))
+        beyond = spread(Scalar(-NO_DISTANCE))
         if g.first_face[b] == g.first_face[b + 1]:
             beyond = far
         foot = y - n * top

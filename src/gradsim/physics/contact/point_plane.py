@@ -30,11 +30,13 @@ if TYPE_CHECKING:  # bound by `specialize`
 
 @wp.func(inline=True)
 def contact_gap(x: Vec3, q: Quat, point: Vec3, radius: Real, normal: Vec3, height: Real) -> Real:
+    """Signed distance of the point to the plane [m], negative inside."""
     return dot(normal, x) - height + dot(unrotate(q, normal), point) - radius
 
 
 @wp.func(inline=True)
 def contact_arm(q: Quat, point: Vec3, radius: Real, normal: Vec3) -> Vec3:
+    """Arm from the center of mass to the contact [m]."""
     return rotate(q, point) - normal * radius
 
 
@@ -48,6 +50,19 @@ def contact_force(
     friction_stiffness: Real,
     friction: Real,
 ) -> Vec3:
+    """Normal force by a contact law, and regularized Coulomb friction: viscous with k_f [N s/m] up to the cone μ f_n.
+
+    Args:
+        gap: Signed distance to the plane [m], negative inside.
+        u: Velocity of the contact [m/s].
+        normal: Unit normal of the plane.
+        stiffness, damping: Parameters of the law; `damping` is the number that it damps by.
+        friction_stiffness: k_f, the regularization of the law of Coulomb [N s/m].
+        friction: Coefficient of friction, μ.
+
+    Returns:
+        Force on the body [N].
+    """
     rate = dot(normal, u)
     f_n = normal_force(gap, rate, stiffness, damping)
     u_t = u - normal * rate
@@ -63,6 +78,7 @@ def moded_force(
     mode: Real, gap: Real, u: Vec3, normal: Vec3, stiffness: Real, damping: Real, friction_stiffness: Real,
     friction: Real,
 ) -> Vec3:  # fmt: skip
+    """`contact_force` of a contact by its mode, see the head of this file."""
     inside = less(gap, zero(0))
     depth = where(inside, gap, neg(gap))
     f = contact_force(depth, u, normal, stiffness, damping, friction_stiffness, friction)

@@ -39,13 +39,13 @@ PARAMETERS = {
     "friction_stiffness": "Real",  # k_f [N s/m]
     "friction": "Real",  # μ
 }
-LEAST = 1e-30  # [m²], keeps the derivatives finite at no distance and of a triangle without area
+MIN_AREA = 1e-30  # [m²], keeps the derivatives finite at no distance and of a triangle without area
 
 
 @wp.func(inline=True)
 def along(d: Vec3, to: Vec3) -> Real:
     """The place on the edge `to` nearest to d, from 0 to 1."""
-    t = dot(d, to) / max(dot(to, to), spread(Scalar(LEAST)))
+    t = dot(d, to) / max(dot(to, to), spread(Scalar(MIN_AREA)))
     return max(zero(0), min(t, spread(Scalar(1.0))))
 
 
@@ -101,12 +101,12 @@ def forces(
     e2 = x3 - x1
     w2, w3 = nearest(d, e1, e2)
     e = d - e1 * w2 - e2 * w3
-    distance = sqrt(max(dot(e, e), spread(Scalar(LEAST))))
+    distance = sqrt(max(dot(e, e), spread(Scalar(MIN_AREA))))
     gap = distance - thickness
     rate1 = v2 - v1
     rate2 = v3 - v1
     a = cross(e1, e2)
-    area = max(dot(a, a), spread(Scalar(LEAST)))
+    area = max(dot(a, a), spread(Scalar(MIN_AREA)))
     g1 = cross(e2, a) * (1.0 / area)
     g2 = cross(a, e1) * (1.0 / area)
     normal = a * (1.0 / sqrt(area))

@@ -40,10 +40,10 @@ if TYPE_CHECKING:  # bound by `specialize`
         wrench_adjoint,
     )
     from gradsim.physics.soft.kernels import (
-        SHORT,
+        MIN_STEP,
         Adjoint,
-        Parameters,
-        Trajectory,
+        States,
+        VertexParameters,
         add_vertices,
         copy_state,
         same,
@@ -69,8 +69,8 @@ def row_of(q: Quat) -> Vec3:
 
 
 @wp.struct
-class System:
-    p: Parameters
+class Parameters:
+    p: VertexParameters
     b: Bodies
     e: Elements
     bodies: int
@@ -79,7 +79,7 @@ class System:
 
 
 @wp.func
-def update_rows(s: System, t: Trajectory, source: int, row: int, i: int):
+def update_rows(s: Parameters, t: States, source: int, row: int, i: int):
     """Apply impulses, and fill the rows that follow from the state."""
     n = s.p.inverse_mass.shape[1]
     x = t.x[i, source]
@@ -97,7 +97,7 @@ def update_rows(s: System, t: Trajectory, source: int, row: int, i: int):
 
 
 @wp.func
-def step_bodies(s: System, t: Trajectory, source: int, target: int, row: int, interval: int, i: int):
+def step_bodies(s: Parameters, t: States, source: int, target: int, row: int, interval: int, i: int):
     """One step of the bodies; f of their rows is zero after."""
     n = s.p.inverse_mass.shape[1]
     h = s.p.step[i, interval]
@@ -127,20 +127,20 @@ def step_bodies(s: System, t: Trajectory, source: int, target: int, row: int, in
 
 
 @wp.func
-def step(s: System, t: Trajectory, source: int, target: int, row: int, interval: int, i: int):
+def step(s: Parameters, t: States, source: int, target: int, row: int, interval: int, i: int):
     update_rows(s, t, source, row, i)
     step_vertices(s.p, s.e, i, interval, t.x[i, source], t.v[i, source], s.f[i], t.x[i, target], t.v[i, target])
     step_bodies(s, t, source, target, row, interval, i)
 
 
-forward = forward_sweep(__name__, System, Trajectory, step)
+forward = forward_sweep(__name__, Parameters, States, step)
 
 
 if not DUAL:
 
     @wp.func
     def step_bodies_adjoint(
-        s: System, t: Trajectory, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: System
+        s: Parameters, t: States, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: Parameters
     ):
         """The adjoint of the state after the step becomes that of the state before, but for the forces on the nodes.
 
@@ -163,7 +163,7 @@ if not DUAL:
             v0 = load(v, a + NODE)
             l0 = load(v, a + 2)
             force, torque = wrench(s.b, row, h, k, x0, q, v0, load(v, a + NODE + 1))
-            short = less(h, spread(SHORT))
+            short = less(h, spread(MIN_STEP))
             rate = 1.0 / where(short, spread(Scalar(1.0)), h)
             force = where(short, force + load(f, a + NODE), ((load(vn, a) - v0) * rate - s.b.gravity[k]) * s.b.mass[k])
             torque = where(short, torque + load(f, a + NODE + 1), (load(vn, a + 1) - l0) * rate)
@@ -191,7 +191,9 @@ if not DUAL:
                 store(av, a + m, zero3(0))
 
     @wp.func
-    def update_rows_adjoint(s: System, t: Trajectory, source: int, row: int, i: int, adjoint: Adjoint, grad: System):
+    def update_rows_adjoint(
+        s: Parameters, t: States, source: int, row: int, i: int, adjoint: Adjoint, grad: Parameters
+    ):
         """The adjoints of the nodes become part of those of the state."""
         n = s.p.inverse_mass.shape[1]
         x = t.x[i, source]
@@ -217,14 +219,14 @@ if not DUAL:
             store(ax, a + 2, row_of(aq))
 
     @wp.func
-    def add_state(s: System, t: Trajectory, frame: int, adjoint: Adjoint, i: int):
+    def add_state(s: Parameters, t: States, frame: int, adjoint: Adjoint, i: int):
         rows = s.p.inverse_mass.shape[1] + ROWS * s.bodies
         add_vertices(t.x[i, frame], adjoint.x[i], rows)
         add_vertices(t.v[i, frame], adjoint.v[i], rows)
 
     @wp.func
     def step_adjoint(
-        s: System, t: Trajectory, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: System
+        s: Parameters, t: States, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: Parameters
     ):
         _after = wp.grad(same)(
             zero(0)
@@ -233,13 +235,13 @@ if not DUAL:
         x = t.x[i, source]
         v = t.v[i, source]
         step_vertices_adjoint(s.p, i, interval, v, t.v[i, source + 1], adjoint.x[i], adjoint.v[i], s.w[i], grad.p)
-        if any_lane(less(s.p.step[i, interval], spread(SHORT))):
+        if any_lane(less(s.p.step[i, interval], spread(MIN_STEP))):
             short_step_adjoint(s.p, s.e, i, interval, x, v, adjoint.v[i], s.f[i], grad.p)
         step_bodies_adjoint(s, t, source, row, interval, i, adjoint, grad)
         add_adjoints(s.e, grad.e, i, interval, x, v, s.w[i], adjoint.x[i], adjoint.v[i])
         update_rows_adjoint(s, t, source, row, i, adjoint, grad)
 
-    backward = reverse_sweep(__name__, System, Trajectory, Adjoint, step, copy_state, add_state, step_adjoint)
+    backward = reverse_sweep(__name__, Parameters, States, Adjoint, step, copy_state, add_state, step_adjoint)
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
     @wp.kernel(enable_backward=True)

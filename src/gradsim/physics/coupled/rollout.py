@@ -33,7 +33,7 @@ else:
     coupled_kernels = "gradsim.physics.coupled.kernels"
 
 ROWS, NODE = 5, 3  # of a body, see `coupled/kernels.py`
-TRIES = 8  # of a frame, for the ways of its vertices
+MAX_BROAD_PHASE_RETRIES = 8  # of a frame, for the ways of its vertices
 
 
 def nodes(vertices: Tensor, n: int, body: int) -> Tensor:
@@ -121,19 +121,25 @@ class Coupled:
         start = [buffers.soft.work() for _ in range(2)]
         (grad, d), slopes_of_soft = buffers.soft.adjoints()
         body_gradients = buffers.like()
-        trajectories = [
-            struct_of(buffers.code.Trajectory, by_state(arrays)) for arrays in (frames, steps, frame_adjoints)
-        ]
+        trajectories = [struct_of(buffers.code.States, by_state(arrays)) for arrays in (frames, steps, frame_adjoints)]
         out = [
             struct_of(buffers.code.Adjoint, by_state(start)),
-            struct_of(buffers.code.System, {"p": grad, "b": body_gradients, "e": d}),
+            struct_of(buffers.code.Parameters, {"p": grad, "b": body_gradients, "e": d}),
         ]
-        system = buffers.system()
+        parameters = buffers.parameters()
         for begin in reversed(range(0, max(1, self.frames - 1), segment)):
             for g, index in self._pairs(inputs, outputs[0], outputs[1], begin).items():
                 buffers.place(g, index)
-                system.e = buffers.structs[2]
-            args = [system, self.substeps, segment, begin, min(begin + segment, self.frames - 1), *trajectories, *out]
+                parameters.e = buffers.structs[2]
+            args = [
+                parameters,
+                self.substeps,
+                segment,
+                begin,
+                min(begin + segment, self.frames - 1),
+                *trajectories,
+                *out,
+            ]
             replay(buffers.code.backward, buffers.soft.threads, args, buffers.soft.device)
         soft, bodies = buffers.split(
             [buffers.soft.to.unvertices(a, buffers.soft.worlds, buffers.total)[0] for a in start]
@@ -153,11 +159,11 @@ class Coupled:
             state = buffers.soft.work(self.frames)
             vars(state)["tensor"][:, 0] = vars(start)["tensor"]
             states.append(state)
-        system, trajectory = buffers.system(), struct_of(buffers.code.Trajectory, by_state(states))
+        parameters, trajectory = buffers.parameters(), struct_of(buffers.code.States, by_state(states))
 
         def launch(begin, end):
-            system.e = buffers.structs[2]
-            args = [system, self.substeps, begin, end, trajectory]
+            parameters.e = buffers.structs[2]
+            args = [parameters, self.substeps, begin, end, trajectory]
             replay(buffers.code.forward, buffers.soft.threads, args, buffers.soft.device)
 
         if not self.faces:
@@ -175,7 +181,7 @@ class Coupled:
     def _frame(self, buffers, inputs, states, begin: int, launch) -> None:
         """One frame, until it stays where its pairs were sought."""
         extra = []
-        for _ in range(TRIES):
+        for _ in range(MAX_BROAD_PHASE_RETRIES):
             x, v = (
                 buffers.soft.to.unvertices(_of_frame(y, begin), buffers.soft.worlds, buffers.total)[0][:, : buffers.n]
                 for y in states
@@ -251,11 +257,11 @@ class _CoupledBuffers:
         p, e = self.soft.structs
         self.structs = [p, self.bodies, e]
 
-    def system(self):
-        """The kernels' `System`."""
+    def parameters(self):
+        """The kernels' `Parameters`."""
         names = ("p", "b", "e", "bodies", "f", "w")
         values = [*self.structs, self.program.bodies, self.soft.work(), self.soft.work()]
-        return struct_of(self.code.System, dict(zip(names, values, strict=True)))
+        return struct_of(self.code.Parameters, dict(zip(names, values, strict=True)))
 
     def place(self, g: int, index: Tensor) -> None:
         """Let group g act on these vertices, (m, nodes)."""
@@ -333,9 +339,9 @@ def _of_frame(array, k: int):
     return view
 
 
-_OF_VERTICES = ("Vertex", "load", "store", "Elements", "Parameters", "Trajectory", "Adjoint", "step_vertices")
+_OF_VERTICES = ("Vertex", "load", "store", "Elements", "VertexParameters", "States", "Adjoint", "step_vertices")
 _ADJOINTS_OF_VERTICES = (
-    *("step_vertices_adjoint", "short_step_adjoint", "SHORT", "copy_state", "add_vertices", "add_adjoints"),
+    *("step_vertices_adjoint", "short_step_adjoint", "MIN_STEP", "copy_state", "add_vertices", "add_adjoints"),
     *("all_powers", "same"),
 )
 

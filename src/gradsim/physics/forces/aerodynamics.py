@@ -25,8 +25,8 @@ from torch import Tensor, linalg
 from gradsim.engine.lanes import *
 from gradsim.physics.forces.base import Force
 
-LEAST = 1e-12  # [m/s], [m²]; its square, and the inverse of that, are numbers of float32
-SQUARE = Scalar(LEAST**2)  # a bare number would pass through float32
+EPSILON = 1e-12  # [m/s], [m²]; its square, and the inverse of that, are numbers of float32
+EPSILON_SQUARED = Scalar(EPSILON**2)  # a bare number would pass through float32
 
 FORCE = Force("aerodynamics", nodes=3, parameters={"density": "Real", "drag": "Real", "lift": "Real", "wind": "Vec3"})
 
@@ -46,8 +46,8 @@ def forces(
 ):
     u = (v0 + v1 + v2) * spread(Scalar(1.0) / Scalar(3.0)) - wind
     normal = cross(x1 - x0, x2 - x0)  # 2 A n
-    n = normal * (1.0 / sqrt(max(dot(normal, normal), spread(SQUARE))))
-    speed = sqrt(max(dot(u, u), spread(SQUARE)))
+    n = normal * (1.0 / sqrt(max(dot(normal, normal), spread(EPSILON_SQUARED))))
+    speed = sqrt(max(dot(u, u), spread(EPSILON_SQUARED)))
     across = dot(normal, u)  # 2 A n · u
     along = dot(n, u) / speed  # sin β
     f = n * (lift * speed * across) + u * ((drag - lift) * across * along)
@@ -72,7 +72,7 @@ def reference(x: Tensor, v: Tensor, density: Tensor, drag: Tensor, lift: Tensor,
     """
     u = v.mean(-2) - wind
     normal = linalg.cross(x[..., 1, :] - x[..., 0, :], x[..., 2, :] - x[..., 0, :])
-    speed, twice = (y.square().sum(-1, keepdim=True).clamp(min=LEAST**2).sqrt() for y in (u, normal))
+    speed, twice = (y.square().sum(-1, keepdim=True).clamp(min=EPSILON**2).sqrt() for y in (u, normal))
     n = normal / twice
     sine = (n * u).sum(-1, keepdim=True) / speed
     pressure = 0.5 * density[..., None] * speed.square() * 0.5 * twice
@@ -81,4 +81,4 @@ def reference(x: Tensor, v: Tensor, density: Tensor, drag: Tensor, lift: Tensor,
     return ((dragged + lifted) / 3)[..., None, :].expand(x.shape)
 
 
-__all__ = ["FORCE", "LEAST", "energy", "reference"]
+__all__ = ["EPSILON", "FORCE", "energy", "reference"]

@@ -33,8 +33,8 @@ from gradsim.engine.lanes import *
 from gradsim.errors import InputError
 from gradsim.physics.forces.base import Force
 
-LEAST = 1e-3  # of lengths and areas at rest, and of |n1 + n2|
-SQUARE = Scalar(LEAST**2)  # a bare number would pass through float32
+EPSILON = 1e-3  # of lengths and areas at rest, and of |n1 + n2|
+EPSILON_SQUARED = Scalar(EPSILON**2)  # a bare number would pass through float32
 C12, C30, C56, C90, C132, C182 = (Scalar(1 / n) for n in (12, 30, 56, 90, 132, 182))
 S6, S20, S42, S72, S110, S156, S210 = (Scalar(1 / n) for n in (6, 20, 42, 72, 110, 156, 210))
 
@@ -75,7 +75,7 @@ def forces(
     n2 = normal2 * inverse2
 
     m = n1 + n2
-    inverse = 1.0 / sqrt(max(dot(m, m), spread(SQUARE)))
+    inverse = 1.0 / sqrt(max(dot(m, m), spread(EPSILON_SQUARED)))
     c = dot(m, m) * inverse * 0.5  # cos(φ/2)
     s = dot(cross(n1, n2), e) * inverse  # sin(φ/2)
     cosine = c * cos_half + s * sin_half
@@ -177,7 +177,7 @@ def rest_shape(x: Tensor, hinges: Tensor) -> dict[str, Tensor]:
             "vertices, or remesh."
         )
     phi = angle(corners)
-    shut = phi.abs() > torch.pi - 2 * LEAST
+    shut = phi.abs() > torch.pi - 2 * EPSILON
     if shut.any():
         worst = int(shut.nonzero()[0])
         raise InputError(
@@ -189,8 +189,8 @@ def rest_shape(x: Tensor, hinges: Tensor) -> dict[str, Tensor]:
         "weight": length.square() / (2 * areas.sum(1)),
         "cos_half": (0.5 * phi).cos(),
         "sin_half": (0.5 * phi).sin(),
-        "least_edge": (LEAST * length).square(),
-        "least_normal": (2 * LEAST * areas.amin(1)).square(),
+        "least_edge": (EPSILON * length).square(),
+        "least_normal": (2 * EPSILON * areas.amin(1)).square(),
     }
 
 
@@ -200,4 +200,4 @@ def _normals(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return x3 - x2, linalg.cross(x0 - x2, x0 - x3), linalg.cross(x1 - x3, x1 - x2)
 
 
-__all__ = ["FORCE", "LEAST", "angle", "energy", "reference", "rest_shape"]
+__all__ = ["EPSILON", "FORCE", "angle", "energy", "reference", "rest_shape"]

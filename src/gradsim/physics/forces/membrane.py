@@ -29,8 +29,8 @@ from gradsim.engine.lanes import *
 from gradsim.errors import InputError
 from gradsim.physics.forces.base import Force
 
-LEAST = 1e-3  # ε, of the area at rest
-SQUARE = Scalar(LEAST**2)  # a bare number would pass through float32
+EPSILON = 1e-3  # ε, of the area at rest
+EPSILON_SQUARED = Scalar(EPSILON**2)  # a bare number would pass through float32
 
 FORCE = Force(
     "membrane",
@@ -62,7 +62,7 @@ def forces(
     g1 = (v1 - v0) * inverse_00
     g2 = (v1 - v0) * inverse_01 + (v2 - v0) * inverse_11
     c = cross(f1, f2)
-    J = sqrt(max(dot(c, c), spread(SQUARE)))
+    J = sqrt(max(dot(c, c), spread(EPSILON_SQUARED)))
     n = c * (1.0 / J)
     a1 = cross(f2, n)  # ∂J/∂f1
     a2 = cross(n, f1)  # ∂J/∂f2
@@ -106,7 +106,7 @@ def energy(
     F = _gradient(x, inverse_00, inverse_01, inverse_11)
     I_C = F.square().sum((-2, -1))
     square = linalg.cross(F[..., 0], F[..., 1]).square().sum(-1)
-    least = square.clamp(min=LEAST**2).sqrt()
+    least = square.clamp(min=EPSILON**2).sqrt()
     J = 0.5 * (square / least + least)
     alpha = 1 + 2 * mu / (3 * lam) - activation
     volumetric = 0.5 * lam * (square - 2 * alpha * J + alpha**2)
@@ -129,7 +129,7 @@ def reference(
     F, rate = (_gradient(y, inverse_00, inverse_01, inverse_11) for y in (x, v))
     f1, f2 = F.unbind(-1)
     c = linalg.cross(f1, f2)
-    J = c.square().sum(-1, keepdim=True).clamp(min=LEAST**2).sqrt()
+    J = c.square().sum(-1, keepdim=True).clamp(min=EPSILON**2).sqrt()
     dJ = stack([linalg.cross(f2, c / J), linalg.cross(c / J, f1)], -1)
     mu, lam, damping, activation, area = (y[..., None, None] for y in (mu, lam, damping, activation, area))
     alpha = 1 + 2 * mu / (3 * lam) - activation
@@ -179,4 +179,4 @@ def _gradient(x: Tensor, inverse_00: Tensor, inverse_01: Tensor, inverse_11: Ten
     return (x[..., 1:, :] - x[..., :1, :]).mT @ _matrix(inverse_00, inverse_01, inverse_11)
 
 
-__all__ = ["FORCE", "LEAST", "energy", "reference", "rest_shape"]
+__all__ = ["EPSILON", "FORCE", "energy", "reference", "rest_shape"]

@@ -1,7 +1,7 @@
 """Relaxation at one Gauss point of a quadratic tetrahedron: `relaxation.py` with the strain of `neo_hookean_quadratic.py`.
 
 The nodes are the ten vertices in an order that begins with the corner next to the Gauss point, then the columns of A. An
-element has four such orders (`NEAR`), each with a quarter of its volume.
+element has four such orders (`VERTICES_BY_CORNER`), each with a quarter of its volume.
 """
 
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # bound by `specialize`
 
 CORNERS = ((0, 1, 2, 3), (1, 0, 3, 2), (2, 3, 0, 1), (3, 2, 1, 0))  # even permutations: volumes stay positive
 PLACE = {frozenset(edge): 4 + k for k, edge in enumerate(EDGES)}
-NEAR = tuple((*order, *(PLACE[frozenset((order[a], order[b]))] for a, b in EDGES)) for order in CORNERS)
+VERTICES_BY_CORNER = tuple((*order, *(PLACE[frozenset((order[a], order[b]))] for a, b in EDGES)) for order in CORNERS)
 
 
 def point_of(lane: Lane) -> dict:
@@ -85,4 +85,4 @@ def reference(x: Tensor, v: Tensor, **parameters: Tensor) -> Tensor:
     return cat([to_corners.mT @ of_corners[..., :4, :], of_corners[..., 4:, :]], -2)
 
 
-__all__ = ["FORCE", "NEAR", "corners", "energy", "forces", "reference"]
+__all__ = ["FORCE", "VERTICES_BY_CORNER", "corners", "energy", "forces", "reference"]

@@ -30,10 +30,10 @@ from torch import Tensor, linalg, stack
 from gradsim.engine.lanes import *
 from gradsim.physics.forces.base import Force
 
-LEAST = 1e-12  # [m]; its square, and the inverse of that, are numbers of float32
-SQUARE = Scalar(LEAST**2)  # a bare number would pass through float32
-FOLDED = 1e-6  # least χ
-FOLD = Scalar(FOLDED)
+EPSILON = 1e-12  # [m]; its square, and the inverse of that, are numbers of float32
+EPSILON_SQUARED = Scalar(EPSILON**2)  # a bare number would pass through float32
+MIN_CHI = 1e-6  # least χ
+MIN_CHI_SCALAR = Scalar(MIN_CHI)
 STRAINS = ("curvature1", "curvature2", "twist")
 
 FORCE = Force(
@@ -75,8 +75,8 @@ def forces(
     half = spread(Scalar(0.5))
     e0 = x1 - x0
     e1 = x2 - x1
-    inverse0 = 1.0 / sqrt(max(dot(e0, e0), spread(SQUARE)))
-    inverse1 = 1.0 / sqrt(max(dot(e1, e1), spread(SQUARE)))
+    inverse0 = 1.0 / sqrt(max(dot(e0, e0), spread(EPSILON_SQUARED)))
+    inverse1 = 1.0 / sqrt(max(dot(e1, e1), spread(EPSILON_SQUARED)))
     t0 = e0 * inverse0
     t1 = e1 * inverse1
     p0 = x3 - (x0 + x1) * half
@@ -85,20 +85,20 @@ def forces(
     along1 = dot(p1, t1)
     q0 = p0 - t0 * along0
     q1 = p1 - t1 * along1
-    arm0 = 1.0 / sqrt(max(dot(q0, q0), spread(SQUARE)))
-    arm1 = 1.0 / sqrt(max(dot(q1, q1), spread(SQUARE)))
+    arm0 = 1.0 / sqrt(max(dot(q0, q0), spread(EPSILON_SQUARED)))
+    arm1 = 1.0 / sqrt(max(dot(q1, q1), spread(EPSILON_SQUARED)))
     a0 = q0 * arm0  # d1
     a1 = q1 * arm1
     b0 = cross(t0, a0)  # d2
     b1 = cross(t1, a1)
 
-    over = 1.0 / max(1.0 + dot(t0, t1), spread(FOLD))  # 1/χ
+    over = 1.0 / max(1.0 + dot(t0, t1), spread(MIN_CHI_SCALAR))  # 1/χ
     binormal = cross(t0, t1) * (2.0 * over)
     tangent = (t0 + t1) * over
     curvature1 = dot(binormal, b0 + b1) * 0.5
     curvature2 = dot(binormal, a0 + a1) * -0.5
     carried = a0 - (t0 + t1) * (dot(a0, t1) * over)
-    twist = 2.0 * dot(cross(carried, a1), t1) / max(1.0 + dot(carried, a1), spread(FOLD))
+    twist = 2.0 * dot(cross(carried, a1), t1) / max(1.0 + dot(carried, a1), spread(MIN_CHI_SCALAR))
     steep = 1.0 + twist * twist * 0.25  # ∂τ/∂m
 
     first0 = (cross(t1, b0 + b1) * over - tangent * curvature1) * inverse0  # ∂κ1/∂e0, and so on
@@ -144,12 +144,12 @@ def strains(x: Tensor) -> Tensor:
         d1 = _unit(p - (p * t).sum(-1, keepdim=True) * t)
         frames.append((d1, linalg.cross(t, d1)))
     (a0, b0), (a1, b1) = frames
-    over = 1 / (1 + (t0 * t1).sum(-1, keepdim=True)).clamp(min=FOLDED)
+    over = 1 / (1 + (t0 * t1).sum(-1, keepdim=True)).clamp(min=MIN_CHI)
     binormal = 2 * over * linalg.cross(t0, t1)
     carried = a0 - (a0 * t1).sum(-1, keepdim=True) * over * (t0 + t1)
     sine, cosine = (linalg.cross(carried, a1) * t1).sum(-1), (carried * a1).sum(-1)
     first, second = 0.5 * (binormal * (b0 + b1)).sum(-1), -0.5 * (binormal * (a0 + a1)).sum(-1)
-    return stack([first, second, 2 * sine / (1 + cosine).clamp(min=FOLDED)], -1)
+    return stack([first, second, 2 * sine / (1 + cosine).clamp(min=MIN_CHI)], -1)
 
 
 def energy(
@@ -197,7 +197,7 @@ def reference(x: Tensor, v: Tensor, *numbers: Tensor) -> Tensor:
 
 
 def _unit(x: Tensor) -> Tensor:
-    return x / x.square().sum(-1, keepdim=True).clamp(min=LEAST**2).sqrt()
+    return x / x.square().sum(-1, keepdim=True).clamp(min=EPSILON**2).sqrt()
 
 
-__all__ = ["FORCE", "LEAST", "STRAINS", "energy", "reference", "strains"]
+__all__ = ["EPSILON", "FORCE", "STRAINS", "energy", "reference", "strains"]

@@ -16,8 +16,8 @@ from torch import Tensor, stack
 from gradsim.engine.lanes import *
 from gradsim.physics.forces.base import Force
 
-LEAST = 1e-12  # [m]; its square, and the inverse of that, are numbers of float32
-SQUARE = Scalar(LEAST**2)  # a bare number would pass through float32
+EPSILON = 1e-12  # [m]; its square, and the inverse of that, are numbers of float32
+EPSILON_SQUARED = Scalar(EPSILON**2)  # a bare number would pass through float32
 
 FORCE = Force("rod_frame", nodes=3, parameters={"arm": "Real", "stiffness": "Real", "damping": "Real"})
 
@@ -26,7 +26,7 @@ FORCE = Force("rod_frame", nodes=3, parameters={"arm": "Real", "stiffness": "Rea
 def forces(x0: Vec3, x1: Vec3, x2: Vec3, v0: Vec3, v1: Vec3, v2: Vec3, arm: Real, stiffness: Real, damping: Real):
     half = spread(Scalar(0.5))
     e = x1 - x0
-    inverse = 1.0 / sqrt(max(dot(e, e), spread(SQUARE)))
+    inverse = 1.0 / sqrt(max(dot(e, e), spread(EPSILON_SQUARED)))
     t = e * inverse
     p = x2 - (x0 + x1) * half
     r = v2 - (v0 + v1) * half
@@ -67,11 +67,11 @@ def reference(x: Tensor, v: Tensor, arm: Tensor, stiffness: Tensor, damping: Ten
 def _parts(x: Tensor, arm: Tensor):
     x0, x1, x2 = x.unbind(-2)
     e, p = x1 - x0, x2 - (x0 + x1) / 2
-    inverse = 1 / e.square().sum(-1, keepdim=True).clamp(min=LEAST**2).sqrt()
+    inverse = 1 / e.square().sum(-1, keepdim=True).clamp(min=EPSILON**2).sqrt()
     t = e * inverse
     along = (p * t).sum(-1)
     off = (p.square().sum(-1) / arm - arm) / 2
     return along, off, p, t, (p - along[..., None] * t) * inverse
 
 
-__all__ = ["FORCE", "LEAST", "energy", "reference"]
+__all__ = ["EPSILON", "FORCE", "energy", "reference"]

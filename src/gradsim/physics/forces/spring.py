@@ -16,8 +16,8 @@ from torch import Tensor, as_tensor, stack
 from gradsim.engine.lanes import *
 from gradsim.physics.forces.base import Force
 
-LEAST = 1e-12  # ε [m]; its square, and the inverse of that, are numbers of float32
-SQUARE = Scalar(LEAST**2)  # a bare number would pass through float32
+EPSILON = 1e-12  # ε [m]; its square, and the inverse of that, are numbers of float32
+EPSILON_SQUARED = Scalar(EPSILON**2)  # a bare number would pass through float32
 
 FORCE = Force("spring", nodes=2, parameters={"rest_length": "Real", "stiffness": "Real", "damping": "Real"})
 
@@ -25,7 +25,7 @@ FORCE = Force("spring", nodes=2, parameters={"rest_length": "Real", "stiffness":
 @wp.func(inline=True)
 def forces(x0: Vec3, x1: Vec3, v0: Vec3, v1: Vec3, rest_length: Real, stiffness: Real, damping: Real):
     d = x1 - x0
-    inverse = 1.0 / sqrt(max(dot(d, d), spread(SQUARE)))
+    inverse = 1.0 / sqrt(max(dot(d, d), spread(EPSILON_SQUARED)))
     n = d * inverse
     f = d * (stiffness * (1.0 - rest_length * inverse)) + n * (damping * dot(n, v1 - v0))
     return f, neg(f)
@@ -41,7 +41,7 @@ def energy(x: Tensor, rest_length: Tensor, stiffness: Tensor, damping: Tensor | 
         damping: Has no energy.
     """
     square = (x[..., 1, :] - x[..., 0, :]).square().sum(-1)
-    least = square.clamp(min=LEAST**2).sqrt()
+    least = square.clamp(min=EPSILON**2).sqrt()
     length = 0.5 * (square / least + least)
     return 0.5 * stiffness * (square - 2 * rest_length * length + rest_length.square())
 
@@ -49,7 +49,7 @@ def energy(x: Tensor, rest_length: Tensor, stiffness: Tensor, damping: Tensor | 
 def reference(x: Tensor, v: Tensor, rest_length: Tensor, stiffness: Tensor, damping: Tensor) -> Tensor:
     """Forces on the ends [N] (..., springs, 2, 3), from positions and velocities of that shape; the same in PyTorch."""
     d, u = x[..., 1, :] - x[..., 0, :], v[..., 1, :] - v[..., 0, :]
-    length = d.square().sum(-1).clamp(min=LEAST**2).sqrt()
+    length = d.square().sum(-1).clamp(min=EPSILON**2).sqrt()
     n = d / length[..., None]
     tension = stiffness * (length - rest_length) + damping * (n * u).sum(-1)
     return stack([tension[..., None] * n, -tension[..., None] * n], -2)
@@ -61,4 +61,4 @@ def rest_length(x: Tensor, springs: Tensor) -> Tensor:
     return (ends[:, 1] - ends[:, 0]).norm(dim=-1)
 
 
-__all__ = ["FORCE", "LEAST", "energy", "reference", "rest_length"]
+__all__ = ["EPSILON", "FORCE", "energy", "reference", "rest_length"]

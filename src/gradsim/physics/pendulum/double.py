@@ -115,7 +115,7 @@ def energy(angle: Tensor, rate: Tensor, inertia: Tensor, coupling: Tensor, weigh
     return kinetic + (height - pull * torch.sin(angle)).sum(-1)
 
 
-SHARE = 0.1  # good step over 1/(the fastest rate): of order 8, it leaves about 1e-11 of a radian a second
+STEP_SHARE = 0.1  # good step over 1/(the fastest rate): of order 8, it leaves about 1e-11 of a radian a second
 ARMS = ("first", "second")
 
 _rollout = cache(DoublePendulumRollout)  # one operation for each kind of rollout
@@ -211,7 +211,7 @@ class DoublePendulumBody(System):
         return 1 / max(torch.stack(rates).max().item(), 1e-9)
 
     def recommended_step(self, values: Values) -> float:
-        return SHARE * self.stable_step(values)
+        return STEP_SHARE * self.stable_step(values)
 
     def check(self, values: Values) -> None:
         """Every start of a double pendulum is valid."""

@@ -19,7 +19,7 @@ from gradsim.engine.rollout_kernels import forward_sweep, reverse_sweep
 
 
 @wp.struct
-class System:
+class Parameters:
     inertia: wp.array2d[Real]  # A, B [m²]
     coupling: wp.array[Real]  # C [m²]
     weight: wp.array2d[Real]  # W [m²/s²]
@@ -35,7 +35,7 @@ class System:
 
 
 @wp.struct
-class Trajectory:  # (packs, instants, 2)
+class States:  # (packs, instants, 2)
     angle: wp.array3d[Real]
     rate: wp.array3d[Real]
 
@@ -75,7 +75,7 @@ def acceleration(
 
 
 @wp.func
-def run_stages(p: System, i: int, h: Real, x: Real, y: Real, u: Real, v: Real):
+def run_stages(p: Parameters, i: int, h: Real, x: Real, y: Real, u: Real, v: Real):
     """Fill the stages of a step of h from the angles x, y and the rates u, v."""
     for m in range(p.weights.shape[0]):
         dx = zero(0)
@@ -102,7 +102,7 @@ def run_stages(p: System, i: int, h: Real, x: Real, y: Real, u: Real, v: Real):
 
 
 @wp.func
-def step(p: System, t: Trajectory, source: int, target: int, row: int, interval: int, i: int):
+def step(p: Parameters, t: States, source: int, target: int, row: int, interval: int, i: int):
     h = p.step[i, interval]
     x = t.angle[i, source, 0]
     y = t.angle[i, source, 1]
@@ -125,7 +125,7 @@ def step(p: System, t: Trajectory, source: int, target: int, row: int, interval:
     t.rate[i, target, 1] = v + dv * h
 
 
-forward = forward_sweep(__name__, System, Trajectory, step)
+forward = forward_sweep(__name__, Parameters, States, step)
 
 
 if not DUAL:
@@ -152,20 +152,20 @@ if not DUAL:
         return a1 * first + a2 * second
 
     @wp.func
-    def copy_state(from_: Trajectory, source: int, to: Trajectory, target: int, i: int):
+    def copy_state(from_: States, source: int, to: States, target: int, i: int):
         for b in range(2):
             to.angle[i, target, b] = from_.angle[i, source, b]
             to.rate[i, target, b] = from_.rate[i, source, b]
 
     @wp.func
-    def add_state(p: System, t: Trajectory, frame: int, adjoint: Adjoint, i: int):
+    def add_state(p: Parameters, t: States, frame: int, adjoint: Adjoint, i: int):
         for b in range(2):
             adjoint.angle[i, b] = adjoint.angle[i, b] + t.angle[i, frame, b]
             adjoint.rate[i, b] = adjoint.rate[i, b] + t.rate[i, frame, b]
 
     @wp.func
     def step_adjoint(
-        p: System, t: Trajectory, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: System
+        p: Parameters, t: States, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: Parameters
     ):
         h = p.step[i, interval]
         run_stages(p, i, h, t.angle[i, source, 0], t.angle[i, source, 1], t.rate[i, source, 0], t.rate[i, source, 1])
@@ -216,7 +216,7 @@ if not DUAL:
             adjoint.angle[i, c] = angle
             adjoint.rate[i, c] = rate
 
-    backward = reverse_sweep(__name__, System, Trajectory, Adjoint, step, copy_state, add_state, step_adjoint)
+    backward = reverse_sweep(__name__, Parameters, States, Adjoint, step, copy_state, add_state, step_adjoint)
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
     @wp.kernel(enable_backward=True)

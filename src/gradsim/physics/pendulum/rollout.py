@@ -46,7 +46,7 @@ class AngleRollout(ABC):
 
     angles: ClassVar[tuple[int, ...]]  # shape of the angles in a world
     parameters: ClassVar[dict[str, tuple[int, ...]]]  # name and shape in a world
-    workspace: ClassVar[dict[str, tuple[int, ...]]]  # further arrays of the kernels' `System`
+    workspace: ClassVar[dict[str, tuple[int, ...]]]  # further arrays of the kernels' `Parameters`
 
     def __post_init__(self):
         object.__setattr__(self, "run", operation(self))
@@ -54,11 +54,11 @@ class AngleRollout(ABC):
     @staticmethod
     @abstractmethod
     def kernels(lane: Lane) -> Any:
-        """The specialised kernel file: `System`, `Trajectory`, `Adjoint`, `forward` and, of a plain lane, `backward`."""
+        """The specialised kernel file: `Parameters`, `States`, `Adjoint`, `forward` and, of a plain lane, `backward`."""
 
     @staticmethod
     def constants(layout: Layout, device: torch.device) -> dict[str, Any]:
-        """Arrays of `System` that are the same in all worlds."""
+        """Arrays of `Parameters` that are the same in all worlds."""
         return {}
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
@@ -81,15 +81,22 @@ class AngleRollout(ABC):
         worlds, device = len(inputs[0]), inputs[0].device
         zeros = lambda *items: layout.zeros("Real", worlds, items, device)
         trajectory, frame_adjoints = (
-            struct_of(code.Trajectory, {name: layout.pack("Real", y) for name, y in zip(STATE, ys, strict=True)})
+            struct_of(code.States, {name: layout.pack("Real", y) for name, y in zip(STATE, ys, strict=True)})
             for ys in (outputs, adjoints)
         )
         count = max(1, min(self.segment, self.frames - 1)) * self.substeps + 1
-        steps = struct_of(code.Trajectory, {name: zeros(count, *self.angles) for name in STATE})
+        steps = struct_of(code.States, {name: zeros(count, *self.angles) for name in STATE})
         start = struct_of(code.Adjoint, {name: zeros(*self.angles) for name in STATE})
         shapes = {**self.parameters, "step": (self.frames - 1,), **self.workspace}
-        gradient = struct_of(code.System, {name: zeros(*shape) for name, shape in shapes.items()})
-        args = [self._system(code, layout, inputs, None), self.substeps, self.segment, 0, self.frames - 1, trajectory]
+        gradient = struct_of(code.Parameters, {name: zeros(*shape) for name, shape in shapes.items()})
+        args = [
+            self._parameters(code, layout, inputs, None),
+            self.substeps,
+            self.segment,
+            0,
+            self.frames - 1,
+            trajectory,
+        ]
         args += [trajectory if self.substeps == 1 else steps, frame_adjoints, start, gradient]
         replay(code.backward, layout.packs(worlds), args, str(device))
         arrays = [getattr(start, name) for name in STATE]
@@ -99,15 +106,15 @@ class AngleRollout(ABC):
     def _forward(self, inputs: Sequence[Tensor], tangents) -> list[tuple]:
         code, layout = self._code(inputs[0], dual=tangents is not None)
         worlds = len(inputs[0])
-        system, trajectory = self._system(code, layout, inputs, tangents), code.Trajectory()
+        parameters, trajectory = self._parameters(code, layout, inputs, tangents), code.States()
         for name, x, t in zip(STATE, inputs, tangents or (None, None), strict=False):
             setattr(trajectory, name, layout.pack("Real", self._frames(x), None if t is None else self._frames(t)))
-        args = [system, self.substeps, 0, self.frames - 1, trajectory]
+        args = [parameters, self.substeps, 0, self.frames - 1, trajectory]
         replay(code.forward, layout.packs(worlds), args, str(inputs[0].device))
         return [layout.unpack("Real", getattr(trajectory, name), worlds) for name in STATE]
 
-    def _system(self, code, layout: Layout, inputs: Sequence[Tensor], tangents):
-        """The kernels' `System`."""
+    def _parameters(self, code, layout: Layout, inputs: Sequence[Tensor], tangents):
+        """The kernels' `Parameters`."""
         worlds, device = len(inputs[0]), inputs[0].device
         steps = inputs[0].new_full((worlds, self.frames - 1), self.dt)
         shapes = dict.fromkeys(STATE, self.angles) | self.parameters | {"step": (self.frames - 1,)}
@@ -120,7 +127,7 @@ class AngleRollout(ABC):
             if name not in STATE:
                 arrays[name] = layout.pack("Real", x, t)
         work = {name: layout.zeros("Real", worlds, shape, device) for name, shape in self.workspace.items()}
-        return struct_of(code.System, {**arrays, **work, **self.constants(layout, device)})
+        return struct_of(code.Parameters, {**arrays, **work, **self.constants(layout, device)})
 
     def _frames(self, start: Tensor) -> Tensor:
         """(B, frames, ...) with the start in frame 0, and zeros to be filled."""

@@ -15,7 +15,7 @@ from gradsim.engine.rollout_kernels import forward_sweep, reverse_sweep
 
 
 @wp.struct
-class System:
+class Parameters:
     string_length: wp.array[Real]  # s, pivot to ball surface [m]
     radius: wp.array[Real]  # r, of the ball [m]
     gravity: wp.array[Real]  # g [m/s²]
@@ -28,7 +28,7 @@ class System:
 
 
 @wp.struct
-class Trajectory:  # (packs, instants)
+class States:  # (packs, instants)
     angle: wp.array2d[Real]
     rate: wp.array2d[Real]
 
@@ -68,14 +68,14 @@ def advance(angle: Real, rate: Real, down: Real, across: Real, damping: Real, dr
 
 
 @wp.func
-def prepare(p: System, i: int):
+def prepare(p: Parameters, i: int):
     down, across = restoring(p.string_length[i], p.radius[i], p.gravity[i], p.side[i])
     p.down[i] = down
     p.across[i] = across
 
 
 @wp.func
-def step(p: System, t: Trajectory, source: int, target: int, row: int, interval: int, i: int):
+def step(p: Parameters, t: States, source: int, target: int, row: int, interval: int, i: int):
     angle, rate = advance(
         t.angle[i, source], t.rate[i, source], p.down[i], p.across[i], p.damping[i], p.drag[i], p.step[i, interval]
     )
@@ -83,7 +83,7 @@ def step(p: System, t: Trajectory, source: int, target: int, row: int, interval:
     t.rate[i, target] = rate
 
 
-forward = forward_sweep(__name__, System, Trajectory, step, prepare)
+forward = forward_sweep(__name__, Parameters, States, step, prepare)
 
 
 if not DUAL:
@@ -112,18 +112,18 @@ if not DUAL:
         return down * down_adjoint + across * across_adjoint
 
     @wp.func
-    def copy_state(from_: Trajectory, source: int, to: Trajectory, target: int, i: int):
+    def copy_state(from_: States, source: int, to: States, target: int, i: int):
         to.angle[i, target] = from_.angle[i, source]
         to.rate[i, target] = from_.rate[i, source]
 
     @wp.func
-    def add_state(p: System, t: Trajectory, frame: int, adjoint: Adjoint, i: int):
+    def add_state(p: Parameters, t: States, frame: int, adjoint: Adjoint, i: int):
         adjoint.angle[i] = adjoint.angle[i] + t.angle[i, frame]
         adjoint.rate[i] = adjoint.rate[i] + t.rate[i, frame]
 
     @wp.func
     def step_adjoint(
-        p: System, t: Trajectory, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: System
+        p: Parameters, t: States, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: Parameters
     ):
         angle_, rate_, down_, across_, damping_, drag_, h_, _x, _v = wp.grad(step_product)(
             t.angle[i, source], t.rate[i, source], p.down[i], p.across[i], p.damping[i], p.drag[i],
@@ -138,7 +138,7 @@ if not DUAL:
         grad.drag[i] = grad.drag[i] + drag_
 
     @wp.func
-    def prepare_adjoint(p: System, i: int, grad: System):
+    def prepare_adjoint(p: Parameters, i: int, grad: Parameters):
         string_length_, radius_, gravity_, side_, _down, _across = wp.grad(restoring_product)(
             p.string_length[i], p.radius[i], p.gravity[i], p.side[i], grad.down[i], grad.across[i]
         )
@@ -148,7 +148,7 @@ if not DUAL:
         grad.side[i] = side_
 
     backward = reverse_sweep(
-        __name__, System, Trajectory, Adjoint, step, copy_state, add_state, step_adjoint, prepare, prepare_adjoint
+        __name__, Parameters, States, Adjoint, step, copy_state, add_state, step_adjoint, prepare, prepare_adjoint
     )
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them

@@ -15,11 +15,11 @@ from gradsim.engine.layout import Layout
 from gradsim.physics.rigid import rollout
 
 BODY = [name for name in rollout.INPUTS if name != "step"]  # inputs of each body
-FAR = 1e9  # [m], below a contact point that never touches
+NO_CONTACT_DEPTH = 1e9  # [m], below a contact point that never touches
 
 
 def together(
-    name: str, bodies: Sequence[dict[str, Tensor]], pushes: Sequence[int], width: int, fill: float = -FAR
+    name: str, bodies: Sequence[dict[str, Tensor]], pushes: Sequence[int], width: int, fill: float = -NO_CONTACT_DEPTH
 ) -> Tensor:
     """(packs · bodies · lanes, ...) from the values (worlds, ...) that the bodies have for one input.
 

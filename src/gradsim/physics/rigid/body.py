@@ -21,19 +21,19 @@ from gradsim.geometry import mesh as meshes
 from gradsim.geometry.surface import Part
 from gradsim.numerics import rotation
 from gradsim.physics.appearance import look_of
-from gradsim.physics.contact.impact import DAMPED, clip_length, fall_speed, height_above
+from gradsim.physics.contact.impact import IMPACT_STEP_FACTOR, clip_length, fall_speed, height_above
 from gradsim.physics.contact.laws import stiffening
 from gradsim.physics.contact.point_sdf import distance
+from gradsim.physics.integrators import RIGID
 from gradsim.physics.rigid.contact_points import RigidContactPoints
-from gradsim.physics.rigid.rollout import CONTACT, INPUTS, RigidRollout
+from gradsim.physics.rigid.rollout import CONTACT, INPUTS, OBSTACLE, STATE, RigidRollout
 from gradsim.physics.rigid.start_state import RigidStart
 from gradsim.physics.static_geometry import ObstacleBody
 from gradsim.physics.system import STEP_SAFETY, ObservationUnits, State, System, Values, centered
 from gradsim.scene import contact
 from gradsim.scene.joint import placing_joints
 
-TURN = 0.05  # angle of a step of free spin [rad]: rk4 keeps the energy to 1e-6 over 10 s
-RK4_LIMIT = 2.785 / 2  # largest stable step of rk4 over Euler's where all is damping; 2.83 / 2 where nothing is
+MAX_SPIN_ANGLE = 0.05  # angle of a step of free spin [rad]: rk4 keeps the energy to 1e-6 over 10 s
 FREE_STEPS = 8  # steps per frame where nothing is stiff (`Model.recommended_substeps`)
 
 _rollout = cache(RigidRollout)  # one operation for each kind of rollout
@@ -121,7 +121,7 @@ class RigidBody(System):
 
     @property
     def contact_points(self) -> RigidContactPoints | None:
-        return RigidContactPoints(self) if self.surfaces else None
+        return RigidContactPoints(self.surfaces, self.law, len(self.points), self.inputs) if self.surfaces else None
 
     @property
     def in_free_flight(self) -> bool:
@@ -173,19 +173,21 @@ class RigidBody(System):
         mass = self.mass(values)
         worlds = len(mass)
         scale = values[f"{self.name}.scale"][:, None]
-        points, radius = self.points * scale[..., None], self.radius * scale
+        arrays = {
+            **dict(zip(STATE, self.start(values), strict=True)),
+            "mass": mass,
+            "inertia_inverse": self.inertia_inverse(values),
+            "gravity": values["gravity"],
+            "points": self.points * scale[..., None],
+            "radius": self.radius * scale,
+            **dict(zip(("normal", "height"), self._planes(values, worlds), strict=True)),
+            **{key: self._contact(key, values, worlds) for key in CONTACT},
+            **dict(zip(("impulse", "push_point"), self._pushes(values, worlds), strict=True)),
+            **dict(zip(OBSTACLE, self._solids(values, worlds), strict=True)),
+        }
         return [
-            *self.start(values),
-            mass,
-            self.inertia_inverse(values),
-            values["gravity"],
-            points,
-            radius,
-            *self._planes(values, worlds),
-            *(self._contact(key, values, worlds) for key in CONTACT),
-            *self._pushes(values, worlds),
-            *self._solids(values, worlds),
-        ]
+            arrays[name] for name in INPUTS if name != "step"
+        ]  # kernels take them in this order; steps are the model's
 
     def vertices(self, states: list[Tensor], values: Values) -> Tensor:
         x, q = states[:2]
@@ -271,13 +273,14 @@ class RigidBody(System):
     def recommended_step(self, values: Values, speed: Tensor | None = None) -> float:
         """As of `System`; `speed` of the impact (worlds,) [m/s], None: `impact_speed`."""
         damped = self._stable_step(values, self.impact_speed(values) if speed is None else speed)
-        contact = min(STEP_SAFETY * self._stable_step(values), DAMPED * damped)
-        if self.scene.integrator_of(self.name) != "rk4":  # Euler's error in free spin is of first order at any step
+        contact = min(STEP_SAFETY * self._stable_step(values), IMPACT_STEP_FACTOR * damped)
+        integrator = RIGID[self.scene.integrator_of(self.name)]
+        contact *= integrator.stability
+        if integrator.order == 1:  # the error in free spin is of first order at any step
             return contact
-        contact *= RK4_LIMIT
         if self.placed:
             return contact
-        turn = TURN / max(self._start_speed(values)[1].max().item(), 1e-9)
+        turn = MAX_SPIN_ANGLE / max(self._start_speed(values)[1].max().item(), 1e-9)
         return min(contact, turn) if turn < 1 / (FREE_STEPS * self.scene.timing.fps) else contact
 
     def impact_speed(self, values: Values) -> Tensor:

@@ -34,8 +34,9 @@ if TYPE_CHECKING:  # bound by `specialize`
         turning_product,
     )
 
-SAME = 1e-10 if Scalar == wp.float64 else 1e-5  # a row of which less is left than that share says what others say
-LOST = 1e150 if Scalar == wp.float64 else 1e15  # pivot of such a row: its multiplier is 0
+# A row of which less is left than that share says what others say
+REDUNDANT_SHARE = 1e-10 if Scalar == wp.float64 else 1e-5
+REDUNDANT_PIVOT = 1e150 if Scalar == wp.float64 else 1e15  # pivot of such a row: its multiplier is 0
 POINT, TURN, SLIDE = 0, 0, 1  # kinds of rows and coordinates; others are axis rows, and balls
 TURNING, SLIDING = 2, 3  # rows of an armature
 
@@ -179,9 +180,9 @@ def factorise(
                 m.system[i, k, j] = total / m.system[i, j, j]
             else:
                 m.system[i, k, k] = where(
-                    less(pivot * spread(Scalar(SAME)), total),
-                    sqrt(max(total, pivot * spread(Scalar(SAME)))),
-                    spread(Scalar(LOST)),
+                    less(pivot * spread(Scalar(REDUNDANT_SHARE)), total),
+                    sqrt(max(total, pivot * spread(Scalar(REDUNDANT_SHARE)))),
+                    spread(Scalar(REDUNDANT_PIVOT)),
                 )
 
 

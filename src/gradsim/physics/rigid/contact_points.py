@@ -1,6 +1,6 @@
 """Contact points of a rigid body, in plain PyTorch: vertices, or the centre of a ball, that its pose carries."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from torch import Tensor, linalg
 
@@ -8,21 +8,25 @@ from gradsim.numerics import rotation
 from gradsim.physics.rigid.rollout import INPUTS
 from gradsim.physics.system import State, Values
 
-if TYPE_CHECKING:
-    from gradsim.physics.rigid.body import RigidBody
-
 
 class RigidContactPoints:
-    """`ContactPoints` of a rigid body."""
+    """`ContactPoints` of a rigid body.
 
-    def __init__(self, body: "RigidBody"):
-        self.body, self.surfaces, self.law, self.count = body, body.surfaces, body.law, len(body.points)
+    Args:
+        surfaces: Names of the planes and obstacles that it meets.
+        law: Contact law.
+        count: Number of points.
+        inputs: Inputs of the rollout from the values of all parameters, in the order of `INPUTS`.
+    """
+
+    def __init__(self, surfaces: Sequence[str], law: str, count: int, inputs: Callable[[Values], Sequence[Tensor]]):
+        self.surfaces, self.law, self.count, self.inputs = surfaces, law, count, inputs
 
     def label(self, index: int) -> str:
         return f"vertex {index}" if self.count > 1 else "ball"
 
     def parameters(self, values: Values) -> dict[str, Tensor]:
-        return dict(zip(INPUTS, self.body.inputs(values), strict=False))
+        return dict(zip(INPUTS, self.inputs(values), strict=False))
 
     def positions(self, state: State, parameters: dict[str, Tensor]) -> Tensor:
         return state["x"][:, None, None] + self._arms(state, parameters)

@@ -27,10 +27,12 @@ if TYPE_CHECKING:  # bound by `specialize`
 
 OBSTACLES = globals().get("OBSTACLES", False)
 ROUNDING = wp.constant(1e-15)  # of a gap, over the size of positions
-NEXT = wp.constant(1e-7)  # part of a step that a contact has to be away to be inside or outside whatever its rate
-EXACT = wp.constant(1e-11)  # last change of τ over the length of the step, besides rounding: its error is far less
-SECANT = wp.constant(1e-3)  # changes of τ over the step below which the slope is a secant
-FAR = wp.constant(1e30)  # margin of a contact without one [m]
+# Part of a step that a contact has to be away to be inside or outside whatever its rate
+MIN_SEPARATION = wp.constant(1e-7)
+# Last change of τ over the length of the step, besides rounding: its error is far less
+ROOT_TOLERANCE = wp.constant(1e-11)
+SECANT_TOLERANCE = wp.constant(1e-3)  # changes of τ over the step below which the slope is a secant
+NO_MARGIN = wp.constant(1e30)  # margin of a contact without one [m]
 
 
 @wp.func(inline=True)
@@ -60,7 +62,9 @@ def set_modes(p: Parameters, h: Real, i: int, x: Vec3, q: Quat, v: Vec3, l: Vec3
     inverse = p.inertia_inverse[i]
     reach = p.reach[i] * p.reach[i]
     way = (dot(v, v) + dot(l, l) * ddot(inverse, inverse) * reach) * (h * h)  # half its square, or more
-    band = way * spread(Scalar(2.0 * NEXT * NEXT)) + (dot(x, x) + reach) * spread(Scalar(2.0 * ROUNDING * ROUNDING))
+    band = way * spread(Scalar(2.0 * MIN_SEPARATION * MIN_SEPARATION)) + (dot(x, x) + reach) * spread(
+        Scalar(2.0 * ROUNDING * ROUNDING)
+    )
     for g in range(p.stiffness.shape[1]):
         for j in range(p.points.shape[1]):
             gap = surface_gap(p, i, g, j, x, q)
@@ -75,13 +79,13 @@ def set_modes(p: Parameters, h: Real, i: int, x: Vec3, q: Quat, v: Vec3, l: Vec3
 @wp.func(inline=True)
 def margin_of(mode: Real, gap: Real):
     half = spread(Scalar(0.5))
-    return where(less(half, mode), where(less(mode, half * 3.0), neg(gap), spread(Scalar(FAR))), gap)
+    return where(less(half, mode), where(less(mode, half * 3.0), neg(gap), spread(Scalar(NO_MARGIN))), gap)
 
 
 @wp.func(inline=True)
 def least_margin(p: Parameters, i: int, x: Vec3, q: Quat):
     """The least margin [m], and its contact: surface times number of points plus point."""
-    least = spread(Scalar(FAR))
+    least = spread(Scalar(NO_MARGIN))
     contact = zero(0)
     points = p.points.shape[1]
     for g in range(p.stiffness.shape[1]):
@@ -157,13 +161,13 @@ def newton_step(
     change = tau - tau_before
     apart = less(noise * 1e6, abs(change) * abs(rate))
     secant = where(apart, (margin - margin_before) / where(apart, change, one), slope_before)
-    slope = where(less(abs(change), size * spread(Scalar(SECANT))), secant, rate)
+    slope = where(less(abs(change), size * spread(Scalar(SECANT_TOLERANCE))), secant, rate)
     slope = where(less(abs(contact - contact_before), spread(Scalar(0.5))), slope, rate)
     downhill = less(slope, zero(0))
     lower = where(less(zero(0), margin), tau, low)
     upper = where(less(margin, zero(0)), tau, high)
     newton = tau - margin / where(downhill, slope, one)
-    precise = less(abs(newton - tau) * abs(slope), size * abs(slope) * spread(Scalar(EXACT)) + noise)
+    precise = less(abs(newton - tau) * abs(slope), size * abs(slope) * spread(Scalar(ROOT_TOLERANCE)) + noise)
     middle = (lower + upper) * 0.5
     inside = where(less(lower, newton), where(less(newton, upper), newton, middle), middle)
     exact = where(downhill, where(precise, one, zero(0)), zero(0))

@@ -43,14 +43,15 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.rigid.wrench_kernels import Parameters, all_wrench_powers
 
 OBSTACLES = globals().get("OBSTACLES", False)
-TO_END = wp.constant(-1.0)  # `event` of a step to the end of its stride
+# `event` of a step is the index of the contact that it ends at, or one of these
+TO_END = wp.constant(-1.0)  # it goes to the end of its stride
+STEP = wp.constant(-2.0)  # it has the length h
 ITERATIONS = wp.constant(26)  # of Newton's method and bisections
-GRAZING = wp.constant(0.01)  # least speed at a root, as depth over the step, as a share of the depth without one
-STEP = wp.constant(-2.0)  # `event` of a step h; of one that ends at an event it is the contact
+MIN_ROOT_SPEED = wp.constant(0.01)  # least speed at a root, as depth over the step, as a share of the depth without one
 
 
 @wp.struct
-class Trajectory:  # (packs, instants)
+class States:  # (packs, instants)
     x: wp.array2d[Vec3]
     q: wp.array2d[Quat]
     v: wp.array2d[Vec3]
@@ -86,15 +87,21 @@ def goes(p: Parameters, stride: int, k: int, rest: Real):
 
 
 @wp.func(inline=True)
-def search(
+def find_root(
     p: Parameters, i: int, n: int, noise: Real, size: Real, depth: Real, tau: Real, margin: Real, contact: Real,
     low: Real, high: Real, tau_before: Real, margin_before: Real, contact_before: Real, slope_before: Real, open: Real,
     x: Vec3, q: Quat, v: Vec3, l: Vec3, x1: Vec3, q1: Quat, v1: Vec3, l1: Vec3,
 ):  # fmt: skip
-    """Iteration n of a search of the first root: next τ, slope, bracket, `open` and where the search ends without a root.
+    """Iteration n of bracketed root finding: Newton's method for the first τ at which the least margin is 0, else bisection.
 
     The state before the step is x, that after a step of length τ is x1, with its least margin; the step of length `size`
-    ends `depth` beyond.
+    ends `depth` beyond. `low` and `high` bracket the root. By world:
+
+        open    1: it searches; 1/2: τ is the root, and dτ of dual numbers is one iteration behind; 0: it does not search
+        lost    1: it gives up, at a grazing touch or after the last iteration; 0: else
+
+    Returns:
+        Next τ, slope of the margin, bracket, `open` and `lost`.
     """
     one = spread(Scalar(1.0))
     searching = less(zero(0), open)
@@ -114,7 +121,7 @@ def search(
         if DUAL:
             exact = exact * 0.5  # once more: dτ is one iteration behind
         still = where(searching, open - exact, open)
-    steep = less(neg(depth) * spread(Scalar(GRAZING)), neg(slope) * size)
+    steep = less(neg(depth) * spread(Scalar(MIN_ROOT_SPEED)), neg(slope) * size)
     lost = where(less(still, spread(Scalar(0.75))), where(steep, zero(0), one), zero(0))
     if n == ITERATIONS - 2:
         lost = where(less(still, spread(Scalar(0.25))), lost, one)
@@ -151,7 +158,7 @@ def row_step(
     l1 = l
     length = size
     pending = where(going, one, zero(0))  # worlds whose step of this length is not known yet
-    open = zero(0)  # worlds that search a root
+    open = zero(0)  # status of the root finding, see `find_root`
     depth = zero(0)
     contact = zero(0)
     slope = zero(0)
@@ -178,7 +185,7 @@ def row_step(
                 depth = m
             searching = less(zero(0), open)
             if any_lane(searching):
-                tau, slope, low, high, open, lost = search(
+                tau, slope, low, high, open, lost = find_root(
                     p, i, n, noise, size, depth, length, m, c, low, high, before, margin, contact, slope, open,
                     x, q, v, l, x1, q1, v1, l1,
                 )  # fmt: skip
@@ -204,7 +211,7 @@ def row_step(
 
 
 @wp.func
-def step(p: Parameters, t: Trajectory, source: int, target: int, row: int, interval: int, i: int):
+def step(p: Parameters, t: States, source: int, target: int, row: int, interval: int, i: int):
     rows = p.stride + p.spare
     k = row % rows
     h = p.step[i, interval]
@@ -234,7 +241,7 @@ def step(p: Parameters, t: Trajectory, source: int, target: int, row: int, inter
 
 
 @wp.func
-def frame_steps(p: Parameters, t: Trajectory, frame: int, substeps: int, i: int):
+def frame_steps(p: Parameters, t: States, frame: int, substeps: int, i: int):
     x = t.x[i, frame]
     q = t.q[i, frame]
     v = t.v[i, frame]
@@ -258,20 +265,20 @@ def frame_steps(p: Parameters, t: Trajectory, frame: int, substeps: int, i: int)
     t.l[i, frame + 1] = l
 
 
-forward = forward_sweep(__name__, Parameters, Trajectory, step, frame_steps=frame_steps)
+forward = forward_sweep(__name__, Parameters, States, step, frame_steps=frame_steps)
 
 
 if not DUAL:
 
     @wp.func
-    def copy_state(from_: Trajectory, source: int, to: Trajectory, target: int, i: int):
+    def copy_state(from_: States, source: int, to: States, target: int, i: int):
         to.x[i, target] = from_.x[i, source]
         to.q[i, target] = from_.q[i, source]
         to.v[i, target] = from_.v[i, source]
         to.l[i, target] = from_.l[i, source]
 
     @wp.func
-    def add_state(p: Parameters, t: Trajectory, frame: int, adjoint: Adjoint, i: int):
+    def add_state(p: Parameters, t: States, frame: int, adjoint: Adjoint, i: int):
         adjoint.x[i] = adjoint.x[i] + t.x[i, frame]
         adjoint.q[i] = adjoint.q[i] + t.q[i, frame]
         adjoint.v[i] = adjoint.v[i] + t.v[i, frame]
@@ -353,7 +360,7 @@ if not DUAL:
 
     @wp.func
     def step_adjoint(
-        p: Parameters, t: Trajectory, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: Parameters
+        p: Parameters, t: States, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: Parameters
     ):
         _after = wp.grad(same)(
             zero(0)
@@ -416,7 +423,7 @@ if not DUAL:
     def same(a: Real) -> Real:
         return a
 
-    backward = reverse_sweep(__name__, Parameters, Trajectory, Adjoint, step, copy_state, add_state, step_adjoint)
+    backward = reverse_sweep(__name__, Parameters, States, Adjoint, step, copy_state, add_state, step_adjoint)
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
     @wp.kernel(enable_backward=True)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from gradsim.physics.integrators import RIGID
 from gradsim.physics.rigid.batching import BODY
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.joints import joints_of
@@ -13,10 +14,11 @@ from gradsim.physics.rigid.pairs import make_pairs
 from gradsim.physics.rigid.rollout import CONTACT, OBSTACLE
 from gradsim.physics.system import Island, Values
 
-APART = 0.2  # of a body's radius, or of 1 rad: a joint that is open by more no longer holds
+MAX_JOINT_OPENING = 0.2  # of a body's radius, or of 1 rad: a joint that is open by more no longer holds
 START = ("x", "q", "v", "l")
-FINER = 8  # two bars on ball joints keep their energy within a hundredth over ten seconds
-MET = [BODY.index(name) for name in ("normal", "height", *OBSTACLE, *CONTACT)]  # inputs about grounds and obstacles
+JOINT_STEP_DIVISOR = 8  # two bars on ball joints keep their energy within a hundredth over ten seconds
+# Inputs about grounds and obstacles
+CONTACT_INPUTS = [BODY.index(name) for name in ("normal", "height", *OBSTACLE, *CONTACT)]
 
 
 class ConstrainedIsland(Island):
@@ -71,8 +73,8 @@ class ConstrainedIsland(Island):
         return total**-0.5 if total else float("inf")
 
     def recommended_step(self, values: Values) -> float:
-        """Semi-implicit steps of joints are shorter by `FINER` than what resolves swings by a higher order."""
-        finer, speeds = FINER if self.integrator == "semi-implicit" else 1, self._impact_speeds(values)
+        """Steps of joints by a method of first order are shorter by `JOINT_STEP_DIVISOR` than what resolves swings by a higher order."""
+        finer, speeds = JOINT_STEP_DIVISOR if RIGID[self.integrator].order == 1 else 1, self._impact_speeds(values)
         steps = [s.recommended_step(values, speed) for s, speed in zip(self.systems, speeds, strict=True)]
         if self.joints:
             steps.append(self.joints.recommended_step(values) / finer)
@@ -107,7 +109,7 @@ class ConstrainedIsland(Island):
         apart = away / torch.where(
             torch.tensor([kind == "point" for kind, _ in self.joints.constraints], device=away.device), size, 1.0
         )
-        if apart.max() <= APART:
+        if apart.max() <= MAX_JOINT_OPENING:
             return ""
         world, row = divmod(int(apart.argmax()), apart.shape[1])
         kind, joint = self.joints.constraints[row]
@@ -134,7 +136,7 @@ class ConstrainedIsland(Island):
         meeting = [one for s, one in zip(self.systems, body_inputs, strict=True) if s.surfaces]
         for s, arguments in zip(self.systems, body_inputs, strict=True):
             if meeting and not s.surfaces:
-                for k in MET:
+                for k in CONTACT_INPUTS:
                     arguments[k] = meeting[0][k]
         return body_inputs
 

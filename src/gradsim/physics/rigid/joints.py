@@ -32,10 +32,10 @@ from gradsim.scene.joint import WORLD, AnyJoint, Ball, Fixed, Prismatic, Revolut
 VECTORS = ("b", "point_a", "point_b"), ("axis", "across_a", "across_b", "pivot_a", "pivot_b")  # of rows, coordinates
 NUMBERS = ("spring", "target", "damping", "torque", "lower", "upper", "limit", "friction", "slip")
 MOVES = {Revolute: "turn", Prismatic: "slide", Ball: "ball"}
-NEVER = 1e9  # [rad or m] where a joint without an end would have it
+NO_END = 1e9  # [rad or m] where a joint without an end would have it
 REFLECTED = {Revolute: "turning", Prismatic: "sliding"}  # rows of an armature; they are not constraints
 NO_ARMATURE = 1e-30  # [kg m² or kg] below any armature: √I has a derivative at 0
-OPEN = 1e-6  # relative: how far a loop may be open at the start
+MAX_START_OPENING = 1e-6  # relative: how far a loop may be open at the start
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,12 +196,12 @@ class Joints:
             size = max(torch.linalg.vector_norm(state[0] - at, dim=-1).max().item() for state in start.values())
             speed = (u.abs() + v.abs() + size * (a.w.abs() + b.w.abs())).max().item()
             rows = [k for k, n in enumerate(of) if n == name]
-            if gap[:, rows].max() > OPEN * size:
+            if gap[:, rows].max() > MAX_START_OPENING * size:
                 raise InputError(
                     f"joints.{name} closes a loop that is open by {gap[:, rows].max().item():.4g} m at the start; "
                     f"change its points or the coordinates of the other joints until they meet."
                 )
-            if rate[:, rows].max() > OPEN * speed:
+            if rate[:, rows].max() > MAX_START_OPENING * speed:
                 raise InputError(
                     f"joints.{name} closes a loop that opens at {rate[:, rows].max().item():.4g} m/s at the start; "
                     f"change the rates of the other joints until they agree, or leave them at 0."
@@ -228,7 +228,7 @@ class Joints:
         return value, rate
 
     @cached_property
-    def _moving(self) -> dict[str, AnyJoint]:
+    def _moving(self) -> dict[str, Revolute | Prismatic | Ball]:
         return {name: joint for name, joint in self.joints.items() if not isinstance(joint, Fixed)}
 
     def _ends(self, joint: AnyJoint) -> tuple[int, int]:
@@ -254,7 +254,7 @@ class Joints:
 
     def _stiff(self, name: str, values: Values) -> tuple[float, float]:
         """The joint's largest stiffness and damping, times μ."""
-        joint, frame = self.joints[name], self.geometry.frames(values)[name]
+        joint, frame = self._moving[name], self.geometry.frames(values)[name]
         of = lambda key: values[f"joints.{name}.{key}"] if f"joints.{name}.{key}" in values else torch.zeros(())
         mobility = torch.zeros(())
         for body, point, in_body in zip(
@@ -304,4 +304,4 @@ def _named(joint: AnyJoint, key: str) -> str:
 
 def _absent(key: str) -> float:
     """A number that a joint does not have."""
-    return {"lower": -NEVER, "upper": NEVER, "slip": 1.0}.get(key, 0.0)
+    return {"lower": -NO_END, "upper": NO_END, "slip": 1.0}.get(key, 0.0)

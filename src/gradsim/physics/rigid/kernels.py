@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # bound by `specialize`
 
 
 @wp.struct
-class Trajectory:  # (packs, instants)
+class States:  # (packs, instants)
     x: wp.array2d[Vec3]
     q: wp.array2d[Quat]
     v: wp.array2d[Vec3]
@@ -34,7 +34,7 @@ class Adjoint:
 
 
 @wp.func
-def step(p: Parameters, t: Trajectory, source: int, target: int, row: int, interval: int, i: int):
+def step(p: Parameters, t: States, source: int, target: int, row: int, interval: int, i: int):
     x, q, v, l = advance(p, row, p.step[i, interval], i, t.x[i, source], t.q[i, source], t.v[i, source], t.l[i, source])
     t.x[i, target] = x
     t.q[i, target] = q
@@ -43,7 +43,7 @@ def step(p: Parameters, t: Trajectory, source: int, target: int, row: int, inter
 
 
 @wp.func
-def frame_steps(p: Parameters, t: Trajectory, frame: int, substeps: int, i: int):
+def frame_steps(p: Parameters, t: States, frame: int, substeps: int, i: int):
     x = t.x[i, frame]
     q = t.q[i, frame]
     v = t.v[i, frame]
@@ -56,20 +56,20 @@ def frame_steps(p: Parameters, t: Trajectory, frame: int, substeps: int, i: int)
     t.l[i, frame + 1] = l
 
 
-forward = forward_sweep(__name__, Parameters, Trajectory, step, frame_steps=frame_steps)
+forward = forward_sweep(__name__, Parameters, States, step, frame_steps=frame_steps)
 
 
 if not DUAL:
 
     @wp.func
-    def copy_state(from_: Trajectory, source: int, to: Trajectory, target: int, i: int):
+    def copy_state(from_: States, source: int, to: States, target: int, i: int):
         to.x[i, target] = from_.x[i, source]
         to.q[i, target] = from_.q[i, source]
         to.v[i, target] = from_.v[i, source]
         to.l[i, target] = from_.l[i, source]
 
     @wp.func
-    def add_state(p: Parameters, t: Trajectory, frame: int, adjoint: Adjoint, i: int):
+    def add_state(p: Parameters, t: States, frame: int, adjoint: Adjoint, i: int):
         adjoint.x[i] = adjoint.x[i] + t.x[i, frame]
         adjoint.q[i] = adjoint.q[i] + t.q[i, frame]
         adjoint.v[i] = adjoint.v[i] + t.v[i, frame]
@@ -77,7 +77,7 @@ if not DUAL:
 
     @wp.func
     def step_adjoint(
-        p: Parameters, t: Trajectory, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: Parameters
+        p: Parameters, t: States, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: Parameters
     ):
         _after = wp.grad(same)(
             zero(0)
@@ -96,7 +96,7 @@ if not DUAL:
     def same(a: Real) -> Real:
         return a
 
-    backward = reverse_sweep(__name__, Parameters, Trajectory, Adjoint, step, copy_state, add_state, step_adjoint)
+    backward = reverse_sweep(__name__, Parameters, States, Adjoint, step, copy_state, add_state, step_adjoint)
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
     @wp.kernel(enable_backward=True)

@@ -19,6 +19,7 @@ from gradsim.engine.lanes import Lane, members, native_width, specialize
 from gradsim.engine.launch import replay
 from gradsim.engine.layout import Layout
 from gradsim.engine.operation import operation
+from gradsim.physics.integrators import RIGID
 from gradsim.physics.rigid import rollout
 from gradsim.physics.rigid.batching import BODY, apart, check_alike, slopes_together, together
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
         joint_kernels,
         multibody_force_kernels,
         multibody_kernels,
-        multibody_rk4_kernels,
-        multibody_semi_implicit_kernels,
     )
     from gradsim.physics.rigid.joints import Joints
     from gradsim.physics.rigid.pairs import Pairs
@@ -38,15 +37,13 @@ else:
     joint_kernels = "gradsim.physics.rigid.joint_kernels"
     multibody_force_kernels = "gradsim.physics.rigid.multibody_force_kernels"
     multibody_kernels = "gradsim.physics.rigid.multibody_kernels"
-    multibody_rk4_kernels = "gradsim.physics.rigid.multibody_rk4_kernels"
-    multibody_semi_implicit_kernels = "gradsim.physics.rigid.multibody_semi_implicit_kernels"
 
 STATE = rollout.STATE
 JOINT_KINDS = {
     **dict.fromkeys(("b", "point_a", "point_b", "axis", "across_a", "across_b", "pivot_a", "pivot_b"), "Vec3"),
     **dict.fromkeys(("spring", "damping", "lower", "upper", "limit", "friction", "slip", "target", "torque"), "Real"),
 }  # inputs of joints, in order
-TIMED = ("target", "torque")
+TIMED_INPUTS = ("target", "torque")
 ROWS = {"point": 0, "axis": 1, "turning": 2, "sliding": 3}
 COORDINATES = {"turn": 0, "slide": 1, "ball": 2}
 
@@ -114,7 +111,18 @@ class Bodies:
         frames, adjoint = buffers.trajectory(outputs), buffers.trajectory(adjoints)
         states = buffers.blank(steps + 1) if self.substeps > 1 else frames
         grad, state = buffers.gradient(), buffers.states()
-        args = [buffers.system, self.substeps, self.segment, 0, self.frames - 1, frames, states, adjoint, state, grad]
+        args = [
+            buffers.parameters,
+            self.substeps,
+            self.segment,
+            0,
+            self.frames - 1,
+            frames,
+            states,
+            adjoint,
+            state,
+            grad,
+        ]
         replay(buffers.code.backward, buffers.packs, args, buffers.device)
         gradients = buffers.adjoints(grad)
         for k, (name, kind) in enumerate(STATE.items()):
@@ -129,7 +137,7 @@ class Bodies:
         replay(
             buffers.code.forward,
             buffers.packs,
-            [buffers.system, self.substeps, 0, self.frames - 1, trajectory],
+            [buffers.parameters, self.substeps, 0, self.frames - 1, trajectory],
             buffers.device,
         )
         states = [
@@ -165,34 +173,34 @@ class _BodyBuffers:
         )
         self.packs, self.counts = self.layout.packs(self.worlds), [len(windows) for windows in program.windows]
         self.read = [name for name in BODY[4:] if name not in rollout.OBSTACLE or obstacles]
-        system = self.code.System()
-        parameters = self.rigid.Parameters()
+        parameters = self.code.Parameters()
+        bodies = self.rigid.Parameters()
         for name in self.read:
             value = together(name, self.bodies, self.counts, width)
             slope = slopes_together(name, self.bodies, slopes, self.counts, width) if slopes else None
-            setattr(parameters, name, self.layout.pack(rollout.PARAMETERS[name], value, slope))
+            setattr(bodies, name, self.layout.pack(rollout.PARAMETERS[name], value, slope))
         for name, array in zip(
             rollout.SCHEDULE, rollout.push_schedule(program.pushes, self.layout, like.device), strict=True
         ):
-            setattr(parameters, name, array)
-        system.bodies = parameters
+            setattr(bodies, name, array)
+        parameters.bodies = bodies
         self.numbers = self._numbers(tangents)
         if program.pairs:
-            system.pair = program.pairs.shape(self.code, self.layout, like.device)
-            system.pairs = self._struct(self.code.PairNumbers, "pairs.")
+            parameters.pair = program.pairs.shape(self.code, self.layout, like.device)
+            parameters.pairs = self._struct(self.code.PairNumbers, "pairs.")
         if program.joints:
-            system.joint = self._joint_shape(program.joints)
-            system.joints = self._struct(self.code.JointNumbers, "joints.")
-            system.links = self._links(program.joints)
+            parameters.joint = self._joint_shape(program.joints)
+            parameters.joints = self._struct(self.code.JointNumbers, "joints.")
+            parameters.links = self._links(program.joints)
         step, slope = self._step(tangents)
-        system.step = self.layout.pack("Real", step, slope)
+        parameters.step = self.layout.pack("Real", step, slope)
         self.state = self.states()
-        system.count, system.state, system.work = self.n, self.state, self._work()
-        self.system = system
+        parameters.count, parameters.state, parameters.work = self.n, self.state, self._work()
+        self.parameters = parameters
 
     def states(self):
-        """`States` of zeros, and of a world at rest."""
-        states, one = self.code.States(), self.n + 1
+        """`State` of zeros, and of a world at rest."""
+        states, one = self.code.State(), self.n + 1
         for name, kind in {**STATE, "w": "Vec3"}.items():
             setattr(states, name, self.zeros(kind, one))
         q = self.like.new_zeros(self.worlds, one, 4)
@@ -204,20 +212,20 @@ class _BodyBuffers:
         return self.layout.zeros(kind, self.worlds, items, self.like.device)
 
     def trajectory(self, states: Sequence[Tensor]):
-        """`Trajectory` of x, q, v, l (worlds, frames, ·) of all bodies."""
-        trajectory = self.code.Trajectory()
+        """`States` of x, q, v, l (worlds, frames, ·) of all bodies."""
+        trajectory = self.code.States()
         for k, (name, kind) in enumerate(STATE.items()):
             setattr(trajectory, name, self.layout.pack(kind, torch.stack(list(states[k :: len(STATE)]), 2)))
         return trajectory
 
     def blank(self, instants: int):
-        trajectory = self.code.Trajectory()
+        trajectory = self.code.States()
         for name, kind in STATE.items():
             setattr(trajectory, name, self.zeros(kind, instants, self.n))
         return trajectory
 
     def started(self, inputs, tangents):
-        """`Trajectory` with the start in frame 0."""
+        """`States` with the start in frame 0."""
         trajectory = self.blank(self.program.frames)
         for k, (name, kind) in enumerate(STATE.items()):
             value = torch.stack([inputs[r * len(BODY) + k] for r in range(self.n)], 1)
@@ -230,20 +238,20 @@ class _BodyBuffers:
         return trajectory
 
     def gradient(self):
-        """A `System` of zeros where adjoints go."""
-        gradient = self.code.System()
-        parameters = self.rigid.Parameters()
+        """`Parameters` of zeros where adjoints go."""
+        gradient = self.code.Parameters()
+        bodies = self.rigid.Parameters()
         for name in self.read:
-            setattr(parameters, name, self._like(rollout.PARAMETERS[name], getattr(self.system.bodies, name)))
-        gradient.bodies = parameters
+            setattr(bodies, name, self._like(rollout.PARAMETERS[name], getattr(self.parameters.bodies, name)))
+        gradient.bodies = bodies
         for prefix, kind in (("pairs.", "PairNumbers"), ("joints.", "JointNumbers")):
             names = [n.removeprefix(prefix) for n in self.numbers if n.startswith(prefix)]
             if names:
-                struct, before = getattr(self.code, kind)(), getattr(self.system, prefix[:-1])
+                struct, before = getattr(self.code, kind)(), getattr(self.parameters, prefix[:-1])
                 for name in names:
                     setattr(struct, name, self._like(self._kind(prefix + name), getattr(before, name)))
                 setattr(gradient, prefix[:-1], struct)
-        gradient.step = self._like("Real", self.system.step)
+        gradient.step = self._like("Real", self.parameters.step)
         return gradient
 
     def adjoints(self, grad) -> list[Tensor]:
@@ -279,7 +287,7 @@ class _BodyBuffers:
         for name, (value, slope) in self.numbers.items():
             if name.startswith(prefix):
                 key, kind = name.removeprefix(prefix), self._kind(name)
-                if prefix == "joints." and key in TIMED and value.ndim == 2:
+                if prefix == "joints." and key in TIMED_INPUTS and value.ndim == 2:
                     value, slope = value[:, None], None if slope is None else slope[:, None]
                 setattr(instance, key, self.layout.pack(kind, value, slope))
         return instance
@@ -320,10 +328,10 @@ class _BodyBuffers:
             setattr(work, name, _one_instant(getattr(self.state, name)))
         for name in ("f", "t", "fp", "tp"):
             setattr(work, name, self.zeros("Vec3", one))
-        if self.program.integrator == "rk4":
+        if stages := RIGID[self.program.integrator].stages:
             for name in ("x", "v", "l", "f", "t"):
-                setattr(work, f"stage_{name}", self.zeros("Vec3", 4, self.n))
-            work.stage_raw = self.zeros("Quat", 4, self.n)
+                setattr(work, f"stage_{name}", self.zeros("Vec3", stages, self.n))
+            work.stage_raw = self.zeros("Quat", stages, self.n)
             for when in ("after", "sum"):
                 for name, kind in STATE.items():
                     setattr(work, f"{when}_{name}", self.zeros(kind, self.n))
@@ -359,16 +367,15 @@ def _bound(pairs: "Pairs | None", lane: Lane) -> tuple:
     return tuple(sorted(pairs.bind(lane).items(), key=lambda item: item[0])) if pairs else ()
 
 
-INTEGRATORS = {"semi-implicit": multibody_semi_implicit_kernels, "rk4": multibody_rk4_kernels}
-FORCES = ("System", "Trajectory", "States", "Work", "evaluate", "load_state", "apply_all_impulses")
+FORCES = ("Parameters", "States", "State", "Work", "evaluate", "load_state", "apply_all_impulses")
 FORCES_ADJOINT = ("evaluate_adjoint", "all_force_powers")
-_STRUCTS = ("System", "Trajectory", "States", "Work")
+_STRUCTS = ("Parameters", "States", "State", "Work")
 _STRUCTS += ("PairShape", "PairNumbers", "JointShape", "JointNumbers", "LinkWork")  # what there is of them
 
 
 @cache
 def _code(lane: Lane, pairs: tuple, joints: bool, law: str, integrator: str, obstacles: bool):
-    body = rollout.wrench_code(lane, law, obstacles)
+    body, steps = rollout.wrench_code(lane, law, obstacles), RIGID[integrator]
     bound = members(body, *rollout.WRENCH[1:], *(() if lane.dual else rollout.WRENCH_ADJOINT))
     key = body.__name__
     if pairs:
@@ -393,19 +400,17 @@ def _code(lane: Lane, pairs: tuple, joints: bool, law: str, integrator: str, obs
         bound |= members(links, *names)
         key += links.__name__
     bound |= {"Bodies": body.Parameters, "PAIRS": bool(pairs), "JOINTS": joints}
-    forces = specialize(multibody_force_kernels, lane, **bound, INTERVAL_BOUND=integrator == "semi-implicit", KEY=key)
+    forces = specialize(multibody_force_kernels, lane, **bound, INTERVAL_BOUND=steps.order == 1, KEY=key)
     names = FORCES if lane.dual else (*FORCES, *FORCES_ADJOINT)
     bound = members(forces, *names) | members(body, *rollout.WRENCH[1:])
     if not lane.dual:
         bound |= members(body, *rollout.WRENCH_ADJOINT)
-        powers = ("rates_power", "normalized_power", "paired", "all_step_powers") if integrator == "rk4" else ()
-        bound |= members(rollout.integrator_code(lane, law, integrator, obstacles), *powers)
-    template = INTEGRATORS[integrator]
-    steps = specialize(template, lane, **bound, JOINTS=joints, KEY=forces.__name__)
+        bound |= members(rollout.integrator_code(lane, law, integrator, obstacles), *steps.powers)
+    advance = specialize(steps.multibody_kernels, lane, **bound, JOINTS=joints, KEY=forces.__name__)
     structs = {name: getattr(forces, name) for name in _STRUCTS if hasattr(forces, name)}
-    bound = members(steps, "advance", *(() if lane.dual else ("advance_adjoint", "all_step_powers"))) | structs
+    bound = members(advance, "advance", *(() if lane.dual else ("advance_adjoint", "all_step_powers"))) | structs
     bound |= {} if lane.dual else members(forces, "all_force_powers")
-    code = compiled_for_packs(specialize(multibody_kernels, lane, **bound, KEY=steps.__name__), lane)
+    code = compiled_for_packs(specialize(multibody_kernels, lane, **bound, KEY=advance.__name__), lane)
     return code, body, Layout(lane)
 
 

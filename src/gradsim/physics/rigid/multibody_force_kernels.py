@@ -38,12 +38,12 @@ PAIRS = globals().get("PAIRS", False)  # whether bodies touch one another
 JOINTS = globals().get("JOINTS", False)
 INTERVAL_BOUND = globals().get("INTERVAL_BOUND", True)  # whether joints are stabilized by the length of the step
 BAUMGARTE = 0.25  # β of semi-implicit steps: share of a joint's error that a step takes back (exact in float32)
-STEADY = 5.0  # α of a high order [1/s]: its error is independent of the step
+BAUMGARTE_RATE = 5.0  # α of a high order [1/s]: its error is independent of the step
 
 
 @wp.struct
-class States:
-    """States of all bodies and the world, (packs, bodies + 1)."""
+class State:
+    """State of all bodies and of the world, (packs, bodies + 1)."""
 
     x: wp.array2d[Vec3]
     q: wp.array2d[Quat]
@@ -53,7 +53,7 @@ class States:
 
 
 @wp.struct
-class Trajectory:
+class States:
     """States at several instants, (packs, instants, bodies)."""
 
     x: wp.array3d[Vec3]
@@ -66,7 +66,7 @@ class Trajectory:
 class Work:
     """Workspace of a step. Arrays of stages are (packs, stages, bodies)."""
 
-    x: wp.array3d[Vec3]  # the state where forces are wanted, (packs, 1, bodies + 1): memory of that in `States`
+    x: wp.array3d[Vec3]  # the state where forces are wanted, (packs, 1, bodies + 1): memory of that in `State`
     q: wp.array3d[Quat]
     v: wp.array3d[Vec3]
     w: wp.array3d[Vec3]
@@ -91,7 +91,7 @@ class Work:
 
 
 @wp.struct
-class System:
+class Parameters:
     """Parameters and workspace of a rollout."""
 
     bodies: Bodies
@@ -104,7 +104,7 @@ class System:
         links: LinkWork
     step: wp.array2d[Real]  # h in each frame interval [s]
     count: int  # of bodies
-    state: States  # where forces are evaluated
+    state: State  # where forces are evaluated
     work: Work
 
 
@@ -133,7 +133,11 @@ else:
 
     @wp.func(inline=True)
     def stabilization(h: Real):
-        return spread(Scalar(1.0)), spread(Scalar(2.0 * STEADY)), spread(Scalar(STEADY * STEADY))
+        return (
+            spread(Scalar(1.0)),
+            spread(Scalar(2.0 * BAUMGARTE_RATE)),
+            spread(Scalar(BAUMGARTE_RATE * BAUMGARTE_RATE)),
+        )
 
     @wp.func(inline=True)
     def stabilization_adjoint(h: Real, damping: Real, stiffness: Real) -> Real:
@@ -141,7 +145,7 @@ else:
 
 
 @wp.func
-def evaluate(g: System, s: States, m: Work, row: int, frame: int, h: Real, i: int, n: int, stage: int):
+def evaluate(g: Parameters, s: State, m: Work, row: int, frame: int, h: Real, i: int, n: int, stage: int):
     """Forces and torques on all bodies at the state `s`, into `m`."""
     for r in range(n):
         k = i * n + r
@@ -163,7 +167,7 @@ def evaluate(g: System, s: States, m: Work, row: int, frame: int, h: Real, i: in
 
 
 @wp.func
-def apply_all_impulses(g: System, s: States, row: int, i: int, n: int):
+def apply_all_impulses(g: Parameters, s: State, row: int, i: int, n: int):
     """Apply the impulses of all bodies before a step."""
     for r in range(n):
         v, l = apply_impulses(g.bodies, row, i * n + r, s.q[i, r], s.v[i, r], s.l[i, r])
@@ -172,7 +176,7 @@ def apply_all_impulses(g: System, s: States, row: int, i: int, n: int):
 
 
 @wp.func
-def load_state(t: Trajectory, at: int, s: States, i: int, n: int):
+def load_state(t: States, at: int, s: State, i: int, n: int):
     for r in range(n):
         s.x[i, r] = t.x[i, at, r]
         s.q[i, r] = t.q[i, at, r]
@@ -184,11 +188,11 @@ if not DUAL:
 
     @wp.func
     def evaluate_adjoint(
-        g: System,
-        grad: System,
-        s: States,
+        g: Parameters,
+        grad: Parameters,
+        s: State,
         m: Work,
-        a: States,
+        a: State,
         row: int,
         frame: int,
         h: Real,

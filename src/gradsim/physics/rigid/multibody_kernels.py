@@ -13,22 +13,22 @@ from gradsim.engine.lanes import *
 from gradsim.engine.rollout_kernels import forward_sweep, reverse_sweep
 
 if TYPE_CHECKING:  # bound by `specialize`
-    from gradsim.physics.rigid.multibody_force_kernels import States, System, Trajectory, all_force_powers
+    from gradsim.physics.rigid.multibody_force_kernels import Parameters, State, States, all_force_powers
     from gradsim.physics.rigid.multibody_semi_implicit_kernels import advance, advance_adjoint, all_step_powers
 
 
 @wp.func
-def step(g: System, t: Trajectory, source: int, target: int, row: int, interval: int, i: int):
+def step(g: Parameters, t: States, source: int, target: int, row: int, interval: int, i: int):
     advance(g, g.state, g.work, t, source, target, row, interval, i, g.count)
 
 
-forward = forward_sweep(__name__, System, Trajectory, step)
+forward = forward_sweep(__name__, Parameters, States, step)
 
 
 if not DUAL:
 
     @wp.func
-    def copy_state(from_: Trajectory, source: int, to: Trajectory, target: int, i: int):
+    def copy_state(from_: States, source: int, to: States, target: int, i: int):
         for r in range(to.x.shape[2]):
             to.x[i, target, r] = from_.x[i, source, r]
             to.q[i, target, r] = from_.q[i, source, r]
@@ -36,7 +36,7 @@ if not DUAL:
             to.l[i, target, r] = from_.l[i, source, r]
 
     @wp.func
-    def add_state(g: System, t: Trajectory, frame: int, a: States, i: int):
+    def add_state(g: Parameters, t: States, frame: int, a: State, i: int):
         for r in range(g.count):
             a.x[i, r] = a.x[i, r] + t.x[i, frame, r]
             a.q[i, r] = a.q[i, r] + t.q[i, frame, r]
@@ -48,13 +48,15 @@ if not DUAL:
         return a
 
     @wp.func
-    def step_adjoint(g: System, t: Trajectory, source: int, row: int, interval: int, i: int, a: States, grad: System):
+    def step_adjoint(
+        g: Parameters, t: States, source: int, row: int, interval: int, i: int, a: State, grad: Parameters
+    ):
         _after = wp.grad(same)(
             zero(0)
         )  # Warp declares functions with a wp.grad after all others, those which call them not
         advance_adjoint(g, grad, g.state, g.work, a, t, source, row, interval, i, g.count)
 
-    backward = reverse_sweep(__name__, System, Trajectory, States, step, copy_state, add_state, step_adjoint)
+    backward = reverse_sweep(__name__, Parameters, States, State, step, copy_state, add_state, step_adjoint)
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
     @wp.kernel(enable_backward=True)

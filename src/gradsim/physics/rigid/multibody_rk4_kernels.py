@@ -11,9 +11,9 @@ from gradsim.engine.lanes import *
 
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.rigid.multibody_force_kernels import (
+        Parameters,
+        State,
         States,
-        System,
-        Trajectory,
         Work,
         apply_all_impulses,
         evaluate,
@@ -31,7 +31,7 @@ def turning(q: Quat, w: Vec3) -> Quat:
 
 
 @wp.func
-def stages(g: System, s: States, m: Work, t: Trajectory, source: int, row: int, frame: int, i: int, n: int):
+def stages(g: Parameters, s: State, m: Work, t: States, source: int, row: int, frame: int, i: int, n: int):
     """States and forces of the four stages of a step."""
     h = g.step[i, frame]
     load_state(t, source, s, i, n)
@@ -59,7 +59,7 @@ def stages(g: System, s: States, m: Work, t: Trajectory, source: int, row: int, 
 
 
 @wp.func
-def load_stage(s: States, m: Work, stage: int, i: int, n: int):
+def load_stage(s: State, m: Work, stage: int, i: int, n: int):
     """Make a stage the state where forces are wanted."""
     for r in range(n):
         s.x[i, r] = m.stage_x[i, stage, r]
@@ -69,13 +69,13 @@ def load_stage(s: States, m: Work, stage: int, i: int, n: int):
 
 
 @wp.func(inline=True)
-def stage_turning(g: System, m: Work, i: int, n: int, stage: int, r: int) -> Quat:
+def stage_turning(g: Parameters, m: Work, i: int, n: int, stage: int, r: int) -> Quat:
     q = normalized(m.stage_raw[i, stage, r])
     return turning(q, spin(q, m.stage_l[i, stage, r], g.bodies.inertia_inverse[i * n + r]))
 
 
 @wp.func(inline=True)
-def whole_turning(g: System, m: Work, i: int, n: int, r: int) -> Quat:
+def whole_turning(g: Parameters, m: Work, i: int, n: int, r: int) -> Quat:
     """q̇ of the stages, weighted and summed."""
     middle = stage_turning(g, m, i, n, 1, r) + stage_turning(g, m, i, n, 2, r)
     return stage_turning(g, m, i, n, 0, r) + middle * spread(Scalar(2.0)) + stage_turning(g, m, i, n, 3, r)
@@ -87,7 +87,7 @@ def whole(y: wp.array3d[Vec3], i: int, r: int) -> Vec3:
 
 
 @wp.func
-def advance(g: System, s: States, m: Work, t: Trajectory, source: int, to: int, row: int, frame: int, i: int, n: int):
+def advance(g: Parameters, s: State, m: Work, t: States, source: int, to: int, row: int, frame: int, i: int, n: int):
     """One step."""
     stages(g, s, m, t, source, row, frame, i, n)
     sixth = g.step[i, frame] * spread(Scalar(1.0) / Scalar(6.0))
@@ -104,7 +104,7 @@ if not DUAL:
 
     @wp.func
     def advance_adjoint(
-        g: System, grad: System, s: States, m: Work, a: States, t: Trajectory, source: int, row: int, frame: int,
+        g: Parameters, grad: Parameters, s: State, m: Work, a: State, t: States, source: int, row: int, frame: int,
         i: int, n: int,
     ):  # fmt: skip
         h = g.step[i, frame]
@@ -149,7 +149,7 @@ if not DUAL:
 
     @wp.func
     def stage_adjoint(
-        g: System, grad: System, s: States, m: Work, a: States, row: int, frame: int, h: Real, i: int, n: int,
+        g: Parameters, grad: Parameters, s: State, m: Work, a: State, row: int, frame: int, h: Real, i: int, n: int,
         stage: int,
     ) -> Real:  # fmt: skip
         """Adjoint of one stage. `a` has that of the state of the stage after this one, and `after_*` that of the

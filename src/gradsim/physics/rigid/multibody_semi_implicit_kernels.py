@@ -11,9 +11,9 @@ from gradsim.engine.lanes import *
 
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.rigid.multibody_force_kernels import (
+        Parameters,
+        State,
         States,
-        System,
-        Trajectory,
         Work,
         apply_all_impulses,
         evaluate,
@@ -54,7 +54,7 @@ def step_power(
 
 
 @wp.func
-def advance(g: System, s: States, m: Work, t: Trajectory, source: int, to: int, row: int, frame: int, i: int, n: int):
+def advance(g: Parameters, s: State, m: Work, t: States, source: int, to: int, row: int, frame: int, i: int, n: int):
     """One step."""
     h = g.step[i, frame]
     load_state(t, source, s, i, n)
@@ -75,7 +75,7 @@ if not DUAL:
 
     @wp.func
     def advance_adjoint(
-        g: System, grad: System, s: States, m: Work, a: States, t: Trajectory, source: int, row: int, frame: int,
+        g: Parameters, grad: Parameters, s: State, m: Work, a: State, t: States, source: int, row: int, frame: int,
         i: int, n: int,
     ):  # fmt: skip
         """`a` becomes the adjoint of the state before the step."""

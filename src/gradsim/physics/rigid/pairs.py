@@ -16,7 +16,7 @@ from gradsim.engine.layout import Layout
 from gradsim.errors import InputError
 from gradsim.physics.contact.convex_reference import Placed, depth
 from gradsim.physics.contact.convex_shape import Core, make_core
-from gradsim.physics.contact.impact import DAMPED
+from gradsim.physics.contact.impact import IMPACT_STEP_FACTOR
 from gradsim.physics.contact.laws import contact_functions
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.system import STEP_SAFETY, Values
@@ -80,7 +80,7 @@ class Pairs:
 
     def recommended_step(self, values: Values, speeds: Sequence[Tensor]) -> float:
         """Step [s] that resolves contact; `speeds` (worlds,) [m/s] at which a point of each body can meet something."""
-        return min(STEP_SAFETY * self.stable_step(values), DAMPED * self._stable_step(values, speeds))
+        return min(STEP_SAFETY * self.stable_step(values), IMPACT_STEP_FACTOR * self._stable_step(values, speeds))
 
     def _stable_step(self, values: Values, speeds: Sequence[Tensor] = ()) -> float:
         """See `stable_step`; with `speeds` also the dissipation at those of the impact (`contact/impact.py`)."""

@@ -20,14 +20,13 @@ from gradsim.engine.launch import replay, struct_of
 from gradsim.engine.layout import SHAPES, Layout
 from gradsim.engine.operation import operation
 from gradsim.physics.contact.laws import contact_functions, is_odd_law, obstacle_functions
+from gradsim.physics.integrators import RIGID
 
 if TYPE_CHECKING:
     from gradsim.physics.rigid import (
         event_kernels,
         event_rollout_kernels,
         kernels,
-        rk4_kernels,
-        semi_implicit_kernels,
         stride_kernels,
         stride_rollout_kernels,
         wrench_kernels,
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 else:
     event_kernels = "gradsim.physics.rigid.event_kernels"
     event_rollout_kernels = "gradsim.physics.rigid.event_rollout_kernels"
-    rk4_kernels = "gradsim.physics.rigid.rk4_kernels"
-    semi_implicit_kernels = "gradsim.physics.rigid.semi_implicit_kernels"
     stride_kernels = "gradsim.physics.rigid.stride_kernels"
     stride_rollout_kernels = "gradsim.physics.rigid.stride_rollout_kernels"
     wrench_kernels = "gradsim.physics.rigid.wrench_kernels"
@@ -68,13 +65,12 @@ PARAMETERS = {
 INPUTS = {**STATE, **PARAMETERS}
 OBSTACLE = ("centre", "axis", "half", "rounding")
 SCHEDULE = ("window_fraction", "impulse_step")
-INTEGRATORS = {"semi-implicit": semi_implicit_kernels, "rk4": rk4_kernels}
 WRENCH = ("Parameters", "wrench", "spin", "exponential", "normalized", "apply_impulses")
 WRENCH_ADJOINT = ("wrench_adjoint", "contact_adjoint", "impulses_adjoint", "spin_power", "all_wrench_powers")
 CONTACT = ("stiffness", "damping", "friction_stiffness", "friction")
-STRIDES = 24  # most strides of a frame interval
-STRIDE = 8  # fewest steps of one, where there are several
-LEAST = 4  # steps of a frame interval from which on steps end at touch and release
+MAX_STRIDES_PER_FRAME = 24  # most strides of a frame interval
+MIN_STEPS_PER_STRIDE = 8  # fewest steps of one, where there are several
+MIN_SUBSTEPS_FOR_EVENTS = 4  # steps of a frame interval from which on steps end at touch and release
 MOST_EVENTS = 4, 8  # touches and releases in a stride at which steps end, where a frame has several strides, or one
 
 
@@ -138,13 +134,13 @@ class RigidRollout:
         worlds, device = len(inputs[0]), inputs[0].device
         zeros = lambda kind, *items: layout.zeros(kind, worlds, items, device)
         pack = lambda ys: {name: layout.pack(kind, y) for (name, kind), y in zip(STATE.items(), ys, strict=True)}
-        frames, frame_adjoints = struct_of(code.Trajectory, pack(outputs)), struct_of(code.Trajectory, pack(adjoints))
+        frames, frame_adjoints = struct_of(code.States, pack(outputs)), struct_of(code.States, pack(adjoints))
         steps, rows = frames, self._rows(inputs)
         strided, located = self._strided(inputs), self._events(inputs) > 0
         states, more = STATE | (EVENT_ROW if located else ROW if strided else {}), {}
         if rows > 1:
             count = max(1, min(self.segment, self.frames - 1)) * rows + 1
-            steps = struct_of(code.Trajectory, {name: zeros(kind, count) for name, kind in states.items()})
+            steps = struct_of(code.States, {name: zeros(kind, count) for name, kind in states.items()})
         parameters, names = self._parameters(code, layout, inputs, None), self._names(inputs)
         like = lambda: {name: zeros(PARAMETERS[name], *getattr(parameters, name).shape[1:]) for name in names}
         if strided:
@@ -175,7 +171,7 @@ class RigidRollout:
             layout.fill(start, kind, inputs[k], tangents[k] if tangents else None)
             layout.memory(state)[:, 0] = layout.memory(start)
             states[name] = state
-        args = [parameters, self._rows(inputs), 0, self.frames - 1, _struct(code.Trajectory, states)]
+        args = [parameters, self._rows(inputs), 0, self.frames - 1, _struct(code.States, states)]
         replay(code.forward, layout.packs(worlds), args, str(device))
         return [layout.unpack(kind, states[name], worlds) for name, kind in STATE.items()]
 
@@ -221,7 +217,7 @@ class RigidRollout:
         """True if steps end at touch and release, or are merged in free flight."""
         stiffness, points = (inputs[list(INPUTS).index(name)] for name in ("stiffness", "points"))
         touching = stiffness.shape[1] * points.shape[1] > 0
-        several = self.integrator == "rk4" and touching and self.substeps >= LEAST
+        several = RIGID[self.integrator].events and touching and self.substeps >= MIN_SUBSTEPS_FOR_EVENTS
         return several and (self.strides or self._may_locate(inputs))
 
     @property
@@ -284,7 +280,11 @@ class RigidRollout:
 
 def strides_of(substeps: int) -> int:
     """Strides of a frame interval of `substeps` steps, see `rigid/event_rollout_kernels.py`."""
-    return max(n for n in range(1, STRIDES + 1) if substeps % n == 0 and (n == 1 or substeps >= n * STRIDE))
+    return max(
+        n
+        for n in range(1, MAX_STRIDES_PER_FRAME + 1)
+        if substeps % n == 0 and (n == 1 or substeps >= n * MIN_STEPS_PER_STRIDE)
+    )
 
 
 @lru_cache(maxsize=64)
@@ -358,7 +358,7 @@ def integrator_code(
     """Steps of one body."""
     wrench = wrench_code(lane, law, obstacles, strides, modes)
     names = () if lane.dual else WRENCH_ADJOINT
-    steps = INTEGRATORS[integrator]
+    steps = RIGID[integrator].kernels
     return specialize(steps, lane, **members(wrench, *WRENCH, *names), KEY=wrench.__name__)
 
 
@@ -372,12 +372,10 @@ def stride_code(lane: Lane, law: str, obstacles: bool, events: bool) -> dict:
 
 
 @cache
-def event_code(lane: Lane, law: str, obstacles: bool) -> dict:
+def event_code(lane: Lane, law: str, integrator: str, obstacles: bool) -> dict:
     """Functions that `rigid/event_rollout_kernels.py` needs for steps that end at events."""
-    wrench, steps = (
-        wrench_code(lane, law, obstacles, True, True),
-        integrator_code(lane, law, "rk4", obstacles, True, True),
-    )
+    wrench = wrench_code(lane, law, obstacles, True, True)
+    steps = integrator_code(lane, law, integrator, obstacles, True, True)
     touch = _obstacle_parts(lane, law, obstacles, "obstacle_gap", "obstacle_touch")
     parts = members(wrench, "Parameters", "spin", "surface_gap") | touch
     events = specialize(event_kernels, lane, OBSTACLES=obstacles, **parts, KEY=steps.__name__)
@@ -410,7 +408,7 @@ def _code(lane: Lane, law: str, integrator: str, obstacles: bool, strides: bool,
     if strides:
         bound |= stride_code(lane, law, obstacles, events)
     if events:
-        bound |= event_code(lane, law, obstacles) | {"OBSTACLES": obstacles}
+        bound |= event_code(lane, law, integrator, obstacles) | {"OBSTACLES": obstacles}
     template = event_rollout_kernels if events else stride_rollout_kernels if strides else kernels
     code = specialize(template, lane, **bound, KEY=steps.__name__)
     return code, Layout(lane)

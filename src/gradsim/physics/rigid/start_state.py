@@ -1,15 +1,26 @@
 """The state of a rigid body as parameters of a start: s = (x, θ, v, ω), q = exp(θ) q_scene."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from gradsim.numerics import rotation
 from gradsim.physics.system import State, Values
+from gradsim.scene.body import Rigid
 
-if TYPE_CHECKING:
-    from gradsim.physics.rigid.body import RigidBody
+
+class Spinning(Protocol):
+    """Body with the numbers that its start reads."""
+
+    body: Rigid
+    name: str
+    rest: Tensor
+    start_keys: tuple[str, ...]
+
+    def spin(self, q: Tensor, momentum: Tensor, values: Values) -> Tensor:
+        """Angular velocity (worlds, 3) [rad/s] from the angular momentum."""
+        ...
 
 
 class RigidStart:
@@ -17,7 +28,7 @@ class RigidStart:
 
     size = 12
 
-    def __init__(self, body: "RigidBody"):
+    def __init__(self, body: Spinning):
         self.body, self.base = body, torch.tensor(body.body.quat_xyzw).double()
         self.parts = dict.fromkeys(("position", "angle", "velocity", "angular_velocity"), 3)
 

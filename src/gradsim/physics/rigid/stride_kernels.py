@@ -2,8 +2,8 @@
 
 Contact needs short steps, and free flight does not: rk4 moves a centre of mass in a parabola at any step, and turns a body
 through the angle ωH to (ωH/2)⁵/120. So a world that is too far from all grounds and obstacles to meet one within the rest H
-of its stride, and turns by less than `TURN` in it, takes one step to its end. What a world does depends on its own state
-alone, not on the other lanes of its pack. Left open: what `rigid/wrench_kernels.py` has.
+of its stride, and turns by less than `MAX_STRIDE_ANGLE` in it, takes one step to its end. What a world does depends on its
+own state alone, not on the other lanes of its pack. Left open: what `rigid/wrench_kernels.py` has.
 """
 
 from typing import TYPE_CHECKING
@@ -17,25 +17,25 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.rigid.wrench_kernels import Parameters
 
 OBSTACLES = globals().get("OBSTACLES", False)
-TURN = wp.constant(0.03)  # largest angle of a long step [rad]: off by 6e-12 rad
+MAX_STRIDE_ANGLE = wp.constant(0.03)  # largest angle of a long step [rad]: off by 6e-12 rad
 
 
 @wp.func
-def may_touch(p: Parameters, time: Real, i: int, x: Vec3, v: Vec3, l: Vec3):
-    """Worlds that may meet something within a time [s], or turn by too much."""
+def may_touch(p: Parameters, time: Real, i: int, x: Vec3, v: Vec3, l: Vec3) -> Mask:
+    """Mask of worlds that may meet something within a time [s], or turn by too much."""
     inverse = p.inertia_inverse[i]
     turn = dot(l, l) * ddot(inverse, inverse) * time * time  # |I⁻¹|² of Frobenius is the larger one
     g = p.gravity[i]
-    way = time * (sqrt(dot(v, v)) + time * sqrt(dot(g, g)) * 0.5)
-    room = way * 2.0
+    travel = time * (sqrt(dot(v, v)) + time * sqrt(dot(g, g)) * 0.5)  # [m] at most
+    clearance = travel * 2.0  # [m] from the nearest ground or obstacle, as far as it matters
     for k in range(p.normal.shape[1]):
-        room = min(room, dot(x, p.normal[i, k]) - p.height[i, k] - p.reach[i])
+        clearance = min(clearance, dot(x, p.normal[i, k]) - p.height[i, k] - p.reach[i])
     if OBSTACLES:
         for o in range(p.centre.shape[1]):
             gap = obstacle_gap(
                 x, quat(zero3(0), spread(Scalar(1.0))), zero3(0), p.reach[i], p.centre[i, o], p.axis[i, o, 0],
                 p.axis[i, o, 1], p.axis[i, o, 2], p.half[i, o, 0], p.half[i, o, 1], p.half[i, o, 2], p.rounding[i, o],
             )  # fmt: skip
-            room = min(room, gap)
-    limit = spread(Scalar(TURN * TURN))
-    return less(where(less(turn, limit), room, spread(Scalar(-1.0))), way * 1.001)
+            clearance = min(clearance, gap)
+    limit = spread(Scalar(MAX_STRIDE_ANGLE * MAX_STRIDE_ANGLE))
+    return less(where(less(turn, limit), clearance, spread(Scalar(-1.0))), travel * 1.001)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # bound by `specialize`
 
 CORNERS = 2**dimensions
 PAIRS = CORNERS // 2
-LAST = dimensions - 1
-NOWHERE = -(1 << 28)  # offset of an upper wall, where velocities are 0 and stored nowhere
+LAST_AXIS = dimensions - 1
+NO_OFFSET = -(1 << 28)  # offset of an upper wall, where velocities are 0 and stored nowhere
 Point = wp.types.vector(dimensions, Scalar)
 Values = wp.types.vector(CORNERS, Scalar)
 Sizes = wp.types.vector(dimensions, wp.int32)
@@ -75,7 +75,7 @@ def taps(box: Box, x: Point, axis: int):
             t.f[a] = p - Scalar(lower)
             upper = (lower + 1) * box.strides[a]
             if lower + 1 == n:
-                upper = NOWHERE
+                upper = NO_OFFSET
         else:
             lower = wp.int32(p)
             if p < Scalar(lower):  # floor, without a call
@@ -222,7 +222,7 @@ def line(box: Box, thread: int, components: int):
 def cell_of(path: Line, k: int):
     """Its k-th cell."""
     cell = path.cell
-    cell[LAST] += k
+    cell[LAST_AXIS] += k
     return cell
 
 
@@ -243,7 +243,7 @@ def ahead(box: Box, cell: Sizes, a: int):
     if cell[a] + 1 < box.sizes[a]:
         return box.strides[a]
     if box.walls[a] == 1:
-        return NOWHERE
+        return NO_OFFSET
     return -cell[a] * box.strides[a]
 
 
@@ -264,7 +264,7 @@ def behind(box: Box, cell: Sizes, axis: int):
 def two(u: wp.array[Scalar], at: int, up: int):
     """Sum of the velocities through two faces of a cell."""
     value = u[at]
-    if up > NOWHERE:
+    if up > NO_OFFSET:
         value += u[at + up]
     return value
 
@@ -272,7 +272,7 @@ def two(u: wp.array[Scalar], at: int, up: int):
 @wp.func
 def two_adjoint(g: Scalar, at: int, up: int, u_adjoint: wp.array[Scalar]):
     wp.atomic_add(u_adjoint, at, g)
-    if up > NOWHERE:
+    if up > NO_OFFSET:
         wp.atomic_add(u_adjoint, at + up, g)
 
 

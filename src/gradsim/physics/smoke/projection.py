@@ -18,7 +18,7 @@ from gradsim.physics.model import Divergence
 from gradsim.physics.smoke.grid import Grid
 from gradsim.physics.smoke.spectral import Spectrum
 
-STEPS = 200  # of conjugate gradients at most; some 20 are usual
+MAX_ITERATIONS = 200  # of conjugate gradients at most; some 20 are usual
 ROUNDING = 16  # units in the last place that a residual may have
 
 
@@ -158,7 +158,7 @@ def conjugate_gradients(
     z = precondition(r)
     d, rz = z, products(r, z)
     unsolved = lambda: (largest(r) > enough) & (rz > 0)
-    for _ in range(STEPS):
+    for _ in range(MAX_ITERATIONS):
         going = unsolved()
         if not going.any():
             return x
@@ -175,7 +175,7 @@ def conjugate_gradients(
         world = int(torch.where(going, largest(r) / enough, 0).argmax())
         raise Divergence(
             f"the solve around obstacles leaves a residual of {largest(r)[world].item():.2g} in world {world} after "
-            f"{STEPS} steps of conjugate gradients; expected at most {enough[world].item():.2g}. Use obstacles of "
+            f"{MAX_ITERATIONS} steps of conjugate gradients; expected at most {enough[world].item():.2g}. Use obstacles of "
             f"simpler shape, or fewer cells."
         )
     return x

@@ -22,10 +22,11 @@ from gradsim.geometry.mesh import Mesh
 from gradsim.geometry.surface import Part
 from gradsim.numerics import rotation
 from gradsim.physics.appearance import look_of
-from gradsim.physics.contact.impact import DAMPED, clip_length, fall_speed, height_above
+from gradsim.physics.contact.impact import IMPACT_STEP_FACTOR, clip_length, fall_speed, height_above
 from gradsim.physics.forces import anchor, plane_constraint
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.forces.custom import CustomForce
+from gradsim.physics.integrators import SOFT
 from gradsim.physics.soft.contact import SoftContact, SoftContactPoints
 from gradsim.physics.soft.driven import DrivenParticles
 from gradsim.physics.soft.implicit import ImplicitParticles
@@ -33,13 +34,6 @@ from gradsim.physics.soft.rollout import Particles
 from gradsim.physics.system import STEP_SAFETY, ObservationUnits, State, System, Values, centered
 
 SOFT_STEP_SAFETY = 0.5  # proposed step over the largest stable one of the material: stiffness grows as it is squeezed
-STABLE = {  # factors of k and c in the bound h² k/m + 2 h c/m < 4 of explicit Euler steps
-    "semi-implicit": (1.0, 1.0),
-    "verlet": (1.0, 2.0),  # extrapolates the velocity
-    "nystrom": (0.6, 0.8),  # h² k/m < 6.66 undamped, h c/m < 2.51 of damping alone, and no less than the line between
-}
-THETA = {"implicit": 1.0, "midpoint": 0.5}  # of implicit steps
-DAMPED_VERLET = 1.25  # factor of c in a proposed Verlet step: half of a step is within h c/m < 1, by a fifth
 
 
 class ElementModel(Protocol):
@@ -193,8 +187,8 @@ class SoftBody(System):
             if len(self._programs) >= 32:
                 self._programs.clear()
             arguments = {"pinned": tuple(self.pinned), "segment": segment}
-            if self.integrator in THETA:
-                arguments |= {"theta": THETA[self.integrator], "place": getattr(self.matter, "place", ())}
+            if (theta := SOFT[self.integrator].theta) is not None:
+                arguments |= {"theta": theta, "place": getattr(self.matter, "place", ())}
                 made = ImplicitParticles(
                     self.elements, frames, substeps, dt, **arguments, driven=self.motion is not None
                 )
@@ -307,21 +301,23 @@ class SoftBody(System):
         return torch.cat([*centered(self, state, values, units), shape, motion], 1)
 
     def stable_step(self, values: Values) -> float:
-        """By `STABLE` with bounds of k/m and c/m: see `ElementModel.rates` and `SoftContact.rates`.
+        """By `stability` of the integrator with bounds of k/m and c/m: see `ElementModel.rates` and `SoftContact.rates`.
 
         An implicit step is stable at any size.
         """
-        if self.integrator in THETA:
+        if (steps := SOFT[self.integrator]).theta is not None:
             return math.inf
-        return _step(*self._rates(values, damped=False)[0], *STABLE[self.integrator])
+        return _step(*self._rates(values, damped=False)[0], *steps.stability)
 
     def recommended_step(self, values: Values) -> float:
-        if self.integrator in THETA:
+        if (steps := SOFT[self.integrator]).theta is not None:
             return math.inf
         (elastic, touch), (_, damped) = self._rates(values, damped=False), self._rates(values, damped=True)
-        factors = (1.0, DAMPED_VERLET) if self.integrator == "verlet" else STABLE[self.integrator]
+        factors = steps.proposal or steps.stability
         return min(
-            SOFT_STEP_SAFETY * _step(*elastic, *factors), STEP_SAFETY * _step(*touch), DAMPED * _step(*damped, *factors)
+            SOFT_STEP_SAFETY * _step(*elastic, *factors),
+            STEP_SAFETY * _step(*touch),
+            IMPACT_STEP_FACTOR * _step(*damped, *factors),
         )
 
     def impact_speed(self, values: Values) -> Tensor:

@@ -6,7 +6,7 @@ from torch import Tensor
 from gradsim.physics.forces import aerodynamics, bending, membrane
 from gradsim.physics.forces.base import Elements, Force
 from gradsim.physics.soft.body import SoftBody, rest_scale_of, scale_of
-from gradsim.physics.soft.mass_lumping import by_share, lump_masses
+from gradsim.physics.soft.mass_lumping import inverse_element_masses, lump_masses
 from gradsim.physics.system import Values
 
 POWERS = {"area": 2, "least_edge": 2, "least_normal": 4} | dict.fromkeys(("inverse_00", "inverse_01", "inverse_11"), -1)
@@ -95,7 +95,9 @@ class Triangles:
         viscosity = self._of("damping", values).detach()
         stiffness, damping = of(2 / 3 * mu, lam - 4 / 9 * mu), of(viscosity, viscosity)
         if len(self.hinges):
-            turn = self.weight * (self.slope / scale[:, None, None] ** 2 * by_share(mass, self.hinges)).sum(2)
+            turn = self.weight * (
+                self.slope / scale[:, None, None] ** 2 * inverse_element_masses(mass, self.hinges)
+            ).sum(2)
             stiffness = stiffness + (0.5 * turn * self._of("bending", values).detach()).amax(1)
             damping = damping + (turn * self._of("bending_damping", values).detach()).amax(1)
         if self.body.air is not None:

@@ -23,7 +23,7 @@ from torch import Tensor
 from gradsim.engine.forward_mode import derivative
 from gradsim.physics.soft.implicit import ImplicitParticles
 
-SHORT = 1e-7  # [s], as in `soft/kernels.py`
+MIN_STEP = 1e-7  # [s], as in `soft/kernels.py`
 
 
 def slopes(table: Tensor, times: Tensor) -> Tensor:
@@ -103,7 +103,7 @@ class DrivenParticles:
         x = head[0]
         for point, first, second in self.frames:
             parts[point] = _turned(x[:, point], x[:, first], x[:, second], parts[first], parts[second])
-        short = (h < SHORT)[..., None]
+        short = (h < MIN_STEP)[..., None]
         divisor = torch.where(short[..., 0], 1.0, h)[..., None]
         still = torch.zeros_like(p[:, 1:, 0])
         drive = []

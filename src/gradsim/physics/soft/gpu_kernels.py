@@ -147,7 +147,7 @@ def step_by_stages(
 
 
 if not DUAL:
-    SHORT = Scalar(1e-7)  # [s], as in `soft/kernels.py`
+    MIN_STEP = Scalar(1e-7)  # [s], as in `soft/kernels.py`
 
     @wp.kernel(enable_backward=False)
     def step_vertices_adjoint(
@@ -179,7 +179,7 @@ if not DUAL:
         av[i, b] = gv
         mass_adjoint[i, b] = mass_adjoint[i, b] + dot(gv, gain - gravity[i, 0] * (loose * h)) / (m + (1.0 - loose))
         wp.atomic_add(gravity_adjoint, i, 0, gv * (loose * h))
-        short = less(h, spread(SHORT))
+        short = less(h, spread(MIN_STEP))
         pulled = f[i, b] * m + gravity[i, 0] * loose
         rate = where(short, dot(gv, pulled), dot(gv, gain) / where(short, spread(Scalar(1.0)), h))
         f[i, b] = zero3(0)

@@ -31,7 +31,7 @@ def backward(buffers, segment: int, states, work, f, w, given, start, adjoints) 
     code, tensor = _code(buffers.to.lane), lambda array: vars(array)["tensor"]
     n, frames, verlet = buffers.evaluations, states[0].shape[1], buffers.integrator == "verlet"
     stages = _stages(buffers)
-    short = (tensor(buffers.structs[0].step) < 1e-7).any(0).tolist()  # SHORT of the kernels
+    short = (tensor(buffers.structs[0].step) < 1e-7).any(0).tolist()  # `MIN_STEP` of the kernels
     for first in (segment * s for s in reversed(range(-(-(frames - 1) // segment)))):
         last = min(first + segment, frames - 1)
         steps = (last - first) * n

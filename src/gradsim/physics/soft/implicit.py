@@ -36,8 +36,9 @@ else:
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-5}
 NEWTONS, PRODUCTS = 30, 1000  # limits: of a step, and of a linear solve
 IN_LINE = 60  # limit of a linear solve with the factors of the Jacobian
-KEPT = 6  # directions of the linear solve
-LOOSE = 100.0  # how far from its tolerance the adjoint of a step may end, when rounding keeps it from there
+KRYLOV_DIRECTIONS = 6  # directions of the linear solve
+# How far from its tolerance the adjoint of a step may end, when rounding keeps it from there
+ADJOINT_TOLERANCE_FACTOR = 100.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +176,7 @@ class ImplicitParticles:
 
     def _check_solved(self, level: Tensor) -> None:
         worst = level.max().item()
-        if not worst < LOOSE * self._tolerance([level]):
+        if not worst < ADJOINT_TOLERANCE_FACTOR * self._tolerance([level]):
             world = int(level.nan_to_num(torch.inf).argmax())
             raise ArithmeticError(
                 f"the adjoint of a step of backward Euler is solved to {worst:.2g} only in world {world}, in place of "
@@ -261,8 +262,8 @@ def _space(code, buffers: RolloutBuffers):
         space.place, space.z = wp.from_torch(place), buffers.work()
     for name in ("d0", "d1", "d2", "r", "y"):
         setattr(space, name, buffers.work())
-    space.p, space.q = buffers.work(KEPT), buffers.work(KEPT)
-    space.square, space.part = _reals(buffers, KEPT), _reals(buffers, KEPT)
+    space.p, space.q = buffers.work(KRYLOV_DIRECTIONS), buffers.work(KRYLOV_DIRECTIONS)
+    space.square, space.part = _reals(buffers, KRYLOV_DIRECTIONS), _reals(buffers, KRYLOV_DIRECTIONS)
     return space
 
 
@@ -284,7 +285,7 @@ def _code(forces: tuple[Force, ...], lane: Lane, mapping: str, banded: bool):
         implicit_residual_kernels,
         dual,
         **{name: reach_dual[name] for name in VERTICES},
-        **members(step_dual, "Parameters", "constant"),
+        **members(step_dual, "VertexParameters", "constant"),
         **members(moving, "Elements", "add_forces"),
         KEY=moving.__name__,
     )
@@ -293,10 +294,10 @@ def _code(forces: tuple[Force, ...], lane: Lane, mapping: str, banded: bool):
         lane,
         **{name: reach[name] for name in VERTICES},
         **split_dual(lane),
-        **members(step, "Parameters", "constant"),
+        **members(step, "VertexParameters", "constant"),
         **members(plain, "Elements", *_jacobian(banded), "all_powers"),
         evaluate=residual.evaluate,
-        DualParameters=step_dual.Parameters,
+        DualParameters=step_dual.VertexParameters,
         DualElements=moving.Elements,
         DualVertex=reach_dual["Vertex"],
         DualVec3=names(dual)["Vec3"],
@@ -318,7 +319,7 @@ def _adjoint_code(forces: tuple[Force, ...], lane: Lane, mapping: str, banded: b
         implicit_adjoint_kernels,
         lane,
         **{name: reach[name] for name in VERTICES},
-        **members(particles_code(forces, lane, mapping), "Parameters", "constant"),
+        **members(particles_code(forces, lane, mapping), "VertexParameters", "constant"),
         **members(plain, "Elements", "add_forces", "add_adjoints", *_jacobian(banded), "add_products", "all_powers"),
         LANE=lane,
         BANDED=banded,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # bound by `specialize`
         all_powers,
     )
     from gradsim.physics.soft import jacobian_kernels, krylov_kernels
-    from gradsim.physics.soft.kernels import Parameters, constant
+    from gradsim.physics.soft.kernels import VertexParameters, constant
     from gradsim.physics.soft.krylov_kernels import ACROSS, BANDED
 
     LANE = Lane()
@@ -41,12 +41,12 @@ else:
     krylov_kernels = "gradsim.physics.soft.krylov_kernels"
 
 REFINEMENTS = wp.constant(4)
-SHORT = Scalar(1e-7)  # [s], as in `soft/kernels.py`
+MIN_STEP = Scalar(1e-7)  # [s], as in `soft/kernels.py`
 
 
 @wp.struct
 class AdjointWorkspace:
-    p: Parameters
+    p: VertexParameters
     e: Elements
     x: wp.array2d[Vertex]  # where the step ends
     u: wp.array2d[Vertex]
@@ -98,7 +98,7 @@ Space, solve, square_of, set_blocks = krylov.Space, krylov.solve, krylov.square_
 jacobian = specialize(
     jacobian_kernels,
     LANE,
-    **{name: globals()[name] for name in (*JACOBIAN, "Parameters", "constant", "Elements", "store", "Vertex")},
+    **{name: globals()[name] for name in (*JACOBIAN, "VertexParameters", "constant", "Elements", "store", "Vertex")},
     **members(krylov, "Space", "factorize", "set_band"),
     BANDED=BANDED,
     KEY=__name__,
@@ -125,7 +125,7 @@ def backward(
     v_adjoint: wp.array3d[Vertex],
     ax: wp.array2d[Vertex],
     av: wp.array2d[Vertex],
-    grad: Parameters,
+    grad: VertexParameters,
     drive: wp.array3d[Vertex],
     worst: wp.array2d[Real],  # square of a residual over that at which it would be good
 ):
@@ -179,7 +179,7 @@ def backward(
         worst[i, 0] = max(worst[i, 0], rest / max(aim, spread(Scalar(1e-37))))
         for b in range(blocks):
             store(s.a[i], b, zero3(0))
-        short = less(h, spread(SHORT))
+        short = less(h, spread(MIN_STEP))
         if any_lane(short):
             add_forces(s.e, i, frame, s.x[i], s.u[i], s.a[i])
         pull = zero3(0)

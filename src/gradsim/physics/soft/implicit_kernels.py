@@ -35,8 +35,8 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.forces.assembly import Elements as DualElements
     from gradsim.physics.soft import jacobian_kernels, krylov_kernels
     from gradsim.physics.soft.implicit_residual_kernels import evaluate
-    from gradsim.physics.soft.kernels import Parameters, constant
-    from gradsim.physics.soft.kernels import Parameters as DualParameters
+    from gradsim.physics.soft.kernels import VertexParameters, constant
+    from gradsim.physics.soft.kernels import VertexParameters as DualParameters
     from gradsim.physics.soft.krylov_kernels import ACROSS, BANDED
 
     LANE = Lane()
@@ -45,9 +45,9 @@ else:
     jacobian_kernels = "gradsim.physics.soft.jacobian_kernels"
     krylov_kernels = "gradsim.physics.soft.krylov_kernels"
 
-SHARES = wp.constant(7)  # the first: 1/64
+LINE_SEARCH_SHARES = wp.constant(7)  # the first: 1/64
 REFINEMENTS = wp.constant(4)
-LEAST = Scalar(1e-37)  # instead of a residual that vanishes
+MIN_RESIDUAL = Scalar(1e-37)  # instead of a residual that vanishes
 
 
 @wp.struct
@@ -94,7 +94,7 @@ square_of, set_blocks, whole = krylov.square_of, krylov.set_blocks, krylov.whole
 jacobian = specialize(
     jacobian_kernels,
     LANE,
-    **{name: globals()[name] for name in (*JACOBIAN, "Parameters", "constant", "Elements", "store", "Vertex")},
+    **{name: globals()[name] for name in (*JACOBIAN, "VertexParameters", "constant", "Elements", "store", "Vertex")},
     **members(krylov, "Space", "factorize", "set_band"),
     BANDED=BANDED,
     KEY=__name__,
@@ -129,7 +129,7 @@ def between(a: DualVec3, b: DualVec3, t: Real) -> DualVec3:
 
 
 @wp.func
-def prepare(p: Parameters, e: Elements, s: Step, k: Space, i: int, frame: int):
+def prepare(p: VertexParameters, e: Elements, s: Step, k: Space, i: int, frame: int):
     """The blocks of D at the start of the step."""
     _after = wp.grad(same)(zero(0))  # see assembly
     blocks = s.weight.shape[1]
@@ -143,7 +143,7 @@ def prepare(p: Parameters, e: Elements, s: Step, k: Space, i: int, frame: int):
 
 
 @wp.func
-def enough(p: Parameters, s: Step, i: int, frame: int, tolerance: Scalar, rounding: Scalar) -> Real:
+def enough(p: VertexParameters, s: Step, i: int, frame: int, tolerance: Scalar, rounding: Scalar) -> Real:
     """Square of the residual at which a step ends."""
     h = p.step[i, frame] * s.share[i]
     g = p.gravity[i, 0] * h
@@ -162,7 +162,7 @@ def enough(p: Parameters, s: Step, i: int, frame: int, tolerance: Scalar, roundi
 
 @wp.func
 def newton(
-    p: Parameters,
+    p: VertexParameters,
     s: Step,
     k: Space,
     i: int,
@@ -200,14 +200,14 @@ def newton(
             worse = where(less(ahead, rest * (1.0 - t * 0.0002)), none, live)
             t = where(less(none, worse), t * 0.5, t)
             tries += 1
-        fall = ahead / max(rest, spread(LEAST))
+        fall = ahead / max(rest, spread(MIN_RESIDUAL))
         gain = max(min(fall * fall, none + 0.01), none + 0.00000001)
         rest = ahead
         target = enough(p, s, i, frame, tolerance, rounding)
         live = where(less(target, rest), where(less(none, worse), none, live), none)
         counts[1] = counts[1] + 1
         n += 1
-    return rest / max(target, spread(LEAST))
+    return rest / max(target, spread(MIN_RESIDUAL))
 
 
 @wp.func
@@ -239,7 +239,7 @@ def differentiate(s: Step, k: Space, i: int, frame: int, tolerance: Scalar, prod
 
 @wp.kernel(enable_backward=False)
 def forward(
-    p: Parameters,
+    p: VertexParameters,
     e: Elements,
     substeps: int,  # steps in each frame interval
     stride: int,  # steps between two records
@@ -282,8 +282,8 @@ def forward(
                 fresh = value(dual_load(s.v[i], b))
                 dual_store(s.u[i], b, pair(where(stuck, fresh, value(dual_load(s.u[i], b))), zero3(0)))
             open = where(stuck, one, zero(0))
-            for stage in range(SHARES):
-                s.share[i] = Scalar(1.0) / Scalar(1 << (SHARES - 1 - stage))
+            for stage in range(LINE_SEARCH_SHARES):
+                s.share[i] = Scalar(1.0) / Scalar(1 << (LINE_SEARCH_SHARES - 1 - stage))
                 prepare(p, e, s, k, i, frame)
                 level = newton(p, s, k, i, frame, tolerance, rounding, newtons, products, open, counts[i])
         worst[i, record + 1] = max(worst[i, record + 1], level)

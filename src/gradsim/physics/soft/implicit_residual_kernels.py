@@ -15,12 +15,12 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.engine.access_kernels import load, store
     from gradsim.engine.lanes import Vec3 as Vertex
     from gradsim.physics.forces.assembly import Elements, add_forces
-    from gradsim.physics.soft.kernels import Parameters, constant
+    from gradsim.physics.soft.kernels import VertexParameters, constant
 
 
 @wp.func
 def evaluate(
-    p: Parameters,
+    p: VertexParameters,
     e: Elements,
     i: int,
     frame: int,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.engine.access_kernels import store
     from gradsim.engine.lanes import Vec3 as Vertex
     from gradsim.physics.forces.assembly import Elements, add_bands, add_diagonals
-    from gradsim.physics.soft.kernels import Parameters, constant
+    from gradsim.physics.soft.kernels import VertexParameters, constant
     from gradsim.physics.soft.krylov_kernels import BANDED, Space, factorize, set_band
 
 
@@ -24,7 +24,7 @@ if BANDED:
 
     @wp.func
     def linearize(
-        p: Parameters,
+        p: VertexParameters,
         e: Elements,
         k: Space,
         i: int,
@@ -49,7 +49,7 @@ else:
 
     @wp.func
     def linearize(
-        p: Parameters,
+        p: VertexParameters,
         e: Elements,
         k: Space,
         i: int,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.forces.assembly import Elements, add_adjoints, add_forces, all_powers
 
 SHARED = globals().get("SHARED", True)  # whether constants are plain numbers
-SHORT = Scalar(1e-7)  # [s]; below, the gain of velocity does not show the force: rounding, or no step at all
+MIN_STEP = Scalar(1e-7)  # [s]; below, the gain of velocity does not show the force: rounding, or no step at all
 
 if SHARED:
     Constant = Scalar
@@ -36,7 +36,7 @@ else:
 
 
 @wp.struct
-class Parameters:
+class VertexParameters:
     inverse_mass: wp.array2d[Real]  # of each vertex [1/kg]
     free: wp.array[Constant]  # 1, or 0 where pinned
     gravity: wp.array2d[Vec3]  # one [m/s²]
@@ -44,15 +44,15 @@ class Parameters:
 
 
 @wp.struct
-class System:
-    p: Parameters
+class Parameters:
+    p: VertexParameters
     e: Elements
     f: wp.array2d[Vertex]  # forces; zero before and after a step
     w: wp.array2d[Vertex]  # probes of them
 
 
 @wp.struct
-class Trajectory:  # (packs, instants, vertices)
+class States:  # (packs, instants, vertices)
     x: wp.array3d[Vertex]
     v: wp.array3d[Vertex]
 
@@ -65,7 +65,7 @@ class Adjoint:
 
 @wp.func
 def step_vertices(
-    p: Parameters,
+    p: VertexParameters,
     e: Elements,
     i: int,
     frame: int,
@@ -88,11 +88,11 @@ def step_vertices(
 
 
 @wp.func
-def step(s: System, t: Trajectory, source: int, target: int, row: int, interval: int, i: int):
+def step(s: Parameters, t: States, source: int, target: int, row: int, interval: int, i: int):
     step_vertices(s.p, s.e, i, interval, t.x[i, source], t.v[i, source], s.f[i], t.x[i, target], t.v[i, target])
 
 
-forward = forward_sweep(__name__, System, Trajectory, step)
+forward = forward_sweep(__name__, Parameters, States, step)
 
 
 if not DUAL:
@@ -103,7 +103,7 @@ if not DUAL:
 
     @wp.func
     def step_vertices_adjoint(
-        p: Parameters,
+        p: VertexParameters,
         i: int,
         frame: int,
         v: wp.array[Vertex],
@@ -112,7 +112,7 @@ if not DUAL:
         # out; the adjoint of v' becomes that of v but for the forces
         av: wp.array[Vertex],
         w: wp.array[Vertex],
-        grad: Parameters,
+        grad: VertexParameters,
     ):
         """The adjoint of one step from velocity v to vn, but for that of the forces, whose probes are w."""
         h = p.step[i, frame]
@@ -135,13 +135,13 @@ if not DUAL:
             # the force is (gain/h - g) / m; a pinned vertex has no gain
             grad.inverse_mass[i, b] = grad.inverse_mass[i, b] + dot(gv, gain - g * (free * h)) / (m + (1.0 - free))
         grad.gravity[i, 0] = grad.gravity[i, 0] + pull
-        short = less(h, spread(SHORT))
+        short = less(h, spread(MIN_STEP))
         one = spread(Scalar(1.0))
         grad.step[i, frame] = grad.step[i, frame] + rate + where(short, zero(0), gained / where(short, one, h))
 
     @wp.func
     def short_step_adjoint(
-        p: Parameters,
+        p: VertexParameters,
         e: Elements,
         i: int,
         frame: int,
@@ -150,7 +150,7 @@ if not DUAL:
         av: wp.array[Vertex],
         f: wp.array[Vertex],
         # out
-        grad: Parameters,
+        grad: VertexParameters,
     ):
         """Add the adjoint of the length of a short step, by the forces; f of the vertices is zero before and after."""
         add_forces(e, i, frame, x, v, f)
@@ -159,7 +159,7 @@ if not DUAL:
         for b in range(p.inverse_mass.shape[1]):
             rate = rate + dot(load(av, b), load(f, b) * p.inverse_mass[i, b] + g * constant(p.free[b]))
             store(f, b, zero3(0))
-        grad.step[i, frame] = grad.step[i, frame] + where(less(p.step[i, frame], spread(SHORT)), rate, zero(0))
+        grad.step[i, frame] = grad.step[i, frame] + where(less(p.step[i, frame], spread(MIN_STEP)), rate, zero(0))
 
     @wp.func
     def copy_vertices(from_: wp.array[Vertex], to: wp.array[Vertex]):
@@ -172,19 +172,19 @@ if not DUAL:
             store(to, b, load(to, b) + load(from_, b))
 
     @wp.func
-    def copy_state(from_: Trajectory, source: int, to: Trajectory, target: int, i: int):
+    def copy_state(from_: States, source: int, to: States, target: int, i: int):
         copy_vertices(from_.x[i, source], to.x[i, target])
         copy_vertices(from_.v[i, source], to.v[i, target])
 
     @wp.func
-    def add_state(s: System, t: Trajectory, frame: int, adjoint: Adjoint, i: int):
+    def add_state(s: Parameters, t: States, frame: int, adjoint: Adjoint, i: int):
         blocks = s.p.inverse_mass.shape[1]
         add_vertices(t.x[i, frame], adjoint.x[i], blocks)
         add_vertices(t.v[i, frame], adjoint.v[i], blocks)
 
     @wp.func
     def step_adjoint(
-        s: System, t: Trajectory, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: System
+        s: Parameters, t: States, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: Parameters
     ):
         _after = wp.grad(same)(
             zero(0)
@@ -192,11 +192,11 @@ if not DUAL:
         x = t.x[i, source]
         v = t.v[i, source]
         step_vertices_adjoint(s.p, i, interval, v, t.v[i, source + 1], adjoint.x[i], adjoint.v[i], s.w[i], grad.p)
-        if any_lane(less(s.p.step[i, interval], spread(SHORT))):
+        if any_lane(less(s.p.step[i, interval], spread(MIN_STEP))):
             short_step_adjoint(s.p, s.e, i, interval, x, v, adjoint.v[i], s.f[i], grad.p)
         add_adjoints(s.e, grad.e, i, interval, x, v, s.w[i], adjoint.x[i], adjoint.v[i])
 
-    backward = reverse_sweep(__name__, System, Trajectory, Adjoint, step, copy_state, add_state, step_adjoint)
+    backward = reverse_sweep(__name__, Parameters, States, Adjoint, step, copy_state, add_state, step_adjoint)
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
     @wp.kernel(enable_backward=True)

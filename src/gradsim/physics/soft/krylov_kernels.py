@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # bound by `specialize`
 
 BANDED = globals().get("BANDED", False)  # whether vertices are in line
 ACROSS = globals().get("ACROSS", False)  # whether the lanes of a register belong to one world
-LEAST = Scalar(1e-37)  # instead of the square of a direction that vanishes
+MIN_SQUARE = Scalar(1e-37)  # instead of the square of a direction that vanishes
 
 if ACROSS:
 
@@ -210,7 +210,7 @@ def solve(s: System, k: Space, i: int, frame: int, blocks: int, limit: int, targ
             z = blocks_of(k, i, b) * q
             along = along + dot(z, load(k.r[i], b))
             size = size + dot(z, q)
-        size = max(whole(size), spread(LEAST))
+        size = max(whole(size), spread(MIN_SQUARE))
         k.square[i, j] = size
         a = where(less(target, rest), whole(along) / size, zero(0))
         for b in range(blocks):

@@ -14,7 +14,7 @@ def lump_masses(share: Tensor, elements: Tensor, count: int) -> Tensor:
     return shares.new_zeros(len(shares), count).index_add(1, elements.flatten(), shares)
 
 
-def by_share(mass: Tensor, elements: Tensor) -> Tensor:
-    """Inverse of the part of its vertices' masses that each element has (worlds, m, nodes) [1/kg]."""
-    times = torch.bincount(elements.flatten(), minlength=mass.shape[1]).to(mass.dtype)
-    return (times / mass)[:, elements]
+def inverse_element_masses(mass: Tensor, elements: Tensor) -> Tensor:
+    """Inverse masses (worlds, m, nodes) [1/kg] of the vertices of each element, of each the part that is the element's."""
+    valence = torch.bincount(elements.flatten(), minlength=mass.shape[1]).to(mass.dtype)
+    return (valence / mass)[:, elements]

@@ -27,14 +27,14 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.engine.access_kernels import load, store
     from gradsim.engine.lanes import Vec3 as Vertex
     from gradsim.physics.forces.assembly import Elements, add_adjoints, add_forces, all_powers
-    from gradsim.physics.soft.kernels import Adjoint, Parameters, Trajectory, add_vertices, constant, copy_state
+    from gradsim.physics.soft.kernels import Adjoint, States, VertexParameters, add_vertices, constant, copy_state
 
 SIXTH, THIRD = Scalar(1 / 6), Scalar(1 / 3)  # in a kernel these quotients would be of float32
 
 
 @wp.struct
-class System:
-    p: Parameters
+class Parameters:
+    p: VertexParameters
     e: Elements
     f: wp.array2d[Vertex]  # forces; zero before and after a step
     w: wp.array2d[Vertex]  # probes of them
@@ -48,7 +48,7 @@ class System:
 
 
 @wp.func
-def place_stage(s: System, k: int, x: wp.array[Vertex], v: wp.array[Vertex], h: Real, i: int):
+def place_stage(s: Parameters, k: int, x: wp.array[Vertex], v: wp.array[Vertex], h: Real, i: int):
     """Set y and u to those of stage k = 0, 1, 2."""
     y = s.y[i]
     u = s.u[i]
@@ -70,7 +70,7 @@ def place_stage(s: System, k: int, x: wp.array[Vertex], v: wp.array[Vertex], h: 
 
 
 @wp.func
-def accelerate(s: System, x: wp.array[Vertex], v: wp.array[Vertex], h: Real, interval: int, i: int):
+def accelerate(s: Parameters, x: wp.array[Vertex], v: wp.array[Vertex], h: Real, interval: int, i: int):
     """Set a₁, a₂, a₃ to those of the step from x and v."""
     f = s.f[i]
     g = s.p.gravity[i, 0]
@@ -84,7 +84,7 @@ def accelerate(s: System, x: wp.array[Vertex], v: wp.array[Vertex], h: Real, int
 
 
 @wp.func
-def step(s: System, t: Trajectory, source: int, target: int, row: int, interval: int, i: int):
+def step(s: Parameters, t: States, source: int, target: int, row: int, interval: int, i: int):
     h = s.p.step[i, interval]
     sixth = spread(SIXTH) * h
     x = t.x[i, source]
@@ -100,7 +100,7 @@ def step(s: System, t: Trajectory, source: int, target: int, row: int, interval:
         store(vn, b, vb + (a1 + a2 * spread(Scalar(4.0)) + load(s.a[i, 2], b)) * sixth)
 
 
-forward = forward_sweep(__name__, System, Trajectory, step)
+forward = forward_sweep(__name__, Parameters, States, step)
 
 
 if not DUAL:
@@ -110,7 +110,7 @@ if not DUAL:
         return a
 
     @wp.func
-    def probe_stage(s: System, k: int, i: int, grad: System):
+    def probe_stage(s: Parameters, k: int, i: int, grad: Parameters):
         """Set the probe of the forces of stage k, and add the adjoints of mass and gravity by it."""
         g = s.p.gravity[i, 0]
         pull = zero3(0)
@@ -129,7 +129,7 @@ if not DUAL:
 
     @wp.func
     def step_adjoint(
-        s: System, t: Trajectory, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: System
+        s: Parameters, t: States, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: Parameters
     ):
         _after = wp.grad(same)(zero(0))  # see `soft/kernels.py`
         h = s.p.step[i, interval]
@@ -181,12 +181,12 @@ if not DUAL:
         grad.p.step[i, interval] = grad.p.step[i, interval] + rate
 
     @wp.func
-    def add_state(s: System, t: Trajectory, frame: int, adjoint: Adjoint, i: int):
+    def add_state(s: Parameters, t: States, frame: int, adjoint: Adjoint, i: int):
         blocks = s.p.inverse_mass.shape[1]
         add_vertices(t.x[i, frame], adjoint.x[i], blocks)
         add_vertices(t.v[i, frame], adjoint.v[i], blocks)
 
-    backward = reverse_sweep(__name__, System, Trajectory, Adjoint, step, copy_state, add_state, step_adjoint)
+    backward = reverse_sweep(__name__, Parameters, States, Adjoint, step, copy_state, add_state, step_adjoint)
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
     @wp.kernel(enable_backward=True)

@@ -10,9 +10,8 @@ from gradsim.physics.forces import neo_hookean_quadratic, relaxation, relaxation
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.system import Values
 
-RESPONSE = (
-    0.02  # θ/τ: the loss of a branch is this share off at its own frequency, and steps have to be shorter than 2 θ
-)
+# θ/τ: the loss of a branch is this share off at its own frequency, and steps have to be shorter than 2 θ
+RESPONSE = 0.02
 COLUMNS = 3  # points that hold a strain
 
 
@@ -35,7 +34,7 @@ class Branches:
         self.count = self.entries + (len(self.steady.times) if self.steady else 0)
         self.bent = elements.shape[1] > 4
         law = relaxation_quadratic if self.bent else relaxation
-        orders = relaxation_quadratic.NEAR if self.bent else ((0, 1, 2, 3),)
+        orders = relaxation_quadratic.VERTICES_BY_CORNER if self.bent else ((0, 1, 2, 3),)
         self.index = torch.cat(
             [elements[:, list(order)] for order in orders]
         )  # all elements near a corner, then the next

@@ -27,23 +27,16 @@ from gradsim.engine.mapping import InElements, Threads, Worlds, mapping_for
 from gradsim.engine.operation import operation
 from gradsim.physics.forces.assembly import assemble
 from gradsim.physics.forces.base import Elements, Force
+from gradsim.physics.integrators import SOFT
 from gradsim.physics.soft import gpu_rollout
 
 if TYPE_CHECKING:
-    from gradsim.physics.soft import kernels, nystrom_kernels, verlet_kernels
+    from gradsim.physics.soft import kernels
 else:
     kernels = "gradsim.physics.soft.kernels"
-    nystrom_kernels = "gradsim.physics.soft.nystrom_kernels"
-    verlet_kernels = "gradsim.physics.soft.verlet_kernels"
 
 MAPPINGS = {kind.name: kind for kind in (Worlds, InElements, Threads)}
 STATE = ("x", "v")
-WITHIN = {
-    "semi-implicit": STATE,
-    "verlet": (*STATE, "a"),
-    "nystrom": STATE,
-}  # states from step to step; those of a frame are `STATE`
-STAGES = 3  # of a step by Nyström's method
 HEAD = (*STATE, "inverse_mass", "gravity")  # before the parameters of the forces
 
 
@@ -119,12 +112,12 @@ class Particles:
             work = [buffers.work(), buffers.work()]
             gpu_rollout.backward(buffers, self.segment, frames, states, *work, frame_adjoints, start, gradient)  # pyright: ignore[reportCallIssue]
         else:
-            trajectories = [struct_of(buffers.code.Trajectory, by_state(ys)) for ys in (frames, states, frame_adjoints)]
+            trajectories = [struct_of(buffers.code.States, by_state(ys)) for ys in (frames, states, frame_adjoints)]
             out = [
                 struct_of(buffers.code.Adjoint, by_state(start)),
-                struct_of(buffers.code.System, dict(zip("pe", gradient, strict=True))),
+                struct_of(buffers.code.Parameters, dict(zip("pe", gradient, strict=True))),
             ]
-            args = [buffers.system(), buffers.evaluations, self.segment, 0, self.frames - 1, *trajectories, *out]
+            args = [buffers.parameters(), buffers.evaluations, self.segment, 0, self.frames - 1, *trajectories, *out]
             replay(buffers.code.backward, buffers.threads, args, buffers.device)
         state = [buffers.to.unvertices(a, buffers.worlds, buffers.n)[0] for a in start[: len(STATE)]]
         return [g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *unpacked()], inputs, strict=True)]
@@ -144,11 +137,11 @@ class Particles:
             gpu_rollout.forward(buffers, within, buffers.work())
         else:
             args = [
-                buffers.system(),
+                buffers.parameters(),
                 buffers.evaluations,
                 0,
                 self.frames - 1,
-                struct_of(buffers.code.Trajectory, by_state(within)),
+                struct_of(buffers.code.States, by_state(within)),
             ]
             replay(buffers.code.forward, buffers.threads, args, buffers.device)
         pairs = [buffers.to.unvertices(state, buffers.worlds, buffers.n) for state in states]
@@ -172,14 +165,15 @@ class RolloutBuffers:
         self.threads = self.to.threads(self.worlds)
         forces = tuple(g.force for g in program.groups)
         self.integrator = getattr(program, "integrator", "semi-implicit")  # the head of the others is the same
-        self.within = WITHIN[self.integrator]
-        self.evaluations = program.substeps + (self.integrator == "verlet")  # of the forces in a frame interval
+        steps = SOFT[self.integrator]
+        self.within, self.stages = steps.states, steps.stages
+        self.evaluations = program.substeps + steps.further  # of the forces in a frame interval
         self.code = particles_code(forces, self.to.lane, self.to.name, self.integrator)
         self.forces = assemble(forces, self.to.lane, self.to.name)
         fixed = _fixed(program, self.to.lane, self.to.name, self.n, x.device)
         self.rows, self.copies = fixed.rows, fixed.copies
         slopes = list(tangents) if tangents else [None] * len(inputs)
-        p, e = self.code.Parameters(), self.forces.Elements()
+        p, e = self.code.VertexParameters(), self.forces.Elements()
         moves = lambda y: y * fixed.moves.to(y)
         slope = slopes[2]
         p.inverse_mass = self.to.scalars(moves(inputs[2]), None if slope is None else moves(slope), self.rows)
@@ -204,16 +198,16 @@ class RolloutBuffers:
             setattr(e, f"g{g}", elements)
         self.structs = [p, e]
 
-    def system(self):
-        """The kernels' `System`."""
+    def parameters(self):
+        """The kernels' `Parameters`."""
         p, e = self.structs
         fields = {"p": p, "e": e, "f": self.work(), "w": self.work()}
-        if self.integrator == "verlet":
+        if SOFT[self.integrator].further:
             fields["evaluations"] = self.evaluations
-        elif self.integrator == "nystrom":
+        if self.stages:
             fields |= {name: self.work() for name in ("y", "u", "p_y", "p_u")}
-            fields |= {"a": self.work(STAGES), "b": self.work(STAGES), "stages": STAGES}
-        return struct_of(self.code.System, fields)
+            fields |= {"a": self.work(self.stages), "b": self.work(self.stages), "stages": self.stages}
+        return struct_of(self.code.Parameters, fields)
 
     def work(self, *lead: int):
         """Zeros for vertices."""
@@ -226,7 +220,7 @@ class RolloutBuffers:
     def adjoints(self):
         """Structs of zeros for the adjoints of all parameters, and a function that returns them as tensors."""
         p = self.structs[0]
-        grad, d = self.code.Parameters(), self.forces.Elements()
+        grad, d = self.code.VertexParameters(), self.forces.Elements()
         kinds = {"inverse_mass": "Real", "gravity": "Vec3", "step": "Real"}
         head = {name: self.to.like(kind, getattr(p, name)) for name, kind in kinds.items()}
         for name, array in head.items():
@@ -252,8 +246,8 @@ class RolloutBuffers:
 
 
 def by_state(arrays: Sequence[wp.array]) -> dict[str, wp.array]:
-    """Arrays of x, v and, if there are three, a by name, for `Trajectory` and `Adjoint` of the kernels."""
-    return dict(zip(WITHIN["verlet"], arrays))  # noqa: B905 -- frames have no a
+    """Arrays of x, v and, if there are three, a by name, for `States` and `Adjoint` of the kernels."""
+    return dict(zip((*STATE, "a"), arrays))  # noqa: B905 -- frames have no a
 
 
 class _Fixed:
@@ -308,14 +302,13 @@ def particles_code(
     reach = {k: access(lane, mapping)[k] for k in ("Vertex", "load", "store")}
     parts = ("Elements", "add_forces", *(() if lane.dual else ("add_adjoints", "all_powers")))
     bound = {**reach, **members(assembled, *parts), "KEY": assembled.__name__}
-    if integrator == "semi-implicit":
+    steps = SOFT[integrator]
+    if not steps.parts:
         return compiled_for_packs(specialize(kernels, lane, SHARED=mapping != "elements", **bound), lane)
-    parts = ("Parameters", "constant", *(() if lane.dual else ("copy_vertices", "add_vertices")))
-    template = verlet_kernels
-    if integrator == "nystrom":
-        template, parts = nystrom_kernels, ("Trajectory", *parts, *(() if lane.dual else ("Adjoint", "copy_state")))
+    parts = (*steps.parts, *(() if lane.dual else steps.adjoint_parts))
     bound |= members(particles_code(forces, lane, mapping), *parts)
-    return compiled_for_packs(specialize(template, lane, **bound), lane)
+    assert steps.kernels is not None  # implicit steps have a rollout of their own
+    return compiled_for_packs(specialize(steps.kernels, lane, **bound), lane)
 
 
 def _check(program: Particles, inputs: Sequence[Tensor]) -> None:

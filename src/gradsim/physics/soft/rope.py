@@ -7,7 +7,7 @@ from gradsim.geometry.tubes import Tubes
 from gradsim.physics.forces import spring
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.body import SoftBody, scale_of
-from gradsim.physics.soft.mass_lumping import by_share, lump_masses
+from gradsim.physics.soft.mass_lumping import inverse_element_masses, lump_masses
 from gradsim.physics.system import Values
 
 
@@ -56,7 +56,7 @@ class SpringNetwork:
 
     def rates(self, values: Values, mass: Tensor) -> tuple[Tensor, Tensor]:
         """A spring between masses m₁ and m₂ has k (1/m₁ + 1/m₂)."""
-        both = by_share(mass, self.springs).sum(2)
+        both = inverse_element_masses(mass, self.springs).sum(2)
         return (self._stiffness(values).detach() * both).amax(1), (self._of("damping", values).detach() * both).amax(1)
 
     def surface_vertices(self, x: Tensor, values: Values) -> Tensor:

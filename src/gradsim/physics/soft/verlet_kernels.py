@@ -27,12 +27,12 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.engine.access_kernels import load, store
     from gradsim.engine.lanes import Vec3 as Vertex
     from gradsim.physics.forces.assembly import Elements, add_adjoints, add_forces, all_powers
-    from gradsim.physics.soft.kernels import Parameters, add_vertices, constant, copy_vertices
+    from gradsim.physics.soft.kernels import VertexParameters, add_vertices, constant, copy_vertices
 
 
 @wp.struct
-class System:
-    p: Parameters
+class Parameters:
+    p: VertexParameters
     e: Elements
     f: wp.array2d[Vertex]  # forces; zero before and after a step
     w: wp.array2d[Vertex]  # probes of them
@@ -40,7 +40,7 @@ class System:
 
 
 @wp.struct
-class Trajectory:  # (packs, instants, vertices)
+class States:  # (packs, instants, vertices)
     x: wp.array3d[Vertex]
     v: wp.array3d[Vertex]
     a: wp.array3d[Vertex]
@@ -54,13 +54,13 @@ class Adjoint:
 
 
 @wp.func
-def length(s: System, row: int, interval: int, i: int) -> Real:
+def length(s: Parameters, row: int, interval: int, i: int) -> Real:
     """Length of a step; 0 of one that opens an interval."""
     return s.p.step[i, interval] * spread(wp.where(row % s.evaluations > 0, Scalar(1.0), Scalar(0.0)))
 
 
 @wp.func
-def step(s: System, t: Trajectory, source: int, target: int, row: int, interval: int, i: int):
+def step(s: Parameters, t: States, source: int, target: int, row: int, interval: int, i: int):
     h = length(s, row, interval, i)
     half = spread(Scalar(0.5)) * h
     x = t.x[i, target]
@@ -83,7 +83,7 @@ def step(s: System, t: Trajectory, source: int, target: int, row: int, interval:
         store(f, b, zero3(0))
 
 
-forward = forward_sweep(__name__, System, Trajectory, step)
+forward = forward_sweep(__name__, Parameters, States, step)
 
 
 if not DUAL:
@@ -94,7 +94,7 @@ if not DUAL:
 
     @wp.func
     def step_adjoint(
-        s: System, t: Trajectory, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: System
+        s: Parameters, t: States, source: int, row: int, interval: int, i: int, adjoint: Adjoint, grad: Parameters
     ):
         """State `source + 1` is not read again, so its v takes u."""
         _after = wp.grad(same)(zero(0))  # see `soft/kernels.py`
@@ -139,42 +139,42 @@ if not DUAL:
         grad.p.step[i, interval] = grad.p.step[i, interval] + rate * moves
 
     @wp.func
-    def add_state(t: Trajectory, frame: int, adjoint: Adjoint, i: int, blocks: int):
+    def add_state(t: States, frame: int, adjoint: Adjoint, i: int, blocks: int):
         add_vertices(t.x[i, frame], adjoint.x[i], blocks)
         add_vertices(t.v[i, frame], adjoint.v[i], blocks)
 
     @wp.kernel(enable_backward=False)
     def backward(
-        system: System,
+        parameters: Parameters,
         evaluations: int,
         segment: int,  # frames between checkpoints
         begin: int,
         end: int,
-        trajectory: Trajectory,
-        steps: Trajectory,
-        frame_adjoints: Trajectory,
+        states: States,
+        steps: States,
+        frame_adjoints: States,
         # out
         adjoint: Adjoint,
-        gradient: System,
+        gradient: Parameters,
     ):
         """As of `engine.rollout_kernels`, but for the last step of a segment: it is recomputed, since frames have no a."""
         i = wp.tid()
-        blocks = system.p.inverse_mass.shape[1]
+        blocks = parameters.p.inverse_mass.shape[1]
         segments = (end - begin + segment - 1) // segment
         for s in range(segments):
             first = begin + (segments - 1 - s) * segment
             last = wp.min(first + segment, end)
             count = (last - first) * evaluations
-            copy_vertices(trajectory.x[i, first], steps.x[i, 0])
-            copy_vertices(trajectory.v[i, first], steps.v[i, 0])
+            copy_vertices(states.x[i, first], steps.x[i, 0])
+            copy_vertices(states.v[i, first], steps.v[i, 0])
             for k in range(count):
-                step(system, steps, k, k + 1, k, first + k // evaluations, i)
+                step(parameters, steps, k, k + 1, k, first + k // evaluations, i)
             for m in range(count):
                 k = count - 1 - m
                 interval = first + k // evaluations
                 if (k + 1) % evaluations == 0:
                     add_state(frame_adjoints, interval + 1, adjoint, i, blocks)
-                step_adjoint(system, steps, k, k, interval, i, adjoint, gradient)
+                step_adjoint(parameters, steps, k, k, interval, i, adjoint, gradient)
         if begin == 0:
             add_state(frame_adjoints, 0, adjoint, i, blocks)
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:  # bound by `specialize`
 
 Corner = wp.types.vector(3, Scalar)  # homogeneous pixel (u z, v z, z), or u, v [px] and depth [m]
 
-FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, whole numbers overflow
-REACH = wp.constant(Scalar(0.7072))  # [px] from the centre of a pixel to its corner, and a little
-STEPS = wp.constant(Scalar(8.0e6))  # of the square of a distance, in the marks
-HIGHEST = wp.constant(wp.int64(0x7FFFFFFF))
+MAX_COORDINATE = wp.constant(Scalar(1.0e9))  # [px] beyond it, whole numbers overflow
+PIXEL_RADIUS = wp.constant(Scalar(0.7072))  # [px] from the centre of a pixel to its corner, and a little
+MARK_STEPS = wp.constant(Scalar(8.0e6))  # of the square of a distance, in the marks
+MAX_MARK = wp.constant(wp.int64(0x7FFFFFFF))
 
 BACK, FRONT = wp.constant(1), wp.constant(2)  # faces to leave out
 
@@ -73,7 +73,12 @@ def mark_touched(
         return
     a = on_screen(begin + behind(begin, end, wp.max(near, NEARNESS * end[2])) * (end - begin))
     b = on_screen(end + behind(end, begin, wp.max(near, NEARNESS * begin[2])) * (begin - end))
-    inside = wp.abs(a[0]) <= FAR and wp.abs(a[1]) <= FAR and wp.abs(b[0]) <= FAR and wp.abs(b[1]) <= FAR
+    inside = (
+        wp.abs(a[0]) <= MAX_COORDINATE
+        and wp.abs(a[1]) <= MAX_COORDINATE
+        and wp.abs(b[0]) <= MAX_COORDINATE
+        and wp.abs(b[1]) <= MAX_COORDINATE
+    )
     if not inside or jump(edges, front, image, k) == 0:
         return
     face = visible_face(front, image, ends[2], ends[3], cull)
@@ -82,14 +87,20 @@ def mark_touched(
     low = wp.int64(face * 4 + side_of(faces[face], ends[0], ends[1]))
     height = alpha.shape[1]
     width = alpha.shape[2]
-    top = wp.max(int(wp.floor(wp.clamp(wp.min(a[1], b[1]) - REACH - Scalar(0.5), Scalar(-1.0), Scalar(height)))), 0)
-    bottom = int(wp.ceil(wp.clamp(wp.max(a[1], b[1]) + REACH - Scalar(0.5), Scalar(-1.0), Scalar(height - 1)))) + 1
-    left = wp.max(int(wp.floor(wp.clamp(wp.min(a[0], b[0]) - REACH - Scalar(0.5), Scalar(-1.0), Scalar(width)))), 0)
-    right = int(wp.ceil(wp.clamp(wp.max(a[0], b[0]) + REACH - Scalar(0.5), Scalar(-1.0), Scalar(width - 1)))) + 1
+    top = wp.max(
+        int(wp.floor(wp.clamp(wp.min(a[1], b[1]) - PIXEL_RADIUS - Scalar(0.5), Scalar(-1.0), Scalar(height)))), 0
+    )
+    bottom = (
+        int(wp.ceil(wp.clamp(wp.max(a[1], b[1]) + PIXEL_RADIUS - Scalar(0.5), Scalar(-1.0), Scalar(height - 1)))) + 1
+    )
+    left = wp.max(
+        int(wp.floor(wp.clamp(wp.min(a[0], b[0]) - PIXEL_RADIUS - Scalar(0.5), Scalar(-1.0), Scalar(width)))), 0
+    )
+    right = int(wp.ceil(wp.clamp(wp.max(a[0], b[0]) + PIXEL_RADIUS - Scalar(0.5), Scalar(-1.0), Scalar(width - 1)))) + 1
     for row in range(top, bottom):
         for column in range(left, right):
             if alpha[image, row, column] > Scalar(0.0):
                 square = to_segment(centre(row, column), a, b, 0).square
-                if square <= REACH * REACH:
-                    rank = wp.int64(1) + wp.int64((Scalar(1.0) - square) * STEPS)
-                    wp.atomic_max(key, image, row, column, (rank << wp.int64(32)) | (HIGHEST - low))
+                if square <= PIXEL_RADIUS * PIXEL_RADIUS:
+                    rank = wp.int64(1) + wp.int64((Scalar(1.0) - square) * MARK_STEPS)
+                    wp.atomic_max(key, image, row, column, (rank << wp.int64(32)) | (MAX_MARK - low))

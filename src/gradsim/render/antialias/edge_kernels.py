@@ -14,10 +14,9 @@ if TYPE_CHECKING:  # bound by `specialize`
 Corner = wp.types.vector(3, Scalar)  # homogeneous pixel (u z, v z, z), or u, v [px] and depth [m]
 Point = wp.types.vector(2, Scalar)  # x to the right, y down [px]
 
-FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, whole numbers overflow
-ASIDE = wp.constant(
-    Scalar(1.0e-9)
-)  # [px] distance from an edge at which its outer side is sampled; in double precision
+MAX_COORDINATE = wp.constant(Scalar(1.0e9))  # [px] beyond it, whole numbers overflow
+# [px] distance from an edge at which its outer side is sampled; in double precision
+MAX_SIDE_DISTANCE = wp.constant(Scalar(1.0e-9))
 
 
 @wp.kernel(enable_backward=False)
@@ -67,7 +66,12 @@ def border(clip: wp.array2d[Corner], edges: wp.array[wp.vec4i], turn: wp.array2d
         return border_edge
     a = end_of(first, second, near)
     b = end_of(second, first, near)
-    inside = wp.abs(a[0]) <= FAR and wp.abs(a[1]) <= FAR and wp.abs(b[0]) <= FAR and wp.abs(b[1]) <= FAR
+    inside = (
+        wp.abs(a[0]) <= MAX_COORDINATE
+        and wp.abs(a[1]) <= MAX_COORDINATE
+        and wp.abs(b[0]) <= MAX_COORDINATE
+        and wp.abs(b[1]) <= MAX_COORDINATE
+    )
     if not inside or (a[0] == b[0] and a[1] == b[1]):
         return border_edge
     edge = Edge()
@@ -98,7 +102,7 @@ def border(clip: wp.array2d[Corner], edges: wp.array[wp.vec4i], turn: wp.array2d
 @wp.func
 def is_outline(clip: wp.array2d[Corner], near: Scalar, edges: wp.array[wp.vec4i], turn: wp.array2d[int], part_of: wp.array[int], outline: wp.array[wp.vec2i], begin: wp.array[int], border_edge: Border, p: Point):  # fmt: skip
     """True if no layer of the edge's own part is adjacent to its point p on the outer side."""
-    q = p - border_edge.edge.normal * (border_edge.edge.sign * ASIDE / wp.length(border_edge.edge.normal))
+    q = p - border_edge.edge.normal * (border_edge.edge.sign * MAX_SIDE_DISTANCE / wp.length(border_edge.edge.normal))
     layers = wp.int32(0)
     for m in range(begin[border_edge.image], begin[border_edge.image + 1]):
         k = outline[m][1]

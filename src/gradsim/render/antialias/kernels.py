@@ -30,11 +30,13 @@ Corner = wp.types.vector(3, Scalar)  # homogeneous pixel (u z, v z, z)
 Point = wp.types.vector(2, Scalar)  # x to the right, y down [px]
 Four = wp.types.vector(4, Scalar)  # x, y of the left end and of the right end of a piece [px]
 
-SAME = wp.constant(Scalar(1.0e-4))  # relative depths of one part that are no step: neighbours in one surface
-TOUCH = wp.constant(Scalar(1.0e-3))  # ... of another part that lies behind an edge, or that the edge's part rests on
-TINY = wp.constant(Scalar(1.0e-12))  # [px²] so that derivatives stay finite where a vertex lies on a centre
-ONE = wp.constant(Scalar(3.0e-3))  # relative depths of one part at a crease that belong to one surface
-CLOSE = wp.constant(Scalar(1.0e-4))  # [px] from an edge, below which the z-buffer decides on which side a centre is
+SAME_PART_DEPTH = wp.constant(Scalar(1.0e-4))  # relative depths of one part that are no step: neighbours in one surface
+# ... of another part that lies behind an edge, or that the edge's part rests on
+OTHER_PART_DEPTH = wp.constant(Scalar(1.0e-3))
+MIN_SQUARE = wp.constant(Scalar(1.0e-12))  # [px²] so that derivatives stay finite where a vertex lies on a centre
+CREASE_DEPTH = wp.constant(Scalar(3.0e-3))  # relative depths of one part at a crease that belong to one surface
+# [px] from an edge, below which the z-buffer decides on which side a centre is
+EDGE_TOLERANCE = wp.constant(Scalar(1.0e-4))
 
 INSIDE = wp.constant(3)
 INNER, OUTER, NEITHER = wp.constant(1), wp.constant(-1), wp.constant(0)
@@ -77,7 +79,11 @@ def facet_side(clip: wp.array2d[Corner], faces: wp.array[wp.vec3i], part_of: wp.
     if face == border_edge.back:
         return OUTER
     depth = depth_at(clip, border_edge.image, faces[face], p)
-    if part_of[face] != border_edge.part or depth <= Scalar(0.0) or wp.abs(depth - edge_depth) > edge_depth * ONE:
+    if (
+        part_of[face] != border_edge.part
+        or depth <= Scalar(0.0)
+        or wp.abs(depth - edge_depth) > edge_depth * CREASE_DEPTH
+    ):
         return NEITHER
     centre = Point(Scalar(owner[k][2]) + Scalar(0.5), Scalar(owner[k][3]) + Scalar(0.5))
     return wp.where(
@@ -110,11 +116,11 @@ def side(clip: wp.array2d[Corner], faces: wp.array[wp.vec3i], part_of: wp.array[
         if (
             face == border_edge.face
             or face == border_edge.back
-            or (depth > Scalar(0.0) and depth <= edge_depth * (Scalar(1.0) + SAME))
+            or (depth > Scalar(0.0) and depth <= edge_depth * (Scalar(1.0) + SAME_PART_DEPTH))
         ):
             return INNER
         return OUTER
-    if depth <= Scalar(0.0) or depth >= edge_depth * (Scalar(1.0) - TOUCH):
+    if depth <= Scalar(0.0) or depth >= edge_depth * (Scalar(1.0) - OTHER_PART_DEPTH):
         return OUTER
     # the plane of what is round rises before it
     centre = depth_at(
@@ -143,7 +149,7 @@ def turned(p: Point):
 def outermost(p: Point):
     """Square of the larger coordinate, from which ds = ½ (p × dp) / it."""
     m = wp.max(wp.abs(p[0]), wp.abs(p[1]))
-    return wp.max(m * m, TINY)
+    return wp.max(m * m, MIN_SQUARE)
 
 
 @wp.func
@@ -193,7 +199,7 @@ def split(clip: wp.array2d[Corner], faces: wp.array[wp.vec3i], part_of: wp.array
     inside = -edge.sign * Scalar(cut.shown_side) * wp.dot(a, edge.normal)
     cut.sign = wp.where((hidden >= Scalar(0.0)) == (inside >= Scalar(0.0)), Scalar(1.0), Scalar(-1.0))
     cut.share = cut.sign * hidden
-    if inside < Scalar(0.0) and wp.abs(swept) > Scalar(1.0) and -inside <= CLOSE * wp.length(edge.normal):
+    if inside < Scalar(0.0) and wp.abs(swept) > Scalar(1.0) and -inside <= EDGE_TOLERANCE * wp.length(edge.normal):
         cut.share += Scalar(1.0)
     cut.by_a = turned(b) * Scalar(0.5) - turned(a) * (Scalar(0.125) / outermost(a))
     cut.by_b = turned(b) * (Scalar(0.125) / outermost(b)) - turned(a) * Scalar(0.5)

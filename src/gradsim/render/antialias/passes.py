@@ -63,7 +63,7 @@ def _code(dtype: torch.dtype) -> ModuleType:
     return specialize(conservative_kernels, lane_of(dtype), **functions(dtype, "jump"), **near, **cut)
 
 
-STRAIGHT = 1 - 1e-6  # cosine of the angle between faces that count as one plane
+COPLANAR_COSINE = 1 - 1e-6  # cosine of the angle between faces that count as one plane
 
 
 def creases(view: View, edges: Tensor, flat: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ def creases(view: View, edges: Tensor, flat: Tensor) -> Tensor:
     inner = (face >= 0) & (back >= 0) & flat[face] & flat[back]
     a, b, c = view.points.detach()[:, view.faces.long()].unbind(2)
     normals = unit(torch.linalg.cross(b - a, c - a))
-    bent = (normals[:, face] * normals[:, back]).sum(-1) < STRAIGHT
+    bent = (normals[:, face] * normals[:, back]).sum(-1) < COPLANAR_COSINE
     front = view.is_front
     visible = front[:, face] if view.is_solid else torch.ones_like(bent)
     listed = (inner & bent & visible & (front[:, face] == front[:, back])).nonzero()

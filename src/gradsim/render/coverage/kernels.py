@@ -37,18 +37,18 @@ Point = wp.types.vector(2, Scalar)  # x to the right, y down [px]
 Box = wp.types.vector(4, Scalar)  # left, top, right, bottom [px]
 Piece = wp.types.vector(4, Scalar)  # x, y of the left end, x, y of the right end [px]
 
-FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, products and whole numbers overflow
-OPEN = wp.constant(Scalar(1.0e-3))  # [px] that a row of the outline may stay open
+MAX_COORDINATE = wp.constant(Scalar(1.0e9))  # [px] beyond it, products and whole numbers overflow
+MAX_ROW_GAP = wp.constant(Scalar(1.0e-3))  # [px] that a row of the outline may stay open
 
 
 @wp.func
 def bounds(screen: wp.array2d[Point], body: int):
-    """Box around a body; left > right where a vertex is not a number or beyond FAR."""
-    box = Box(FAR, FAR, -FAR, -FAR)
+    """Box around a body; left > right where a vertex is not a number or beyond MAX_COORDINATE."""
+    box = Box(MAX_COORDINATE, MAX_COORDINATE, -MAX_COORDINATE, -MAX_COORDINATE)
     for i in range(screen.shape[1]):
         p = screen[body, i]
-        if not (wp.abs(p[0]) <= FAR and wp.abs(p[1]) <= FAR):
-            return Box(FAR, FAR, -FAR, -FAR)
+        if not (wp.abs(p[0]) <= MAX_COORDINATE and wp.abs(p[1]) <= MAX_COORDINATE):
+            return Box(MAX_COORDINATE, MAX_COORDINATE, -MAX_COORDINATE, -MAX_COORDINATE)
         box = Box(wp.min(box[0], p[0]), wp.min(box[1], p[1]), wp.max(box[2], p[0]), wp.max(box[3], p[1]))
     return box
 
@@ -192,7 +192,7 @@ def draw(
                     draw_part(tangent, world, frame, page, edge, part, image, image_tangent)
                 start = end
         error = sum_rows(image, page, box)
-        if whole or error < OPEN:
+        if whole or error < MAX_ROW_GAP:
             return area
         # edges within rounding of each other hid one another: all of them then, and what they cover twice counts once
         whole = True

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
     objective_kernels = "gradsim.render.coverage.objective_kernels"
 
-SHARED = ("Point", "draw", "Outline")
+SHARED_NAMES = ("Point", "draw", "Outline")
 IMAGES = ("image", "weight", "before", "after", "above", "below")
 
 
@@ -139,4 +139,4 @@ def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, convex: boo
 
 @cache
 def _code(dtype: torch.dtype):
-    return specialize(objective_kernels, lane_of(dtype), **members(coverage_code(dtype), *SHARED))
+    return specialize(objective_kernels, lane_of(dtype), **members(coverage_code(dtype), *SHARED_NAMES))

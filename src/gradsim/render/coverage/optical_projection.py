@@ -12,8 +12,8 @@ from gradsim.engine.lanes import lane_of, specialize
 from gradsim.engine.launch import array, replay
 from gradsim.geometry.surface import Part
 from gradsim.render.coverage.edges import edges_of
-from gradsim.render.coverage.rigid_projection import AWAY
-from gradsim.render.optics import BEYOND, NEWTON, TIMES, Optics, OpticsValues, radial_limit
+from gradsim.render.coverage.rigid_projection import OFFSCREEN
+from gradsim.render.optics import NEWTON, SHUTTER_MARGIN, TIMES, Optics, OpticsValues, radial_limit
 
 if TYPE_CHECKING:
     from gradsim.render.coverage import optics_kernels
@@ -22,7 +22,7 @@ else:
 
 BEND = 0.05  # [px] of an edge that is drawn as straight
 PIECES = (1, 2, 4, 8, 16)  # of an edge
-EXAMINED = 2, 8  # worlds and frames in which edges are examined
+EXAMINED_SAMPLES = 2, 8  # worlds and frames in which edges are examined
 MARGIN = 0.5  # sizes of the image about it in which they are
 
 
@@ -100,7 +100,7 @@ def project_optics(
         1 if optics.scan == "rows" else 0,
         code.Scalar(first),
         code.Scalar(last - first),
-        code.Scalar(0.5 + BEYOND),
+        code.Scalar(0.5 + SHUTTER_MARGIN),
         NEWTON,
         array(code.Point, screen),
         array(code.Point, slope),
@@ -123,13 +123,13 @@ def edge_pieces(
 
     A piece of 1/n of an edge bends by 1/n² of it. Some worlds and frames are examined, in and near the image.
     """
-    worlds, frames = (range(0, n, -(-n // most)) for n, most in zip(samples.shape[:2], EXAMINED, strict=True))
+    worlds, frames = (range(0, n, -(-n // most)) for n, most in zip(samples.shape[:2], EXAMINED_SAMPLES, strict=True))
     few = lambda x: x if len(x) == 1 else x[list(worlds)]
     numbers = OpticsValues(
         None if values.coefficients is None else few(values.coefficients), *(few(getattr(values, key)) for key in TIMES)
     )
     points = samples.detach()[list(worlds)][:, list(frames)]
-    points = torch.where(points > AWAY / 2, points, AWAY)
+    points = torch.where(points > OFFSCREEN / 2, points, OFFSCREEN)
     times = None if offsets is None else offsets[list(frames)]
     edge = points.new_tensor([size[1], size[0]])
     still = Optics(

@@ -20,10 +20,9 @@ if TYPE_CHECKING:  # bound by `specialize`
 Point = wp.types.vector(2, Scalar)  # x to the right, y down [px]
 Extent = wp.types.vector(4, Scalar)  # upper and lower end, left and right end of an edge [px]
 
-ASIDE = wp.constant(
-    Scalar(1.0e-9)
-)  # [px] distance from an edge at which its outer side is sampled; in double precision
-SAME = wp.constant(Scalar(1.0e-8))  # [px] between outlines in one place
+# [px] distance from an edge at which its outer side is sampled; in double precision
+MAX_SIDE_DISTANCE = wp.constant(Scalar(1.0e-9))
+COINCIDENCE_TOLERANCE = wp.constant(Scalar(1.0e-8))  # [px] between outlines in one place
 
 
 @wp.struct
@@ -57,7 +56,7 @@ def arrange(screen: wp.array2d[Point], edges: wp.array[wp.vec4i], front: wp.arra
     bins = Bins()
     bins.count = count
     bins.top = top
-    bins.scale = Scalar(count) / wp.max(bottom - top, SAME)
+    bins.scale = Scalar(count) / wp.max(bottom - top, COINCIDENCE_TOLERANCE)
     for m in range(count):
         outline.begin[page, m] = 0
     for m in range(count):
@@ -89,7 +88,7 @@ def arrange(screen: wp.array2d[Point], edges: wp.array[wp.vec4i], front: wp.arra
 @wp.func
 def slots(outline: Outline, page: int, bins: Bins, upper: Scalar, lower: Scalar):
     """First slot, and the one after the last, of all edges that may reach between two heights."""
-    first = bin_of(bins, upper - bins.tallest - SAME)
+    first = bin_of(bins, upper - bins.tallest - COINCIDENCE_TOLERANCE)
     begin = wp.int32(0)
     if first > 0:
         begin = outline.begin[page, first - 1]
@@ -107,7 +106,7 @@ def layers(screen: wp.array2d[Point], body: int, outline: Outline, page: int, bi
     begin, end = slots(outline, page, bins, p[1], p[1])
     for slot in range(begin, end):
         extent = outline.extent[page, slot]
-        if extent[0] > p[1] or extent[1] <= p[1] or extent[2] > p[0] + SAME:
+        if extent[0] > p[1] or extent[1] <= p[1] or extent[2] > p[0] + COINCIDENCE_TOLERANCE:
             continue
         about = outline.about[page, slot]
         a = screen[body, about[0]]
@@ -116,7 +115,7 @@ def layers(screen: wp.array2d[Point], body: int, outline: Outline, page: int, bi
         down = wp.where(b[1] < a[1], Scalar(-1.0), Scalar(1.0))
         along = (b - a) * down
         right = along[0] * (p[1] - a[1]) - (p[0] - a[0]) * along[1]
-        if about[3] < number and wp.abs(right) <= SAME * wp.length(along):  # noqa: SIM102 -- Warp works out both sides of `and`
+        if about[3] < number and wp.abs(right) <= COINCIDENCE_TOLERANCE * wp.length(along):  # noqa: SIM102 -- Warp works out both sides of `and`
             if down * Scalar(about[2]) * edge.sign > Scalar(0.0):
                 right = along[0] * (inner[1] - a[1]) - (inner[0] - a[0]) * along[1]
         if right < Scalar(0.0):
@@ -157,6 +156,6 @@ def next_cut(screen: wp.array2d[Point], body: int, outline: Outline, page: int, 
 @wp.func
 def is_outer(screen: wp.array2d[Point], body: int, outline: Outline, page: int, bins: Bins, edge: Edge, number: int, fraction: Scalar):  # fmt: skip
     """True if nothing lies on the outer side of an edge with its number in the list."""
-    aside = edge.normal * (edge.sign * ASIDE / wp.length(edge.normal))
+    aside = edge.normal * (edge.sign * MAX_SIDE_DISTANCE / wp.length(edge.normal))
     p = edge.top + (edge.bottom - edge.top) * fraction
     return layers(screen, body, outline, page, bins, edge, number, p - aside, p + aside) < Scalar(0.5)

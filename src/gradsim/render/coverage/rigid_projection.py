@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:
     rigid_projection_kernels = "gradsim.render.coverage.rigid_projection_kernels"
 
-AWAY = -1e6  # [px] position given to all vertices of a part that is not drawn
+OFFSCREEN = -1e6  # [px] position given to all vertices of a part that is not drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ def project_rigid(
         array(code.V3, none(camera.t_tangent, 3)),
         array(code.V3, none(camera.R_tangent, 3)),
         near,
-        AWAY,
+        OFFSCREEN,
         array(code.Point, screen),
         array(code.Point, slope),
     ]

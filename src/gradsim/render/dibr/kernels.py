@@ -16,8 +16,8 @@ if TYPE_CHECKING:  # bound by `specialize`
 
 Corner = wp.types.vector(3, Scalar)  # u, v [px] and depth [m]
 
-FAINT = wp.constant(Scalar(1.0e-30))  # least d² / δ: a pixel that lies on an edge is opaque, and finite
-REACH = wp.constant(Scalar(9.210340371976184))  # −log 1e-4: beyond this d² / δ a triangle does not count
+MIN_SQUARED_DISTANCE = wp.constant(Scalar(1.0e-30))  # least d² / δ: a pixel that lies on an edge is opaque, and finite
+MAX_SQUARED_DISTANCE = wp.constant(Scalar(9.210340371976184))  # −log 1e-4: beyond this d² / δ a triangle does not count
 
 
 @wp.func
@@ -51,14 +51,14 @@ def fade(
     a = screen[image, k[0]]
     b = screen[image, k[1]]
     c = screen[image, k[2]]
-    box = reach(a, b, c, wp.sqrt(REACH * delta[0]), near[0], cull[0], clear.shape[1], clear.shape[2])
+    box = reach(a, b, c, wp.sqrt(MAX_SQUARED_DISTANCE * delta[0]), near[0], cull[0], clear.shape[1], clear.shape[2])
     for row in range(box.top, box.bottom):
         for column in range(box.left, box.right):
             if not covered[image, row, column]:
                 x = to_border(centre(row, column), a, b, c).square / delta[0]
-                if x <= REACH:
+                if x <= MAX_SQUARED_DISTANCE:
                     # log(1 − e^−x) without loss where x is small
-                    wp.atomic_add(clear, image, row, column, wp.log(-expm1(-wp.max(x, FAINT))))
+                    wp.atomic_add(clear, image, row, column, wp.log(-expm1(-wp.max(x, MIN_SQUARED_DISTANCE))))
 
 
 @wp.kernel(enable_backward=False)
@@ -82,7 +82,16 @@ def fade_adjoint(
     a = screen[image, k[0]]
     b = screen[image, k[1]]
     c = screen[image, k[2]]
-    box = reach(a, b, c, wp.sqrt(REACH * delta[0]), near[0], cull[0], clear_adjoint.shape[1], clear_adjoint.shape[2])
+    box = reach(
+        a,
+        b,
+        c,
+        wp.sqrt(MAX_SQUARED_DISTANCE * delta[0]),
+        near[0],
+        cull[0],
+        clear_adjoint.shape[1],
+        clear_adjoint.shape[2],
+    )
     to_a = Corner()
     to_b = Corner()
     to_c = Corner()
@@ -92,7 +101,7 @@ def fade_adjoint(
             if g != Scalar(0.0) and not covered[image, row, column]:
                 closest = to_border(centre(row, column), a, b, c)
                 x = closest.square / delta[0]
-                if x <= REACH and x > FAINT:
+                if x <= MAX_SQUARED_DISTANCE and x > MIN_SQUARED_DISTANCE:
                     # d log(1 − e^−x) = dx / (e^x − 1), and d d² = −2 away · ((1 − s) da + s db)
                     g = g * wp.exp(-x) / (-expm1(-x) * delta[0])
                     pull = Corner(Scalar(-2.0) * g * closest.away[0], Scalar(-2.0) * g * closest.away[1], Scalar(0.0))

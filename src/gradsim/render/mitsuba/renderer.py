@@ -21,8 +21,8 @@ from gradsim.render.mitsuba.scene import describe, light_tensors, mesh_tensors, 
 from gradsim.render.shading.shading import Shading
 
 LAMBERT = Shading("lambert")
-PLAIN: dict[str, Any] = {"color": (0.0, 0.0, 0.0), "vertex_colors": None, "texture": None, "specular": 0.0}
-APART = 2**16  # between seeds; a frame takes two numbers, one for its gradient
+PLAIN_APPEARANCE: dict[str, Any] = {"color": (0.0, 0.0, 0.0), "vertex_colors": None, "texture": None, "specular": 0.0}
+SEED_STRIDE = 2**16  # between seeds; a frame takes two numbers, one for its gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,9 @@ class Mitsuba:
             content = describe(mi, surface.parts, tensors, self.shading.law)
             content["sensor"] = sensor(mi, self.camera, self.spp, True, False)
             content["integrator"] = {"hide_emitters": True} | integrator
-            image = np.array(mi.render(mi.load_dict({"type": "scene", **content}), seed=self.seed * APART + 2 * k))
+            image = np.array(
+                mi.render(mi.load_dict({"type": "scene", **content}), seed=self.seed * SEED_STRIDE + 2 * k)
+            )
         return torch.tensor(image).to(surface.vertices)
 
     def _operated(self, surface: Surface, tensors: dict[str, Tensor], k: int, alone: bool = False) -> Tensor:
@@ -159,14 +161,14 @@ class Mitsuba:
         frame = Frame(
             tuple(tensors), moving, drawn_surface.parts, self.camera, law, self.spp, depth, self._variant, alone
         )
-        seed = surface.vertices.new_tensor(float(self.seed * APART + 2 * k))
+        seed = surface.vertices.new_tensor(float(self.seed * SEED_STRIDE + 2 * k))
         return operation(frame)(seed, *tensors.values())[0]
 
 
 def _plain(surface: Surface) -> Surface:
     """The surface in black."""
     return Surface(
-        surface.vertices, tuple(replace(p, appearance=replace(p.appearance, **PLAIN)) for p in surface.parts)
+        surface.vertices, tuple(replace(p, appearance=replace(p.appearance, **PLAIN_APPEARANCE)) for p in surface.parts)
     )
 
 

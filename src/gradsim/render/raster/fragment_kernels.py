@@ -15,8 +15,8 @@ Corner = wp.types.vector(3, Scalar)  # homogeneous pixel (u z, v z, z) [px m, px
 Place = wp.types.vector(4, Scalar)  # barycentrics b_0, b_1, b_2 and depth z [m]
 Double = wp.types.vector(3, wp.float64)
 
-HIGHEST = wp.constant(wp.int64(0x7FFFFFFF))
-TOUCHED = wp.constant(wp.int64(0x800000))  # ranks of pixels that a triangle only touches are below it
+MAX_KEY = wp.constant(wp.int64(0x7FFFFFFF))
+TOUCHED_RANK = wp.constant(wp.int64(0x800000))  # ranks of pixels that a triangle only touches are below it
 INSIDE = wp.constant(3)
 NEARNESS = wp.constant(Scalar(1.0e-3))  # of the depth of one end: nearer parts of an edge are ignored
 
@@ -47,8 +47,8 @@ def unpack(
         if mark == wp.int64(0):
             rows[line, column] = -1
             continue
-        low = wp.int32(HIGHEST - (mark & HIGHEST))
-        if (mark >> wp.int64(32)) < TOUCHED:
+        low = wp.int32(MAX_KEY - (mark & MAX_KEY))
+        if (mark >> wp.int64(32)) < TOUCHED_RANK:
             owner[k] = wp.vec4i(image, low / 4, column, row)
             side[k] = low % 4
         else:

@@ -8,7 +8,7 @@ from gradsim.engine.lanes import Scalar
 Corner = wp.types.vector(3, Scalar)  # u, v [px] and depth [m]
 Flat = wp.types.vector(2, Scalar)  # [px]
 
-FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, whole numbers overflow
+MAX_COORDINATE = wp.constant(Scalar(1.0e9))  # [px] beyond it, whole numbers overflow
 
 NONE, BACK, FRONT = wp.constant(0), wp.constant(1), wp.constant(2)  # which faces are left out
 
@@ -39,7 +39,7 @@ def reach(a: Corner, b: Corner, c: Corner, radius: Scalar, near: Scalar, cull: i
     high_y = wp.max(a[1], wp.max(b[1], c[1]))
     area = (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
     # negated, so that what is not a number leaves
-    if not (a[2] >= near and b[2] >= near and c[2] >= near and low_x >= -FAR and high_x <= FAR and low_y >= -FAR and high_y <= FAR):  # fmt: skip
+    if not (a[2] >= near and b[2] >= near and c[2] >= near and low_x >= -MAX_COORDINATE and high_x <= MAX_COORDINATE and low_y >= -MAX_COORDINATE and high_y <= MAX_COORDINATE):  # fmt: skip
         return box
     # seen from outside, corners run counter-clockwise to the eye, and y points down
     if (cull == BACK and area >= Scalar(0.0)) or (cull == FRONT and area <= Scalar(0.0)):

@@ -18,10 +18,10 @@ Corner = wp.types.vector(3, Scalar)  # homogeneous pixel (u z, v z, z) [px m, px
 Box = wp.types.vector(4, Scalar)  # left, top, right, bottom [px]
 Span = wp.types.vector(2, Scalar)  # columns
 
-FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, whole numbers overflow
+MAX_COORDINATE = wp.constant(Scalar(1.0e9))  # [px] beyond it, whole numbers overflow
 EDGE = wp.constant(Scalar(1.0e-6))  # barycentrics that may be missing, so that neighbours leave no gap between them
-WIDE = wp.constant(8)  # [px] width from which the span of a triangle is computed for each row
-HIGHEST = wp.constant(wp.int64(0x7FFFFFFF))
+MIN_SPAN_WIDTH = wp.constant(8)  # [px] width from which the span of a triangle is computed for each row
+MAX_KEY = wp.constant(wp.int64(0x7FFFFFFF))
 
 NONE, BACK, FRONT = wp.constant(0), wp.constant(1), wp.constant(2)  # faces to leave out
 
@@ -66,7 +66,7 @@ def extent(a: Corner, b: Corner, c: Corner, near: Scalar):
         c_x = c[0] / c[2]
         c_y = c[1] / c[2]
         return Box(wp.min(a_x, wp.min(b_x, c_x)), wp.min(a_y, wp.min(b_y, c_y)), wp.max(a_x, wp.max(b_x, c_x)), wp.max(a_y, wp.max(b_y, c_y)))  # fmt: skip
-    box = Box(FAR, FAR, -FAR, -FAR)
+    box = Box(MAX_COORDINATE, MAX_COORDINATE, -MAX_COORDINATE, -MAX_COORDINATE)
     for i in range(3):
         h = wp.where(i == 0, a, wp.where(i == 1, b, c))
         after = wp.where(i == 0, b, wp.where(i == 1, c, a))
@@ -157,7 +157,7 @@ def nearest(
         b = triangle.e1[1] * dy + triangle.e1[2]
         c = triangle.e2[1] * dy + triangle.e2[2]
         span = Span(Scalar(0.0), Scalar(triangle.right - triangle.left))
-        if triangle.right - triangle.left > WIDE:
+        if triangle.right - triangle.left > MIN_SPAN_WIDTH:
             span = between(triangle.e0[0], a, between(triangle.e1[0], b, between(triangle.e2[0], c, span)))
         for column in range(triangle.left + int(span[0]), wp.min(triangle.right, triangle.left + int(span[1]) + 1)):
             dx = Scalar(column - triangle.left)
@@ -169,4 +169,4 @@ def nearest(
             if total > Scalar(0.0) and least >= -EDGE * total and total <= closest:
                 # 1 / z: what is larger is nearer, and the bits of positive floats are in their order
                 rank = wp.int64(wp.cast(wp.float32(total * thinness), wp.int32))
-                wp.atomic_max(key, image, row, column, (rank << wp.int64(32)) | (HIGHEST - wp.int64(face)))
+                wp.atomic_max(key, image, row, column, (rank << wp.int64(32)) | (MAX_KEY - wp.int64(face)))

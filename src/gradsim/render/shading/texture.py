@@ -13,7 +13,7 @@ from torch.nn.functional import avg_pool2d, grid_sample, pad
 
 from gradsim.errors import InputError
 
-LARGEST = 2**27  # texels of an atlas: half a gigabyte per channel in single precision
+MAX_TEXELS = 2**27  # texels of an atlas: half a gigabyte per channel in single precision
 
 
 def sample(texture: Tensor, uv: Tensor, level: Tensor | None = None) -> Tensor:
@@ -59,13 +59,13 @@ def sheet(textures: Sequence[Tensor], uvs: Sequence[Tensor]) -> tuple[Tensor, Te
         uvs: (k, 2) each.
 
     Raises:
-        InputError: If the copies of a texture take more than `LARGEST` texels.
+        InputError: If the copies of a texture take more than `MAX_TEXELS` texels.
     """
     tiles, texels, top = [], [], 0
     for texture, uv in zip(textures, uvs, strict=True):
         first = uv.detach().amin(0).floor()
         across, up = (uv.detach().amax(0) - first).ceil().clamp_min(1).int().tolist()
-        if up * across * texture[0].numel() > LARGEST:
+        if up * across * texture[0].numel() > MAX_TEXELS:
             raise InputError(
                 f"a texture of {texture.shape[2]} × {texture.shape[1]} texels repeats {across} × {up} times on one part, and "
                 "`softras` lays out every copy; use `aa` or `dibr`, a smaller texture, or a lower `repeat`."

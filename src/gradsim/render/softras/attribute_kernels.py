@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.render.softras.face_kernels import COLUMNS, ROWS, Pixel
 
 LANES = ROWS * COLUMNS
-FAINT = wp.constant(Scalar(1.0e-20))  # weight that changes no digit: that of the nearest face is at least D = 1e-4
+MIN_WEIGHT = wp.constant(Scalar(1.0e-20))  # weight that changes no digit: that of the nearest face is at least D = 1e-4
 
 
 @wp.struct
@@ -152,7 +152,7 @@ class Shade:
 def shade_of(
     texture: wp.array2d[Point], a: CornerAttributes, b: CornerAttributes, c: CornerAttributes, shares: Three, w: Real
 ):
-    """Interpolated attributes; the texture is sampled only where the weight is above `FAINT`."""
+    """Interpolated attributes; the texture is sampled only where the weight is above `MIN_WEIGHT`."""
     s = Shade()
     s.diffuse = mean_color(shares, a.diffuse, b.diffuse, c.diffuse)
     s.texel = Three(spread(Scalar(1.0)), spread(Scalar(1.0)), spread(Scalar(1.0)))
@@ -161,7 +161,7 @@ def shade_of(
     if texture.shape[0] > 0:
         count = int(LANES)
         for k in range(count):
-            if lane(w, k) > FAINT:
+            if lane(w, k) > MIN_WEIGHT:
                 p = texture_at(texture, lane(s.u, k), lane(s.v, k))
                 s.texel.a = put(s.texel.a, k, p[0])
                 s.texel.b = put(s.texel.b, k, p[1])

@@ -12,7 +12,16 @@ from torch import Tensor
 from gradsim.engine.lanes import Lane, members
 from gradsim.engine.launch import array, field, replay
 from gradsim.engine.operation import operation
-from gradsim.render.softras.faces import CUT, Tiles, blur, check, face_arguments, finite, table, with_faces
+from gradsim.render.softras.faces import (
+    MIN_FACE_COVERAGE,
+    Tiles,
+    blur,
+    check,
+    face_arguments,
+    finite,
+    table,
+    with_faces,
+)
 
 if TYPE_CHECKING:
     from gradsim.render.softras import attribute_kernels, color_kernels, kernels, resolve_kernels
@@ -25,7 +34,7 @@ else:
 BORDER = ("Reach", "EdgeGradient", "cover", "add_edge", "if_nearest", "at_first", "at_second")
 PAINT = (
     "LANES",
-    "FAINT",
+    "MIN_WEIGHT",
     "SurfaceColor",
     "Three",
     "CornerAttributes",
@@ -35,7 +44,7 @@ PAINT = (
     "attributes_of",
     "shade_of",
 )
-PIXELS = ("DepthWeights", "DIM")
+PIXELS = ("DepthWeights", "NEGLIGIBLE_EXPONENT")
 
 
 def color(
@@ -56,7 +65,7 @@ def color(
     epsilon: float,
     near: float,
     far: float,
-    cut: float = CUT,
+    cut: float = MIN_FACE_COVERAGE,
     cull: str = "none",
 ) -> tuple[Tensor, Tensor]:
     """Color (images, 3, height, width) and soft coverage (images, height, width) of every pixel.

@@ -23,8 +23,8 @@ from gradsim.engine.lanes import lane, put, total
 
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.render.softras.attribute_kernels import (
-        FAINT,
         LANES,
+        MIN_WEIGHT,
         SurfaceColor,
         Three,
         attributes_of,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # bound by `specialize`
     )
     from gradsim.render.softras.face_kernels import (
         COLUMNS,
-        FAR,
+        MAX_COORDINATE,
         ROWS,
         Distance,
         Face,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # bound by `specialize`
         tiles_in_row,
     )
     from gradsim.render.softras.kernels import EdgeGradient, Reach, add_edge, at_first, at_second, cover, if_nearest
-    from gradsim.render.softras.resolve_kernels import DIM, DepthWeights
+    from gradsim.render.softras.resolve_kernels import NEGLIGIBLE_EXPONENT, DepthWeights
 
 
 @wp.struct
@@ -97,7 +97,9 @@ def shares_of(bary: Barycentrics):
 @wp.func(inline=True)
 def weight(share: Real, bary: Barycentrics, nearest: Real, face: Face, depth_weights: DepthWeights):
     """w: D is 0 where the face does not count."""
-    return share * exp(max(((nearest - face.depth[0]) - bary.behind) * depth_weights.sharpness, spread(-DIM)))
+    return share * exp(
+        max(((nearest - face.depth[0]) - bary.behind) * depth_weights.sharpness, spread(-NEGLIGIBLE_EXPONENT))
+    )
 
 
 @wp.kernel(enable_backward=False)
@@ -124,7 +126,7 @@ def cover_in_depth(
             d = cover(signed_square(a, b, c) * reach.sharpness, reach.cut)
             add_to(opaque, image, row, column, d.softplus)
             depth = barycentrics_of(face, a, b, c).behind + face.depth[0]
-            lower_to(nearest, image, row, column, where(less(zero(0), d.share), depth, spread(FAR)))
+            lower_to(nearest, image, row, column, where(less(zero(0), d.share), depth, spread(MAX_COORDINATE)))
 
 
 @wp.kernel(enable_backward=False)
@@ -159,7 +161,7 @@ def mix_colors(
             d = cover(signed_square(a, b, c) * reach.sharpness, reach.cut)
             bary = barycentrics_of(face, a, b, c)
             w = weight(d.share, bary, nearest[image, row, column], face, depth_weights)
-            if any_lane(less(spread(FAINT), w)):
+            if any_lane(less(spread(MIN_WEIGHT), w)):
                 shade = shade_of(tables.texture, attr_a, attr_b, attr_c, shares_of(bary), w)
                 add_to(weights, image, row, column, w)
                 add_to(colors, 3 * image, row, column, w * shade.color.a)
@@ -266,7 +268,7 @@ def mix_colors_adjoint(
             bary = barycentrics_of(face, a, b, c)
             w = weight(d.share, bary, nearest[image, row, column], face, depth_weights)
             g = opaque_adjoint[image, row, column] * d.share
-            if any_lane(less(spread(FAINT), w)):
+            if any_lane(less(spread(MIN_WEIGHT), w)):
                 shade = shade_of(tables.texture, attr_a, attr_b, attr_c, shares_of(bary), w)
                 red = colors_adjoint[3 * image, row, column] * w
                 green = colors_adjoint[3 * image + 1, row, column] * w
@@ -281,7 +283,7 @@ def mix_colors_adjoint(
                 if tables.texture.shape[0] > 0:
                     count = int(LANES)
                     for n in range(count):
-                        if lane(w, n) > FAINT:
+                        if lane(w, n) > MIN_WEIGHT:
                             # of the texel's color
                             t = Point(lane(red * shade.diffuse.a, n), lane(green * shade.diffuse.b, n), lane(blue * shade.diffuse.c, n))  # fmt: skip
                             uv = texture_adjoint(tables.texture, lane(shade.u, n), lane(shade.v, n), t, texture_sums)

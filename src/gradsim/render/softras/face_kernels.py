@@ -25,10 +25,10 @@ Pixel = wp.types.vector(2, Scalar)  # x to the right, y down [px]
 Wide = wp.float64
 Place = wp.types.vector(2, Wide)  # a Pixel in double precision
 
-FAR = wp.constant(Scalar(1.0e9))  # [px] beyond it, products and whole numbers overflow
-CLOSE = wp.constant(Scalar(1.0e-6))  # [m] nearest depth of a corner; the near plane is the caller's
-FLAT = wp.constant(Wide(1.0e-6))  # of a face without area: twice the area by the square of the longest side
-TINY = wp.constant(Wide(1.0e-6))  # [px²] least square of the longest side
+MAX_COORDINATE = wp.constant(Scalar(1.0e9))  # [px] beyond it, products and whole numbers overflow
+MIN_DEPTH = wp.constant(Scalar(1.0e-6))  # [m] nearest depth of a corner; the near plane is the caller's
+MIN_AREA_RATIO = wp.constant(Wide(1.0e-6))  # of a face without area: twice the area by the square of the longest side
+MIN_SIDE_SQUARED = wp.constant(Wide(1.0e-6))  # [px²] least square of the longest side
 SLACK = wp.constant(Scalar(1.0e-3))  # [px] rounding allowance for the tiles that a face reaches
 
 
@@ -98,7 +98,14 @@ def face_of(screen: wp.array2d[Point], image: int, corners: wp.vec3i, cull: int,
     r = screen[image, corners[2]]
     low = wp.min(wp.min(p, q), r)
     high = wp.max(wp.max(p, q), r)
-    if not (low[0] > -FAR and low[1] > -FAR and low[2] > CLOSE and high[0] < FAR and high[1] < FAR and high[2] < FAR):
+    if not (
+        low[0] > -MAX_COORDINATE
+        and low[1] > -MAX_COORDINATE
+        and low[2] > MIN_DEPTH
+        and high[0] < MAX_COORDINATE
+        and high[1] < MAX_COORDINATE
+        and high[2] < MAX_COORDINATE
+    ):
         return face
     a = Place(Wide(p[0]), Wide(p[1]))
     b = Place(Wide(q[0]), Wide(q[1]))
@@ -106,7 +113,7 @@ def face_of(screen: wp.array2d[Point], image: int, corners: wp.vec3i, cull: int,
     area = (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
     longest = wp.max(wp.max(wp.length_sq(b - a), wp.length_sq(c - b)), wp.length_sq(a - c))
     # y points down, so a face whose corners run counter-clockwise to the eye has a negative area
-    if wp.abs(area) <= FLAT * wp.max(longest, TINY) or area * Wide(cull) > Wide(0.0):
+    if wp.abs(area) <= MIN_AREA_RATIO * wp.max(longest, MIN_SIDE_SQUARED) or area * Wide(cull) > Wide(0.0):
         return face
     margin = radius + SLACK + Scalar(0.5)
     left = int(wp.ceil(wp.clamp(low[0] - margin, Scalar(0.0), Scalar(width))))

@@ -26,8 +26,8 @@ Template = TypeVar("Template", bound=ModuleType)
 
 SHAPES = {1: (1, 1), 4: (2, 2), 8: (2, 4), 16: (4, 4)}  # rows and columns: near square, as the reach of a face is
 FLAGS = "-ffp-contract=fast -mprefer-vector-width=512"  # a third faster: fused products, full-width registers
-SHARED = (
-    *("ROWS", "COLUMNS", "FAR", "Pixel", "Side", "Face", "Distance"),
+SHARED_NAMES = (
+    *("ROWS", "COLUMNS", "MAX_COORDINATE", "Pixel", "Side", "Face", "Distance"),
     *("face_of", "tiles_in_row", "distance", "signed_square", "add_to", "lower_to"),
 )
 
@@ -108,16 +108,16 @@ def with_faces(template: Template, lane: Lane, **bound) -> Template:
     """A template over `face_kernels` for a lane type, with further names that it leaves open."""
     rows, columns = SHAPES[lane.width]
     faces = specialize(face_kernels, lane, ROWS=rows, COLUMNS=columns)
-    code = specialize(template, lane, **members(faces, *SHARED), **bound)
+    code = specialize(template, lane, **members(faces, *SHARED_NAMES), **bound)
     flags = f"{wp.config.cpu_compiler_flags or '-march=native'} {FLAGS}"
     wp.set_module_options({"cpu_compiler_flags": flags}, module=code)
     return code
 
 
-CUT = 1e-4
+MIN_FACE_COVERAGE = 1e-4
 """Coverage below which a face is ignored at a pixel, as in the code of Liu et al. (`dist_eps`)."""
 
-TURN = {"none": 0, "back": 1, "front": -1}
+CULL_SIGNS = {"none": 0, "back": 1, "front": -1}
 
 
 def check(screen: Tensor, height: int, width: int) -> None:
@@ -193,6 +193,6 @@ def blur(sigma: float, cut: float, cull: str) -> list[float]:
         raise ValueError(f"`sigma` is {sigma} px²; it is above 0 and finite.")
     if not 0 < cut < 0.5:
         raise ValueError(f"`cut` is {cut}; it is a coverage above 0 and below that of a border, 0.5.")
-    if cull not in TURN:
-        raise ValueError(f"`cull` is {cull!r}; it is one of {', '.join(map(repr, TURN))}.")
-    return [sigma, math.log(1 / cut - 1), float(TURN[cull])]
+    if cull not in CULL_SIGNS:
+        raise ValueError(f"`cull` is {cull!r}; it is one of {', '.join(map(repr, CULL_SIGNS))}.")
+    return [sigma, math.log(1 / cut - 1), float(CULL_SIGNS[cull])]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # bound by `specialize`
         tiles_in_row,
     )
 
-STEEP = wp.constant(Scalar(40.0))  # e^-40 is negligible against 1, and its square is not subnormal (slow)
+MAX_EXPONENT = wp.constant(Scalar(40.0))  # e^-40 is negligible against 1, and its square is not subnormal (slow)
 
 
 @wp.struct
@@ -56,7 +56,7 @@ class Cover:
 
 @wp.func(inline=True)
 def cover(x: Real, cut: Scalar):
-    e = exp(max(zero(0) - abs(x), spread(-STEEP)))
+    e = exp(max(zero(0) - abs(x), spread(-MAX_EXPONENT)))
     counts = less(spread(-cut), x)
     d = Cover()
     d.softplus = where(counts, max(x, zero(0)) + log1p(e), zero(0))

@@ -23,7 +23,7 @@ from gradsim.errors import InputError
 from gradsim.render.near_clipping import cut_near
 from gradsim.render.shading.surface_color import ColorSource
 from gradsim.render.softras.color import border_code, color
-from gradsim.render.softras.faces import CUT, blur, check, face_arguments, table
+from gradsim.render.softras.faces import MIN_FACE_COVERAGE, blur, check, face_arguments, table
 from gradsim.render.view import View
 
 __all__ = ["SoftRas", "color", "silhouette"]
@@ -109,7 +109,7 @@ class SoftRas:
         return torch.cat([rgb for rgb, _ in images], 1)[:, :channels], images[0][1]
 
 
-def silhouette(screen: Tensor, faces: Tensor, height: int, width: int, *, sigma: float, cut: float = CUT, cull: str = "none") -> Tensor:  # fmt: skip
+def silhouette(screen: Tensor, faces: Tensor, height: int, width: int, *, sigma: float, cut: float = MIN_FACE_COVERAGE, cull: str = "none") -> Tensor:  # fmt: skip
     """Soft coverage A of every pixel, (images, height, width) in [0, 1].
 
         A = 1 - Π (1 - D),   D = sigmoid(± d²/σ)            (Liu et al. 2019, Eqs. 1 and 2)

@@ -10,7 +10,7 @@ from gradsim.engine.lanes import lane
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.render.softras.face_kernels import COLUMNS, ROWS
 
-DIM = wp.constant(Scalar(50.0))  # e^-50 is negligible, and its products are not subnormal (slow)
+NEGLIGIBLE_EXPONENT = wp.constant(Scalar(50.0))  # e^-50 is negligible, and its products are not subnormal (slow)
 
 
 @wp.struct
@@ -24,7 +24,7 @@ class DepthWeights:
 @wp.func(inline=True)
 def background_weight(nearest: Real, depth_weights: DepthWeights):
     """w_b: that of a face over all of the pixel at the depth of the background."""
-    return exp(max((nearest - depth_weights.horizon) * depth_weights.sharpness, spread(-DIM)))
+    return exp(max((nearest - depth_weights.horizon) * depth_weights.sharpness, spread(-NEGLIGIBLE_EXPONENT)))
 
 
 @wp.kernel(enable_backward=False)

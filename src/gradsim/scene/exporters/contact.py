@@ -40,7 +40,7 @@ IMPEDANCE = 1e-4  # d: the relative error of stiffness and damping; MuJoCo's lea
 IMPRATIO = 100.0  # R_n/R_t: sliding adds 1/100 of k_f u to the normal force, and k_f is off by 100 d, as much
 LEAST_SPEED = 0.1  # [m/s] of an impact whose restitution is matched: of bodies that start at rest on the ground
 NUMBERS = ("stiffness", "dissipation", "damping", "friction_stiffness", "friction")
-LIVELY = 1e-3  # least restitution that is matched: a contact without bounce has the damper of this one
+MIN_RESTITUTION = 1e-3  # least restitution that is matched: a contact without bounce has the damper of this one
 
 
 @dataclass(frozen=True)
@@ -141,10 +141,10 @@ def softened(law: Law, mass: float, speed: float) -> Soft:
     """
     if law.law == "continuous":
         e = restitution.of_dissipation(law.loss, speed)
-        damper = restitution.damping(max(e, LIVELY), law.stiffness, mass)
+        damper = restitution.damping(max(e, MIN_RESTITUTION), law.stiffness, mass)
     else:
         e = restitution.of_damping(law.loss, law.stiffness, mass, law.law)
-        damper = law.loss if law.law == "paper" else restitution.damping(max(e, LIVELY), law.stiffness, mass)
+        damper = law.loss if law.law == "paper" else restitution.damping(max(e, MIN_RESTITUTION), law.stiffness, mass)
     return Soft(
         law.stiffness / mass,
         damper / mass,

@@ -19,7 +19,9 @@ from gradsim.scene.parameters import CONTACT
 from gradsim.scene.scene import Scene
 
 PRIMITIVES = ("box", "sphere", "cylinder", "capsule", "cone")
-LATER = "`{0}`: its push at {1} s is not part of the model; apply {2} {3} at {4} (body frame, from the center of mass)."
+LATER_PUSH = (
+    "`{0}`: its push at {1} s is not part of the model; apply {2} {3} at {4} (body frame, from the center of mass)."
+)
 
 
 def add_rigid_bodies(scene: Scene, twin: Twin) -> None:
@@ -260,7 +262,7 @@ def _unsaid(name: str, body: Rigid) -> list[str]:
             time = f"{push.window[0]:g} to {push.window[1]:g}" if push.window else f"{push.at:g}"
             what, vector = ("a force of", push.force) if push.force is not None else ("an impulse of", push.impulse)
             unit = "N" if push.force is not None else "N s"
-            notes.append(LATER.format(name, time, what, f"{list(vector or ())} {unit}", list(push.point)))
+            notes.append(LATER_PUSH.format(name, time, what, f"{list(vector or ())} {unit}", list(push.point)))
     if body.material is not None:
         notes.append(f"`{name}`: its texture and reflectance; the model has its color.")
     return notes

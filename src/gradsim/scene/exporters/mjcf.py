@@ -23,14 +23,14 @@ from gradsim.scene.exporters.links import mass_matrix, place_children, rates
 from gradsim.scene.exporters.text import document, element, numbers, wxyz
 from gradsim.scene.exporters.twin import Form, Hinge, Static, Twin, View
 
-ROUND = ("cylinder", "capsule")
-OWN_SHAPES = ("box", "sphere", *ROUND)
-FAR = 1e6  # the other end of a range with one limit
+ROUND_SHAPES = ("cylinder", "capsule")
+OWN_SHAPES = ("box", "sphere", *ROUND_SHAPES)
+NO_LIMIT = 1e6  # the other end of a range with one limit
 CONVENTIONS = (
     "Units: m, kg, s, rad. z is up; quaternions are w x y z. Frames of bodies: origin at the center of mass, axes as in the scene. "
     "Keyframe `start`: the state at the first frame of the scene; load it before the first step."
 )
-HARD = {"solref": "0.002 1", "solimp": "0.9999 0.9999 0.001 0.5 1"}  # of joints that close loops
+LOOP_SOLVER = {"solref": "0.002 1", "solimp": "0.9999 0.9999 0.001 0.5 1"}  # of joints that close loops
 
 
 @dataclass
@@ -185,7 +185,7 @@ def _joint(body: xml.Element, joint: Hinge, draft: Draft, limits: Mapping[str, f
     if joint.stiffness:
         attributes |= {"stiffness": joint.stiffness, "springref": joint.target}
     if joint.has_limits:
-        ends = (-FAR if joint.lower is None else joint.lower, FAR if joint.upper is None else joint.upper)
+        ends = (-NO_LIMIT if joint.lower is None else joint.lower, NO_LIMIT if joint.upper is None else joint.upper)
         attributes |= {"range": ends, "solreflimit": (-joint.limit_stiffness * limits[joint.name], 0.0)}
         attributes["solimplimit"] = (IMPEDANCE, IMPEDANCE, 1e-3, 0.5, 1.0)
     if joint.drag:
@@ -200,7 +200,7 @@ def _geom(body: xml.Element, name: str, form: Form, draft: Draft) -> None:
         attributes["quat"] = wxyz(form.quat_xyzw)
     if form.kind in OWN_SHAPES:
         element(body, "geom", type=form.kind, size=sizes(form.kind, form.size), **attributes)
-        if form.kind in ROUND and form.collides:
+        if form.kind in ROUND_SHAPES and form.collides:
             draft.notes.append(
                 f"`{name}`: a round {form.kind}; that of the scene has corners, and its mass and inertia are of those."
             )
@@ -301,7 +301,7 @@ def _equality(root: xml.Element, draft: Draft) -> None:
         if loop.kind in ("ball", "revolute"):
             for j in range(len(points)):
                 ends = {"site1": f"{loop.name}_0{j}", "site2": f"{loop.name}_1{j}"}
-                element(section, "connect", name=f"{loop.name}_{j}", **ends, **HARD)
+                element(section, "connect", name=f"{loop.name}_{j}", **ends, **LOOP_SOLVER)
             draft.notes.append(f"`{loop.name}` closes a loop: a soft constraint of MuJoCo.")
         else:
             draft.notes.append(

@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 
 from gradsim.errors import InputError
 from gradsim.scene.camera import Camera
-from gradsim.scene.parameters import OPTICS, component_letters, parameters, resolve
+from gradsim.scene.parameters import OPTICS, RESPONSE, component_letters, parameters, resolve
 from gradsim.scene.scene import Scene
 
 SECTIONS = ("contacts", "attachments", "markers", "joints", "lights")
@@ -87,7 +87,7 @@ def _set_camera(content: dict[str, Any], scene: Scene, name: str, value: Any) ->
     prefix, _, key = name.rpartition(".")
     keys = prefix.split(".")
     camera = _at(content, keys)
-    if key in OPTICS:
+    if key in (*OPTICS, *RESPONSE):
         camera[key] = value
         return
     node = Camera.model_validate(camera)  # with the values that were put in before

@@ -16,7 +16,7 @@ from gradsim.scene.exporters.text import document, element, numbers
 from gradsim.scene.exporters.twin import Form, Hinge, Twin
 
 KINDS = {"prismatic": "prismatic", "ball": "spherical", "fixed": "fixed"}
-UNLIMITED = 1e9  # effort, rate and displacement where the scene has no limit
+NO_LIMIT = 1e9  # effort, rate and displacement where the scene has no limit
 LOCK = 1e-7  # of cos(pitch), below which roll is 0
 CONVENTIONS = (
     "Units: m, kg, s, rad. z is up; rpy about the fixed axes x, y, z. Origin of a link: its joint, of a root its center of mass; "
@@ -116,8 +116,8 @@ def _joint(robot: xml.Element, joint: Hinge, twin: Twin, notes: list[str]) -> No
         element(node, "axis", xyz=Q.inv().apply(joint.axis))
         ends = {"lower": joint.lower, "upper": joint.upper}
         if limited or joint.kind == "prismatic":
-            ends = {k: e if e is not None else (-UNLIMITED if k == "lower" else UNLIMITED) for k, e in ends.items()}
-            element(node, "limit", **ends, effort=UNLIMITED, velocity=UNLIMITED)
+            ends = {k: e if e is not None else (-NO_LIMIT if k == "lower" else NO_LIMIT) for k, e in ends.items()}
+            element(node, "limit", **ends, effort=NO_LIMIT, velocity=NO_LIMIT)
     if joint.kind != "fixed" and (joint.damping or joint.friction):
         element(node, "dynamics", damping=joint.damping, friction=joint.friction)
     said = {

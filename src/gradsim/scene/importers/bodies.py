@@ -23,12 +23,12 @@ from scipy.spatial.transform import Rotation
 
 from gradsim.errors import InputError
 from gradsim.geometry import mesh as meshes
-from gradsim.scene.body import FLAT
+from gradsim.scene.body import INERTIA_TOLERANCE
 from gradsim.scene.shape import Shape
 
 INERTIA = 0.01  # relative difference, above which the mass properties of the file replace those of the shape
-SLIGHT = 1e-3  # a box that represents an inertia is at least this thick, relative to its length
-TINY = 1e-7  # components of a float32 vector below this share of its largest are rounding
+MIN_THICKNESS_RATIO = 1e-3  # a box that represents an inertia is at least this thick, relative to its length
+ROUNDING_SHARE = 1e-7  # components of a float32 vector below this share of its largest are rounding
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def body_of(builder, body: int, name: str, held: bool = False) -> Body:
         axes[:, 2] *= np.sign(np.linalg.det(axes))
         if principal[0] <= 0:
             return Body(fault=f"body `{name}` has an inertia that is not positive; correct it in the file.")
-        if 2 * principal[2] > principal.sum() * (1 + FLAT):
+        if 2 * principal[2] > principal.sum() * (1 + INERTIA_TOLERANCE):
             return Body(
                 fault=f"body `{name}` has moments of inertia that violate the triangle inequality; correct them in the file."
             )
@@ -158,7 +158,7 @@ def number(value: float) -> float:
 def vector(values) -> list[float]:
     """The same for vectors, with rounding errors of rotated axes set to 0."""
     array = np.array([float(v) for v in values])
-    array[np.abs(array) <= TINY * max(np.abs(array).max(), 1.0)] = 0.0
+    array[np.abs(array) <= ROUNDING_SHARE * max(np.abs(array).max(), 1.0)] = 0.0
     return [number(v) for v in array]
 
 
@@ -200,7 +200,9 @@ def _looks(builder, body: int, chosen: list[int], name: str, result: Body) -> tu
         moments, axes = np.linalg.eigh(matrix(builder.body_inertia[body]))
         axes[:, 2] *= np.sign(np.linalg.det(axes))
         squares = 6 * (moments.sum() - 2 * moments) / float(builder.body_mass[body])
-        size = np.sqrt(np.maximum(squares, (SLIGHT * np.sqrt(max(squares.max(), SLIGHT))) ** 2))
+        size = np.sqrt(
+            np.maximum(squares, (MIN_THICKNESS_RATIO * np.sqrt(max(squares.max(), MIN_THICKNESS_RATIO))) ** 2)
+        )
         content = {"box": {"size": vector(size)}}
         body_mesh, inner = meshes.box(size), Frame(axes, result.centre)
         result.notes.append(f"`{name}` has no shape; it is shown as the box of its mass and inertia.")

@@ -17,8 +17,8 @@ from scipy.spatial.transform import Rotation
 from gradsim.scene.importers.bodies import Body, Frame, number, vector
 from gradsim.scene.joint import HALF_TURN, WORLD
 
-ALWAYS = ("kind", "between", "lower", "upper")  # keys that are written even if they are 0
-ENDLESS = 1e6  # [rad or m] limits of Newton beyond it mean no limit
+REQUIRED_KEYS = ("kind", "between", "lower", "upper")  # keys that are written even if they are 0
+MAX_LIMIT = 1e6  # [rad or m] limits of Newton beyond it mean no limit
 
 
 @dataclass
@@ -97,7 +97,7 @@ def joint_of(builder, joint: int, name: str, names: Mapping[int, str], bodies: M
         keys = ("angle", "rate") if kind == "revolute" else ("displacement", "speed")
         result.content |= {"axis": vector(turn @ axis), **dict(zip(keys, start, strict=True))}
         result.content |= _acting(builder, first, rate, name, kind, result)
-    result.content = {k: v for k, v in result.content.items() if k in ALWAYS or np.any(v)}
+    result.content = {k: v for k, v in result.content.items() if k in REQUIRED_KEYS or np.any(v)}
     return result
 
 
@@ -119,7 +119,7 @@ def _acting(builder, q: int, dof: int, name: str, kind: str, result: Joint) -> d
     if builder.joint_target_kd[dof] and builder.joint_target_qd[dof]:
         result.notes.append(f"left out: the target rate of `{name}`; its motor damps towards rest.")
     ends = {"lower": builder.joint_limit_lower[dof], "upper": builder.joint_limit_upper[dof]}
-    ends = {key: number(end) for key, end in ends.items() if abs(end) < ENDLESS}
+    ends = {key: number(end) for key, end in ends.items() if abs(end) < MAX_LIMIT}
     beyond = [key for key, end in ends.items() if kind == "revolute" and abs(end) > HALF_TURN]
     if beyond:
         result.notes.append(f"left out: the limits of `{name}` beyond half a turn, which gradsim does not support.")

@@ -19,7 +19,7 @@ from gradsim.scene.importers.bodies import plain_name
 MUJOCO_SIZE = (640, 480)  # [px] default image size
 MUJOCO_FOVY = 45.0  # [deg]
 USD_WIDTH = 640  # [px]; USD has no image size
-REFUSED = {  # sections of an MJCF file that change the motion
+REFUSED_SECTIONS = {  # sections of an MJCF file that change the motion
     "tendon": "tendon",
     "equality": "equality constraint",
     "deformable": "deformable",
@@ -29,7 +29,7 @@ MOTORS = {  # actuators of MJCF that become parameters of a joint
     "position": "a spring and damper of joint `{}`; its control is the joint's target{}.",
     "velocity": "a damper of joint `{}`; its target rate is 0{}.",
 }
-ASIDE = {  # elements without effect on the motion: path in the file, and name
+IGNORED_ELEMENTS = {  # elements without effect on the motion: path in the file, and name
     "mjcf": {"sensor/*": "sensor", "keyframe/key": "keyframe", "contact/*": "contact rule", ".//light": "light"},
     "urdf": {"transmission": "transmission", "gazebo": "gazebo extension", ".//sensor": "sensor"},
 }
@@ -68,7 +68,7 @@ def extras(path: Path, kind: str) -> Extras:
         return _usd(path)
     result = Extras()
     roots = list(_roots(path))
-    for pattern, words in ASIDE[kind].items():
+    for pattern, words in IGNORED_ELEMENTS[kind].items():
         names = [e.get("name") or e.tag for root in roots for e in root.findall(pattern)]
         if names:
             result.notes.append(f"left out: {words} {', '.join(f'`{n}`' for n in names)}.")
@@ -96,7 +96,7 @@ def _roots(path: Path) -> Iterator[xml.Element]:
 
 
 def _mjcf(roots: list[xml.Element], result: Extras) -> None:
-    for section, words in REFUSED.items():
+    for section, words in REFUSED_SECTIONS.items():
         for element in [e for root in roots for part in root.findall(section) for e in part]:
             name = element.get("name") or element.tag
             result.faults.append(f"{words} `{name}` ({element.tag}); gradsim does not support it.")

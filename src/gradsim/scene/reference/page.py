@@ -1,6 +1,6 @@
-"""The page docs/scenes.md: introduction and examples of intro.md, then a table of keys for each part of a scene.
+"""The page docs/reference/scenes.md: introduction and examples of intro.md, then a table of keys for each part of a scene.
 
-python -m gradsim.scene.reference.page > docs/scenes.md
+python -m gradsim.scene.reference.page > docs/reference/scenes.md
 """
 
 import inspect
@@ -119,7 +119,7 @@ BY_KIND: dict[str, type[Node]] = {**KINDS, **joint.JOINTS, **light.LIGHTS}
 
 
 def markdown() -> str:
-    """Text of docs/scenes.md."""
+    """Text of docs/reference/scenes.md."""
     intro = (Path(__file__).parent / "intro.md").read_text(encoding="utf-8")
     return "\n\n".join([intro.strip(), *map(section, PARTS)]) + "\n"
 

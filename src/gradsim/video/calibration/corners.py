@@ -13,8 +13,8 @@ import numpy as np
 from scipy.special import erf
 
 ITERATIONS = 12
-FARTHEST = 2.0  # [px] from the first guess; farther is another corner
-SMALLEST, LARGEST = 2.5, 12.0  # [px] radius of the disc
+MAX_CORNER_SHIFT = 2.0  # [px] from the first guess; farther is another corner
+MIN_DISC_RADIUS, MAX_DISC_RADIUS = 2.5, 12.0  # [px] radius of the disc
 BLUR = 0.4, 4.0  # [px] range of s
 
 
@@ -47,11 +47,11 @@ def fit_corners(gray: np.ndarray, pixels: np.ndarray, edges: np.ndarray, radius:
     covariance = np.tile(np.eye(2), (n, 1, 1))
     is_good = np.zeros(n, bool)
     height, width = gray.shape
-    reach = np.clip(np.floor(radius), 0, LARGEST).astype(int)
+    reach = np.clip(np.floor(radius), 0, MAX_DISC_RADIUS).astype(int)
     for r in np.unique(reach):
         inside = (pixels >= r + 1).all(1) & (pixels <= [width - r - 1, height - r - 1]).all(1)
         at = np.flatnonzero((reach == r) & inside)
-        if r < SMALLEST or not len(at):
+        if r < MIN_DISC_RADIUS or not len(at):
             continue
         result[at], covariance[at], is_good[at] = _fit(gray, result[at], edges[at], int(r))
     return FittedCorners(result, covariance, is_good)
@@ -94,7 +94,9 @@ def _fit(gray: np.ndarray, pixels: np.ndarray, edges: np.ndarray, r: int) -> tup
     covariance = np.linalg.inv(A)[:, :2, :2] * noise[:, None, None]
     distance = np.linalg.norm(p[:, :2], axis=1)
     sine = np.abs(np.sin(p[:, 2] - p[:, 3]))
-    is_good = (distance < FARTHEST) & (np.abs(p[:, 5]) > 3 * np.sqrt(noise)) & (sine > 0.2) & (p[:, 4] < BLUR[1])
+    is_good = (
+        (distance < MAX_CORNER_SHIFT) & (np.abs(p[:, 5]) > 3 * np.sqrt(noise)) & (sine > 0.2) & (p[:, 4] < BLUR[1])
+    )
     is_good &= np.isfinite(covariance).all((1, 2))
     out = np.where(is_good[:, None], pixels + p[:, :2], pixels)
     return out, np.where(is_good[:, None, None], covariance, np.eye(2)), is_good

@@ -16,9 +16,9 @@ from gradsim.video.calibration.outline import fit_outline
 from gradsim.video.calibration.sheet import detect_sheet
 from gradsim.video.calibration.target import Target
 
-FEWEST = 6  # corners of a board in a view that counts
-REACH = 0.42  # of the distance to the next corner: radius of the disc in which a corner is fitted
-APART = 0.03  # of its perimeter: distance of one outline of a marker from another
+MIN_CORNERS = 6  # corners of a board in a view that counts
+DISC_RADIUS_SHARE = 0.42  # of the distance to the next corner: radius of the disc in which a corner is fitted
+MIN_OUTLINE_DISTANCE = 0.03  # of its perimeter: distance of one outline of a marker from another
 FLOOR = 0.003  # [px] added to the noise of fitted corners: shape of the blur, bent edges
 
 
@@ -62,7 +62,7 @@ def marker_detector(words):
     """
     aruco = opencv().aruco
     settings = aruco.DetectorParameters()
-    settings.minMarkerDistanceRate = APART
+    settings.minMarkerDistanceRate = MIN_OUTLINE_DISTANCE
     return aruco.ArucoDetector(words, settings)
 
 
@@ -121,7 +121,7 @@ def _largest_board(gray: np.ndarray) -> tuple[int, int] | None:
     grid = corners.reshape(*meta.shape, 2).astype(np.float64) + 0.5
     along = np.stack([np.gradient(grid, axis=1), np.gradient(grid, axis=0)], -2)
     spacing = np.linalg.norm(along, axis=-1).min(-1)
-    fitted = fit_corners(gray, grid.reshape(-1, 2), along.reshape(-1, 2, 2), REACH * spacing.ravel())
+    fitted = fit_corners(gray, grid.reshape(-1, 2), along.reshape(-1, 2, 2), DISC_RADIUS_SHARE * spacing.ravel())
     good = fitted.is_good.reshape(meta.shape)
     # OpenCV may go on into the border, where no squares cross
     rows, columns = (good.mean(axis) > 0.5 for axis in (1, 0))
@@ -166,7 +166,9 @@ def _chessboard(gray: np.ndarray, target: Target, frame: int, label: str) -> Vie
     spacing = np.minimum(np.linalg.norm(along_x, axis=-1), np.linalg.norm(along_y, axis=-1)).ravel()
     edges = np.stack([along_x, along_y], -2).reshape(-1, 2, 2)
     points = grid_points(target.columns, target.rows, target.square).reshape(-1, 2)
-    return _refined(gray, grid.reshape(-1, 2), edges, REACH * spacing, target.in_world(points), frame, label)
+    return _refined(
+        gray, grid.reshape(-1, 2), edges, DISC_RADIUS_SHARE * spacing, target.in_world(points), frame, label
+    )
 
 
 def _oriented(gray: np.ndarray, grid: np.ndarray, target: Target) -> np.ndarray:
@@ -198,7 +200,7 @@ def _charuco(gray: np.ndarray, target: Target, frame: int, label: str) -> View |
         corners, identifiers, _, _ = aruco.CharucoDetector(board).detectBoard(gray)
         if identifiers is not None and (best is None or len(identifiers) > len(best[1])):
             best = np.reshape(corners, (-1, 2)).astype(np.float64) + 0.5, np.ravel(identifiers)
-    if best is None or len(best[1]) < FEWEST:
+    if best is None or len(best[1]) < MIN_CORNERS:
         return None
     pixels, numbers = best
     points = grid_points(target.columns, target.rows, target.square).reshape(-1, 2)[numbers]
@@ -210,7 +212,9 @@ def _charuco(gray: np.ndarray, target: Target, frame: int, label: str) -> View |
     edges = np.stack([around[0] - around[1], around[2] - around[3]], 1)
     spacing = np.linalg.norm(edges, axis=2).min(1)
     gap = (target.square - target.marker) / 2 / target.square  # nothing else is so near: the border of the markers
-    return _refined(gray, pixels, edges, min(REACH, 0.9 * gap) * spacing, target.in_world(points), frame, label)
+    return _refined(
+        gray, pixels, edges, min(DISC_RADIUS_SHARE, 0.9 * gap) * spacing, target.in_world(points), frame, label
+    )
 
 
 def _apply(H: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -230,7 +234,7 @@ def _refined(
     """View of the corners that could be fitted; all, as OpenCV has them, if few could."""
     fitted = fit_corners(gray, pixels, edges, radius)
     good = fitted.is_good
-    if good.sum() < max(FEWEST, 0.5 * len(pixels)):
+    if good.sum() < max(MIN_CORNERS, 0.5 * len(pixels)):
         return View(frame, world, pixels, None, 0.2, label)
     covariance = fitted.covariance[good] + FLOOR**2 * np.eye(2)
     n = int(good.sum())

@@ -22,12 +22,14 @@ from gradsim.errors import InputError
 from gradsim.video.calibration.lens import Lens, project, rotation
 from gradsim.video.calibration.shared_errors import INDEPENDENT, SharedErrors, estimate_shared
 
-FAR = float(chi2.isf(1e-4, 2))  # squared distance of a corner, in units of the noise, beyond which it is left out
+OUTLIER_DISTANCE = float(
+    chi2.isf(1e-4, 2)
+)  # squared distance of a corner, in units of the noise, beyond which it is left out
 ROUNDS = 8  # of noise and outliers
 BAD_VIEW = 0.3  # share of far corners above which a view was not detected right
-NOISY = 5.0  # times the usual noise above which it was not either
+NOISY_VIEW_FACTOR = 5.0  # times the usual noise above which it was not either
 FLOOR = 1e-4  # [px] least noise of corners
-ENOUGH = 30  # degrees of freedom of a view at which its residuals alone tell its noise
+RELIABLE_FREEDOM = 30  # degrees of freedom of a view at which its residuals alone tell its noise
 PULL = 10  # degrees of freedom that the usual noise counts as
 MAX_SD = 0.1  # relative sd of the focal length above which it is not determined
 
@@ -272,7 +274,7 @@ def _median_noise(problem: _Problem, x: np.ndarray) -> None:
     """Noise of all views together, from the median distance of their corners."""
     distances = [d * s for d, s in zip(_distances(problem, x), problem.noise, strict=True)]
     free = max(0.1, 1 - (len(x)) / problem.starts[-1])
-    if problem.starts[-1] - len(x) < ENOUGH:
+    if problem.starts[-1] - len(x) < RELIABLE_FREEDOM:
         return
     noise = np.median(np.concatenate(distances)) / np.sqrt(2 * np.log(2)) / np.sqrt(free)  # median of a Rayleigh law
     problem.noise = np.full(len(problem.views), max(noise, FLOOR))
@@ -283,17 +285,17 @@ def _bad_views(problem: _Problem, unknowns: np.ndarray, t: np.ndarray) -> list[i
     x = np.concatenate([unknowns, np.concatenate([np.zeros_like(t), t], 1).ravel()])
     distances = _distances(problem, x)
     medians = np.array([np.median(d) for d in distances])
-    shares = np.array([np.mean(d**2 > 4 * FAR) for d in distances])
+    shares = np.array([np.mean(d**2 > 4 * OUTLIER_DISTANCE) for d in distances])
     worst = int(np.argmax(medians))
-    return [worst] if medians[worst] > NOISY * np.median(medians) or shares[worst] > BAD_VIEW else []
+    return [worst] if medians[worst] > NOISY_VIEW_FACTOR * np.median(medians) or shares[worst] > BAD_VIEW else []
 
 
 def _update_noise(problem: _Problem, unknowns: np.ndarray, t: np.ndarray) -> None:
     """Leave far corners out, and estimate the noise of each view from the others."""
     x = np.concatenate([unknowns, np.concatenate([np.zeros_like(t), t], 1).ravel()])
     sizes = [2 * len(view.pixels) for view in problem.views]
-    if problem.starts[-1] - len(x) >= ENOUGH:
-        problem.used = [d**2 <= FAR * (1 + problem.shared.variance) for d in _distances(problem, x)]
+    if problem.starts[-1] - len(x) >= RELIABLE_FREEDOM:
+        problem.used = [d**2 <= OUTLIER_DISTANCE * (1 + problem.shared.variance) for d in _distances(problem, x)]
         problem.correlate(problem.shared)
     r, J = problem.residuals(x), problem.jacobian(x)
     leverage = (np.linalg.qr(J)[0] ** 2).sum(1)
@@ -303,7 +305,7 @@ def _update_noise(problem: _Problem, unknowns: np.ndarray, t: np.ndarray) -> Non
         mask = np.repeat(problem.used[v], 2)
         sums.append((np.sum(r[block] ** 2) * problem.noise[v] ** 2, np.sum(mask * (1 - leverage[block]))))
     total, free = map(sum, zip(*sums, strict=True))
-    few = max(0.0, ENOUGH - free)  # as if so much had been measured before, at the stated noise
+    few = max(0.0, RELIABLE_FREEDOM - free)  # as if so much had been measured before, at the stated noise
     stated = np.mean([view.scale for view in problem.views]) ** 2
     usual = np.median([s / f for s, f in sums if f > 1] or [total / max(free, 1e-9)])
     common = (usual * free + few * stated) / (free + few)
@@ -314,7 +316,7 @@ def _update_noise(problem: _Problem, unknowns: np.ndarray, t: np.ndarray) -> Non
 def _update_shared(problem: _Problem, unknowns: np.ndarray, t: np.ndarray) -> None:
     """Errors that corners share, from residuals; none where these are too few to show it."""
     x = np.concatenate([unknowns, np.concatenate([np.zeros_like(t), t], 1).ravel()])
-    if problem.starts[-1] - len(x) < ENOUGH:
+    if problem.starts[-1] - len(x) < RELIABLE_FREEDOM:
         return
     before = problem.whiteners, problem.noise
     problem.whiteners, problem.noise = [np.eye(2 * len(view.pixels)) for view in problem.views], np.ones(len(before[1]))

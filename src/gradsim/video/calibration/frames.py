@@ -12,7 +12,7 @@ from gradsim.video.calibration.estimate import View
 from gradsim.video.read import CONTAINERS, stream_frames
 
 CANDIDATES = 120  # frames of a video that are looked at
-BLURRED = 0.5  # of the median sharpness, below which a view is not chosen
+MIN_SHARPNESS_SHARE = 0.5  # of the median sharpness, below which a view is not chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,7 @@ def choose(views: Sequence[View], sharp: Sequence[float], count: int, size: tupl
         count: Largest number.
         size: Width and height [px].
     """
-    least = BLURRED * float(np.median(sharp))
+    least = MIN_SHARPNESS_SHARE * float(np.median(sharp))
     good = [k for k in range(len(views)) if sharp[k] >= least]
     if len(good) <= count:
         return good

@@ -21,7 +21,7 @@ from gradsim.errors import InputError
 COEFFICIENTS = {"pinhole": ("k1", "k2", "p1", "p2", "k3"), "fisheye": ("k1", "k2", "k3", "k4")}
 KEYS = {"pinhole": "distortion", "fisheye": "fisheye"}  # of a scene's camera
 SQUARE, CENTRE = "square", "centre"  # words of `fixed`
-SMALL = 1e-8  # r² below which (x', y') of a fisheye is (x, y)
+SMALL_RADIUS_SQUARED = 1e-8  # r² below which (x', y') of a fisheye is (x, y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,8 +110,8 @@ def distort(model: str, x: np.ndarray, y: np.ndarray, coefficients: np.ndarray) 
     square = x * x + y * y
     if model == "fisheye":
         k1, k2, k3, k4 = coefficients
-        is_small = np.abs(square) < SMALL
-        r = np.sqrt(np.where(is_small, SMALL, square))
+        is_small = np.abs(square) < SMALL_RADIUS_SQUARED
+        r = np.sqrt(np.where(is_small, SMALL_RADIUS_SQUARED, square))
         theta = np.arctan(r)
         t2 = theta * theta
         ratio = np.where(is_small, 1.0, theta * (1 + t2 * (k1 + t2 * (k2 + t2 * (k3 + t2 * k4)))) / r)

@@ -15,11 +15,10 @@ from gradsim.video.calibration.estimate import Calibration, View, calibrate
 from gradsim.video.calibration.lens import Lens
 from gradsim.video.calibration.start import initial_poses
 
-ALIKE = 2.0  # ratio of the corners' RMS up to which the pose that continues the frame before is taken
-LEAST_NOISE = (
-    0.03  # [px] of a corner: boards that are not flat, blur of motion, corners of one frame that are off alike
-)
-FEWEST = 4  # corners of a pose
+MAX_RMS_RATIO = 2.0  # ratio of the corners' RMS up to which the pose that continues the frame before is taken
+# [px] of a corner: boards that are not flat, blur of motion, corners of one frame that are off alike
+LEAST_NOISE = 0.03
+MIN_CORNERS = 4  # corners of a pose
 JUMP = 10.0  # times the usual change between frames, and
 LEAST_JUMP = 0.05  # [rad], above which a turn is another pose of the same plane
 
@@ -48,7 +47,7 @@ def pose_of(view: View, lens: Lens, width: int, before: tuple[np.ndarray, np.nda
         return None
     best = min(candidates, key=lambda c: c.corner_rms)
     continued = candidates[-1]
-    pose = continued if before is not None and continued.corner_rms < ALIKE * best.corner_rms else best
+    pose = continued if before is not None and continued.corner_rms < MAX_RMS_RATIO * best.corner_rms else best
     factor = max(1.0, LEAST_NOISE / float(pose.noise[0]))
     return replace(pose, covariance=factor**2 * pose.covariance)
 

@@ -23,8 +23,8 @@ LARGEST_MARGIN = 0.1  # of the side
 BAND = 4.0  # [px] half width of the band of pixels
 SEARCH = 0.045  # of a side: how far from its chord it may be bent
 LEAST_SEARCH = 4.0  # [px]
-SHORTEST = 12.0  # [px] side
-BENT = 4.0  # standard deviations above which a coefficient is significant
+MIN_SIDE = 12.0  # [px] side
+SIGNIFICANT_SIGMAS = 4.0  # standard deviations above which a coefficient is significant
 DEGREES = (4, 2, 1)  # of sides, the next where nothing above it is significant
 FLOOR = 0.02  # [px] added to the noise of corners: texture, rounded edges
 ITERATIONS = 15
@@ -70,7 +70,7 @@ class _Side:
     def is_bent(self, degree: int) -> bool:
         """True if a coefficient above this degree is significant."""
         sd = np.sqrt(np.diag(self.covariance)[degree + 1 :])
-        return bool((np.abs(self.curve[degree + 1 :]) > BENT * sd + 1e-12).any())
+        return bool((np.abs(self.curve[degree + 1 :]) > SIGNIFICANT_SIGMAS * sd + 1e-12).any())
 
 
 def fit_outline(gray: np.ndarray, corners: np.ndarray) -> Outline | None:
@@ -110,7 +110,7 @@ def fit_outline(gray: np.ndarray, corners: np.ndarray) -> Outline | None:
 def _fit_side(gray: np.ndarray, start: np.ndarray, end: np.ndarray, degree: int) -> _Side | None:
     middle, along = (start + end) / 2, (end - start) / 2
     half = np.linalg.norm(along)
-    if 2 * half < SHORTEST:
+    if 2 * half < MIN_SIDE:
         return None
     normal = np.array([along[1], -along[0]]) / half
     curve = _crossings(gray, middle, along, normal, half)

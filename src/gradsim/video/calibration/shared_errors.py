@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-SHARES = 0.0, 0.01, 0.03, 0.06, 0.12, 0.25, 0.5  # of shared over independent variance
-REACHES = 0.5, 1.0, 2.0  # of the correlation, over the RMS distance of corners from their middle
+VARIANCE_RATIOS = 0.0, 0.01, 0.03, 0.06, 0.12, 0.25, 0.5  # of shared over independent variance
+CORRELATION_LENGTHS = 0.5, 1.0, 2.0  # of the correlation, over the RMS distance of corners from their middle
 
 
 @dataclass(frozen=True)
@@ -63,15 +63,19 @@ def estimate_shared(
         noise: Standard deviation of a corner of each view [px], shared errors not included.
         prior: Information on the unknowns besides (unknowns, unknowns).
     """
-    grid = [(a, reach) for a in SHARES for reach in (REACHES if a else REACHES[:1])]
+    grid = [(a, reach) for a in VARIANCE_RATIOS for reach in (CORRELATION_LENGTHS if a else CORRELATION_LENGTHS[:1])]
     cost = np.array([_cost(views, noise, prior, SharedErrors((a,), (reach,))) for a, reach in grid])
     if not np.isfinite(cost).all():  # the views do not determine the unknowns
         return INDEPENDENT
     likelihood = np.exp(-0.5 * (cost - cost.min()))
-    weight = likelihood * np.array([1.0 if a else len(REACHES) for a, _ in grid])  # each share is as likely before
+    weight = likelihood * np.array(
+        [1.0 if a else len(CORRELATION_LENGTHS) for a, _ in grid]
+    )  # each share is as likely before
     weight /= weight.sum()
-    variances = [sum(w * a for w, (a, r) in zip(weight, grid, strict=True) if r == reach) for reach in REACHES]
-    return SharedErrors(tuple(map(float, variances)), REACHES)
+    variances = [
+        sum(w * a for w, (a, r) in zip(weight, grid, strict=True) if r == reach) for reach in CORRELATION_LENGTHS
+    ]
+    return SharedErrors(tuple(map(float, variances)), CORRELATION_LENGTHS)
 
 
 def _cost(views, noise: np.ndarray, prior: np.ndarray, shared: SharedErrors) -> float:

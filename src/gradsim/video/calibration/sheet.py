@@ -7,9 +7,9 @@ from gradsim.video.calibration.estimate import View
 from gradsim.video.calibration.outline import fit_outline
 from gradsim.video.calibration.target import Target
 
-SMALLEST = 0.01  # of the image
+MIN_AREA_SHARE = 0.01  # of the image
 LEVELS = (0.0, 0.15, -0.15, 0.3)  # of the range of brightness, about Otsu's threshold
-FULL = 0.9  # area of a contour over that of its quadrilateral, at least
+MIN_FILL = 0.9  # area of a contour over that of its quadrilateral, at least
 
 
 def detect_sheet(gray: np.ndarray, target: Target, frame: int, label: str) -> View | None:
@@ -43,11 +43,11 @@ def _quadrilaterals(gray: np.ndarray) -> list[np.ndarray]:
         contours, _ = cv2.findContours(mask, cv2.RETR_LIST, cv2.CHAIN_APPROX_NONE)
         for contour in contours:
             area = cv2.contourArea(contour)
-            if not SMALLEST * gray.size < area < 0.95 * gray.size:
+            if not MIN_AREA_SHARE * gray.size < area < 0.95 * gray.size:
                 continue
             hull = cv2.convexHull(contour)
             polygon = cv2.approxPolyDP(hull, 0.03 * cv2.arcLength(hull, True), True)
-            if len(polygon) != 4 or area < FULL * cv2.contourArea(hull):
+            if len(polygon) != 4 or area < MIN_FILL * cv2.contourArea(hull):
                 continue
             corners = polygon.reshape(4, 2).astype(np.float64) + 0.5
             edge = np.abs(corners - [gray.shape[1] / 2, gray.shape[0] / 2]) > [

@@ -23,7 +23,7 @@ from gradsim.scene import units
 
 SHEETS = {"a4": (0.297, 0.210), "letter": (0.2794, 0.2159)}  # [m], lying on the long side
 KINDS = "chessboard:10x7:25mm, charuco:7x5:40mm:30mm:4x4_50, aruco:4x4_50:7:12cm, apriltag:36h11:0:12cm, a4, letter, sheet:30cmx20cm, length:1m:212,340,401,338"
-FEWEST = 3  # squares of a board on a side
+MIN_SQUARES = 3  # squares of a board on a side
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,10 @@ def check_targets(targets: Sequence[Target]) -> None:
 
 def _squares(text: str, whole: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d+)[xX×](\d+)", text)
-    if not match or min(map(int, match.groups())) < FEWEST:
-        raise InputError(f"--target {whole}: got {text!r} squares; expected COLUMNSxROWS, {FEWEST} or more of each.")
+    if not match or min(map(int, match.groups())) < MIN_SQUARES:
+        raise InputError(
+            f"--target {whole}: got {text!r} squares; expected COLUMNSxROWS, {MIN_SQUARES} or more of each."
+        )
     return int(match.group(1)), int(match.group(2))
 
 

@@ -15,11 +15,11 @@ import numpy as np
 from scipy import ndimage
 
 ITERATIONS = 25  # Gauss–Newton steps at most
-CONVERGED = 1e-3  # [px] of the last step
+CONVERGED_STEP = 1e-3  # [px] of the last step
 DIFFERENCE = 0.25  # [px] half of the base of derivatives of the spline
 PARAMETERS = 8  # p (2), A (4), gain, offset
 BARTLETT = 4  # [px] from which on residuals count as independent
-FLAT = 1e-6  # of the largest eigenvalue of H (scaled), below which a patch has no place
+MIN_EIGENVALUE_RATIO = 1e-6  # of the largest eigenvalue of H (scaled), below which a patch has no place
 
 
 class Image:
@@ -110,7 +110,7 @@ def match(image: Image, patch: Patch, place: np.ndarray, deformation: np.ndarray
         p, A = p + step[:2], A + step[2:6].reshape(2, 2)
         if np.linalg.norm(step[:2]) > radius or not 0.3 < np.linalg.det(A) < 3:
             return None
-        if np.linalg.norm(step[:2]) < CONVERGED:
+        if np.linalg.norm(step[:2]) < CONVERGED_STEP:
             break
     else:
         return None
@@ -129,7 +129,7 @@ def _step(J: np.ndarray, values: np.ndarray) -> tuple[np.ndarray | None, float, 
     if (scale == 0).any():
         return None, 1.0, 0.0
     H = (J / scale).T @ (J / scale)
-    if np.linalg.eigvalsh(H)[0] < FLAT:
+    if np.linalg.eigvalsh(H)[0] < MIN_EIGENVALUE_RATIO:
         return None, 1.0, 0.0
     solved = -np.linalg.solve(H, (J / scale).T @ values) / scale
     return solved[:6], float(solved[6]), float(solved[7])

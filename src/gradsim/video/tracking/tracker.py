@@ -28,23 +28,22 @@ from gradsim.video.tracking.match import Image, Match, Patch, match
 
 RADIUS = 8  # [px] of a patch: 17 × 17 px
 LEVELS, WINDOW = 3, (17, 17)  # of the pyramid of optical flow [px]
-BACK = 1.0  # [px] between a point and where the flow there and back takes it, above which it is lost
+MAX_RETURN_ERROR = 1.0  # [px] between a point and where the flow there and back takes it, above which it is lost
 TEXTURE = 2.0  # times the noise, below which a patch shows nothing else
-LIKE = 0.9  # correlation, without the noise, below which a patch is another
-FRESH = 0.97  # below which it is cut anew
+MIN_CORRELATION = 0.9  # correlation, without the noise, below which a patch is another
+FRESH_CORRELATION = 0.97  # below which it is cut anew
 ONE_SURFACE = 0.95  # below which a patch of the frame before shows several surfaces, or an edge of the body
-DISAGREE = (
-    4.0,
-    0.1,
-)  # standard deviations, and px, between matches of the patch and of its middle, above which it does, too
+# Standard deviations, and px, between matches of the patch and of its middle, above which it does, too
+MAX_DISAGREEMENT = (4.0, 0.1)
 STRETCH = 1.25  # ratio of lengths in a patch and in the image, above which it is cut anew
-SHORT = 3  # frames that a patch has to match, before another is cut: it turns away, or shows several surfaces
-FEWEST = 5  # frames of a track
+# Frames that a patch has to match, before another is cut: it turns away, or shows several surfaces
+MIN_PATCH_FRAMES = 3
+MIN_TRACK_FRAMES = 5  # frames of a track
 PATIENCE = 10  # frames in which a lost point is searched
-ORDER, ROUGHEST = 5, 10.0  # of the differences; largest ratio
+ORDER, MAX_NOISE_RATIO = 5, 10.0  # of the differences; largest ratio
 FEW_DIFFERENCES = 20  # of all tracks, below which they say nothing
 FLOOR = 0.02  # [px] of a match: interpolation, and the shape of the surface in the patch
-APART = 2.0  # radii between two points that are chosen automatically
+MIN_POINT_DISTANCE = 2.0  # radii between two points that are chosen automatically
 QUALITY = 0.05  # of the best texture, below which no point is chosen
 
 
@@ -143,7 +142,7 @@ def textured_points(
     edge = radius + 1
     mask[max(int(y), edge) : min(int(y + h), height - edge), max(int(x), edge) : min(int(x + w), width - edge)] = 255
     corners = cv2.goodFeaturesToTrack(
-        gray.astype(np.float32), count, QUALITY, APART * radius, mask=mask, blockSize=2 * radius + 1
+        gray.astype(np.float32), count, QUALITY, MIN_POINT_DISTANCE * radius, mask=mask, blockSize=2 * radius + 1
     )
     if corners is None:
         where = "the region" if region else "the image"
@@ -211,13 +210,13 @@ def _advance(state: _Track, image: _Frame, k: int, radius: int) -> bool:
         return False
     result = match(image, state.patch, predicted, state.deformation)
     likeness = _likeness(result, state.patch, image.noise)
-    if result is None or likeness < FRESH or _stretch(result.deformation) > STRETCH:
+    if result is None or likeness < FRESH_CORRELATION or _stretch(result.deformation) > STRETCH:
         renewed = _renew(state, radius)
         fresh = renewed and match(image, renewed.patch, predicted, renewed.deformation)
         if renewed and fresh and _likeness(fresh, renewed.patch, image.noise) > likeness:
             likeness, result = _likeness(fresh, renewed.patch, image.noise), fresh
             state.patch, state.cut, state.drift = renewed.patch, renewed.cut, renewed.drift
-    least = ONE_SURFACE if k - state.cut == 1 else LIKE
+    least = ONE_SURFACE if k - state.cut == 1 else MIN_CORRELATION
     if result is None or likeness < least or np.linalg.norm(result.place - predicted) > radius:
         return False
     if not _is_one_surface(image, state.patch, result, radius):
@@ -245,13 +244,13 @@ def _is_one_surface(image: Image, patch: Patch, result: Match, radius: int) -> b
     middle = match(image, Patch(patch.values[part, part], patch.offsets[part, part]), result.place, result.deformation)
     if middle is None:
         return True  # too little texture to say
-    times, least = DISAGREE
+    times, least = MAX_DISAGREEMENT
     return bool(np.linalg.norm(middle.place - result.place) < times * np.sqrt(_variance(middle)) + least)
 
 
 def _renew(state: _Track, radius: int) -> _Track | None:
     """The track with a patch from its last frame; None where the patch is about as new, or not in the image."""
-    if state.frame - state.cut < SHORT:
+    if state.frame - state.cut < MIN_PATCH_FRAMES:
         return None
     patch = Patch.cut(state.image, state.place, radius)
     if patch is None:
@@ -280,7 +279,7 @@ def _flow(before: _Frame, after: _Frame, place: np.ndarray, guess: np.ndarray) -
     if not ok.all():
         return None
     back, ok, _ = cv2.calcOpticalFlowPyrLK(after.gray8, before.gray8, forward, start.copy(), **options)
-    if not ok.all() or np.linalg.norm(back - start) > BACK:
+    if not ok.all() or np.linalg.norm(back - start) > MAX_RETURN_ERROR:
         return None
     return forward.reshape(2).astype(np.float64) + 0.5
 
@@ -296,21 +295,21 @@ def _with_roughness(tracks: FeatureTracks) -> FeatureTracks:
     ratio = (differences / np.sqrt(windows)[..., None])[np.isfinite(differences)]
     if len(ratio) < FEW_DIFFERENCES:
         return tracks
-    factor = float(np.clip(np.median(np.abs(ratio)) / 0.6745, 1.0, ROUGHEST))
+    factor = float(np.clip(np.median(np.abs(ratio)) / 0.6745, 1.0, MAX_NOISE_RATIO))
     return replace(tracks, sd=factor * tracks.sd, drift=factor * tracks.drift)
 
 
 def _long_enough(tracks: FeatureTracks, first: int) -> FeatureTracks:
-    """The tracks without those of fewer than `FEWEST` frames: such patches are no texture of one surface.
+    """The tracks without those of fewer than `MIN_TRACK_FRAMES` frames: such patches are no texture of one surface.
 
     Raises:
         InputError: If none is left.
     """
     count = tracks.tracked.sum(0)
-    used = count >= min(FEWEST, len(tracks.positions) - first)
+    used = count >= min(MIN_TRACK_FRAMES, len(tracks.positions) - first)
     if not used.any():
         raise InputError(
-            f"all points ({', '.join(tracks.names)}) were lost within {FEWEST} frames after frame {first}, and a track of so few tells nothing of a "
+            f"all points ({', '.join(tracks.names)}) were lost within {MIN_TRACK_FRAMES} frames after frame {first}, and a track of so few tells nothing of a "
             "motion: choose points with texture around them, on one face, that stay in view; or a smaller --radius."
         )
     lost = tuple(name for name, is_used in zip(tracks.names, used, strict=True) if not is_used)

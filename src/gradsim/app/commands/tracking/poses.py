@@ -17,13 +17,14 @@ from gradsim.scene import Scene
 from gradsim.video.calibration.detect import detect, dictionary, explain_absence, opencv
 from gradsim.video.calibration.estimate import Calibration
 from gradsim.video.calibration.lens import COEFFICIENTS, KEYS, Lens, make_lens
-from gradsim.video.calibration.moving import FEWEST, pose_of, smooth_enough
+from gradsim.video.calibration.moving import MIN_CORNERS, pose_of, smooth_enough
 from gradsim.video.calibration.target import Target, check_targets, parse_target
 from gradsim.video.tracking.tracker import gray_frames
 
 POSES, SCENE = "poses.json", "scene.yaml"
-FEW = 0.5  # share of frames with a pose, below which a note says so
-UNTOUCHED = ("readout", "scan", "exposure", "instants", "delay")  # keys of the scene's camera that stay
+MIN_POSE_SHARE = 0.5  # share of frames with a pose, below which a note says so
+# Keys of the scene's camera that stay
+KEYS_OF_SCENE_CAMERA = ("readout", "scan", "exposure", "instants", "delay", "gamma", "gain")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +112,7 @@ def _poses(images: np.ndarray, lens: Lens, targets: Sequence[Target], source: Pa
     for k, frame in enumerate(images):
         gray = (gray_frames(frame) + 0.5).astype(np.uint8)
         view = detect(gray, targets, k)
-        pose = None if view is None or len(view.pixels) < FEWEST else pose_of(view, lens, images.shape[2], before)
+        pose = None if view is None or len(view.pixels) < MIN_CORNERS else pose_of(view, lens, images.shape[2], before)
         if pose is None:
             missed = gray
             continue
@@ -162,7 +163,7 @@ def _lens(options: PoseOptions, size: tuple[int, int], scene: Scene | None) -> t
 
 def _write_scene(out: Path, scene: Scene, entries: dict) -> None:
     old = scene.camera.model_dump(exclude_unset=True, exclude_none=True) if scene.camera else {}
-    camera = {**entries, "motion": POSES, **{key: old[key] for key in UNTOUCHED if key in old}}
+    camera = {**entries, "motion": POSES, **{key: old[key] for key in KEYS_OF_SCENE_CAMERA if key in old}}
     content = scene.model_dump(by_alias=True, exclude_unset=True, exclude_none=True) | {"camera": camera}
     Scene.parse(content, folder=out).save(out / SCENE)
 
@@ -178,6 +179,6 @@ def _words(poses: CameraPoses, chosen: list[Calibration], count: int) -> list[st
             f"{1e3 * np.ptp(centers, axis=0).max():.3g} mm"
         ),
     ]
-    if len(chosen) < FEW * count:
+    if len(chosen) < MIN_POSE_SHARE * count:
         words.append("note: most frames have no pose, and do not count in a fit: is the target covered or out of view?")
     return words

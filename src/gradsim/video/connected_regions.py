@@ -1,0 +1,60 @@
+"""Connected regions of masks."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+EIGHT_CONNECTED = np.ones((3, 3), bool)  # neighbors of a pixel: those that touch at a corner, too
+
+
+@dataclass(frozen=True)
+class Region:
+    """A connected region of one frame.
+
+    Attributes:
+        label: In the image of labels.
+        area: [px].
+        box: Rows and columns (4,): first and last + 1 of rows, then of columns.
+    """
+
+    label: int
+    area: int
+    box: np.ndarray
+
+    def gap(self, other: "Region") -> float:
+        """Distance between two boxes [px]."""
+        a, b = self.box, other.box
+        apart = [max(0, a[k] - b[k + 1], b[k] - a[k + 1]) for k in (0, 2)]
+        return float(np.hypot(apart[0], apart[1]))
+
+    @property
+    def diameter(self) -> float:
+        """Diameter of the circle of equal area [px]."""
+        return 2 * (self.area / np.pi) ** 0.5
+
+
+def connected_regions(body: np.ndarray, structure: np.ndarray | None = EIGHT_CONNECTED) -> tuple[np.ndarray, int]:
+    """Labels (height, width), from 1, of the connected regions of a mask, and their number.
+
+    Args:
+        body: (height, width) bool.
+        structure: Neighbors (3, 3) that are connected; None: without those that touch at a corner.
+    """
+    from scipy import ndimage
+
+    labelled = ndimage.label(body, structure)
+    assert isinstance(labelled, tuple)  # SciPy returns the number alone where it is handed an array for the labels
+    return labelled
+
+
+def label_regions(body: np.ndarray) -> tuple[np.ndarray, list[Region]]:
+    """Labels (height, width) of the connected regions of a mask, and the regions, the largest first."""
+    from scipy import ndimage
+
+    labels, count = connected_regions(body)
+    areas = np.bincount(labels.ravel(), minlength=count + 1)[1:]
+    regions = [
+        Region(k + 1, int(area), np.array([rows.start, rows.stop, columns.start, columns.stop]))
+        for k, (area, (rows, columns)) in enumerate(zip(areas, ndimage.find_objects(labels), strict=True))
+    ]
+    return labels, sorted(regions, key=lambda r: -r.area)

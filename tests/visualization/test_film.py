@@ -1,0 +1,48 @@
+"""Films in notebooks."""
+
+import base64
+import re
+
+import pytest
+import torch
+
+from gradsim import video
+from gradsim.errors import InputError
+from gradsim.physics import Model
+from gradsim.scene import Scene
+from gradsim.visualization.film import Film
+
+SCENE = Scene.library("pendulum")
+
+
+def test_a_film_of_images_has_their_pixels():
+    images = torch.rand(5, 3, 6, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    film = Film(images, 10)
+    assert torch.equal(torch.tensor(film.pixels), (images * 255).round().to(torch.uint8).movedim(1, -1))
+    assert repr(film) == "Film(5 frames of 8×6 at 10 per second)"
+
+
+def test_the_film_of_a_trajectory_shows_the_body_in_front_of_the_background():
+    film = Film.of(Model(SCENE).rollout(frames=3), SCENE, height=60)
+    back = torch.tensor(SCENE.background).mul(255).round()
+    differs = (torch.tensor(film.pixels).float() - back).abs().amax(-1) > 20
+    assert len(film.pixels) == 3 and 0 < differs.float().mean() < 0.5
+
+
+def test_a_notebook_gets_a_video_that_can_be_read(tmp_path):
+    film = Film(torch.zeros(4, 3, 16, 16), 10)
+    data = re.search(r"base64,([^\"]+)", film._repr_html_())
+    assert data
+    (tmp_path / "film.webm").write_bytes(base64.b64decode(data[1]))
+    assert len(video.read(tmp_path / "film.webm").frames) == 4
+
+
+@pytest.mark.parametrize("images", [torch.zeros(3, 6, 8), torch.zeros(1, 4, 3, 6, 8), torch.zeros(0, 3, 6, 8)])
+def test_images_of_another_shape_are_refused(images):
+    with pytest.raises(InputError, match="frames of shape"):
+        Film(images)
+
+
+def test_no_rate_is_refused():
+    with pytest.raises(InputError, match="above 0"):
+        Film(torch.zeros(1, 3, 6, 8), 0)
