@@ -39,8 +39,7 @@ SCENE = {
 
 def write_video(scene: gs.Scene, path: Path, seed: int = 0) -> None:
     """Write a noisy 8-bit video of the scene, without loss."""
-    model = gs.Model(scene, substeps=240)  # four times those of the fit
-    surface = model.rollout().surface
+    surface = gs.Model(scene, substeps=240).rollout().surface  # four times the steps of the fit
     frames = gs.Renderer.of(scene)(surface)[0].detach().permute(0, 2, 3, 1).numpy()
     frames = frames + NOISE * np.random.default_rng(seed).standard_normal(frames.shape)
     video.write(path, (frames * 255).round().clip(0, 255).astype(np.uint8), scene.timing.fps)

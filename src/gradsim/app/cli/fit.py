@@ -235,7 +235,7 @@ class Compare(Command):
     model: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
     """Other standard models: "with friction", "with damping", "paper law", "continuous law", rk4."""
     candidates: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
-    """Further models: YAML file of changes of the scene by name, and `unknowns` that they add (docs/reference/results.md)."""
+    """Further models: YAML file of changes of the scene by name, and `unknowns` that they add (docs/guides/prediction.md)."""
     folds: Annotated[int | None, arg(metavar="K", help_behavior_hint="(default: no prediction)")] = None
     """Divide the clips into K folds, and let every model predict each fold from a fit to the others: K times the work."""
     first_frames: Annotated[int, arg(metavar="N")] = 0

@@ -69,6 +69,7 @@ SHARED_LEAST = 0.01  # of it [px]
 SHARED_LEVELS = 5  # of its prior: each has twice the width and half the weight of the one before
 SHARED_WIDEST = 0.1  # its prior where the verdict is about the other shifts: also by a shadow [px]
 FARTHEST = 1.5  # RMS displacement of outlines beyond which they are not those of the model [px √binning]
+FOLLOWING = 3  # estimates of that shift, where numbers have priors
 OFFSET = 0.25  # standard deviation of the whole outline's offset before the masks are seen [px]
 USUAL_OFFSETS = (-0.2, 0.5)  # of the whole outline: shadows make masks wide, nothing makes them narrow [px √binning]
 
@@ -251,10 +252,11 @@ def _outline_errors(
             f"one outline all round a body is seen in {len(modes)} frames, too few to estimate its errors; expected at least "
             f"{FEWEST}. Bodies that are hidden, before one another or partly out of view have none: state the noise (--noise)."
         )
-    spare = max(0.1, 1 - (n + 1) / (2 * len(modes)))  # of the shifts, which the unknowns followed
     px = data.silhouettes.binning
+    follow, count = _following(frames, priors, [SHARED_WIDEST / px])
+    spare = max(0.1, 1 - count / (2 * len(modes)))  # of the shifts, which the unknowns followed
     shifts = modes[:, :2]
-    shared = _shared_shift(frames, [SHARED_WIDEST / px], shifts.square().mean().item())
+    shared = _shared_shift(frames, follow, [SHARED_WIDEST / px], shifts.square().mean().item())
     shifts = shifts - shared.visible
     modes = torch.cat([shifts, modes[:, 2:]], 1)
     power = modes.square().mean(0)
@@ -272,7 +274,7 @@ def _outline_errors(
     narrowest = math.hypot(SHARED_SHARE * frames.size, SHARED_LEAST / px)
     widths = [narrowest * 2**level for level in range(SHARED_LEVELS)]
     variance = frames.modes[frames.visible, :2].square().mean().item() * (1 + correlation) / (1 - correlation)
-    H, M = sandwich(frames, power, correlation, _shared_shift(frames, widths, variance).moment)
+    H, M = sandwich(frames, power, correlation, _shared_shift(frames, follow, widths, variance).moment)
     P, Q = torch.zeros(2, n + 1, n + 1).double()
     P[:n, :n] = priors
     Q[n, n] = (px / OFFSET) ** 2
@@ -386,15 +388,35 @@ class _SharedShift(NamedTuple):
     visible: Tensor
 
 
-def _shared_shift(frames: OutlineSums, priors: list[float], variance: float) -> _SharedShift:
+def _following(frames: OutlineSums, priors: Tensor, widths: list[float]) -> tuple[Tensor, float]:
+    """Change of unknowns and offset by that of the score (n + 1, n + 1), and how many of them follow it.
+
+    Numbers with priors, as those of a calibrated camera, follow as far as outlines weigh against priors, by the variances of harmonics as they
+    are. If each counted in full, a shift of all frames alike would be one that the camera follows, though its prior holds it.
+    """
+    H, count = frames.information.sum(0), len(priors) + 1
+    if not priors.any():
+        return torch.linalg.pinv(H, hermitian=True), count
+    power, moment = frames.modes[frames.visible].square().mean(0), torch.zeros(2, 2).double()
+    P, follow = torch.zeros(count, count).double(), torch.zeros(count, count).double()
+    P[:-1, :-1] = priors
+    for _ in range(FOLLOWING):  # a shift that all frames share weighs against priors as little as it is known to be one
+        weight = H @ balanced_inverse(sandwich(frames, power, 0.0, moment)[1])
+        follow = balanced_inverse(weight @ H + P) @ weight
+        moment = _shared_shift(frames, follow, widths, power[:2].mean().item()).moment
+    return follow, torch.trace(follow @ H).item()
+
+
+def _shared_shift(frames: OutlineSums, follow: Tensor, priors: list[float], variance: float) -> _SharedShift:
     """Posterior of a shift of all frames, of which the shifts of frames show what the unknowns have not followed.
 
     Args:
         frames: Sums at the minimum.
+        follow: Change of unknowns and offset by that of the score.
         priors: Standard deviations of each component [fitted px], of normal ones of which each weighs half of the one before.
         variance: Of the shift of one frame besides; of a series that is correlated, of its mean times their number.
     """
-    followed = torch.linalg.pinv(frames.information.sum(0), hermitian=True) @ frames.by_mode[:, :, :2].sum(0)
+    followed = follow @ frames.by_mode[:, :, :2].sum(0)
     left = (torch.eye(2).double() - frames.followed[:, :2] @ followed)[frames.visible].flatten(0, 1)
     variance = max(variance, 1e-300)
     information, slope = left.T @ left / variance, left.T @ frames.modes[frames.visible, :2].flatten() / variance
