@@ -311,7 +311,7 @@ class _BodyBuffers:
         for name in ("ja", "ta", "tb"):
             setattr(work, name, self.zeros("Vec3", rows))
         work.system, work.y = self.zeros("Real", rows, rows), self.zeros("Real", rows)
-        work.mu = _stages_first(self.layout, self.worlds, rows, 4, self.like.device)
+        work.mu = _stages_first(self.layout, self.worlds, rows, 5, self.like.device)  # four stages, and impulses
         for name in ("a", "s", "pa", "ps"):
             setattr(work, name, self.zeros("Vec3", one))
         return work
@@ -368,7 +368,7 @@ def _bound(pairs: "Pairs | None", lane: Lane) -> tuple:
 
 
 FORCES = ("Parameters", "States", "State", "Work", "evaluate", "load_state", "apply_all_impulses")
-FORCES_ADJOINT = ("evaluate_adjoint", "all_force_powers")
+FORCES_ADJOINT = ("evaluate_adjoint", "all_force_powers", "all_impulses_adjoint")
 _STRUCTS = ("Parameters", "States", "State", "Work")
 _STRUCTS += ("PairShape", "PairNumbers", "JointShape", "JointNumbers", "LinkWork")  # what there is of them
 

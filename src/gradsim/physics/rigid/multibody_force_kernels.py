@@ -29,6 +29,8 @@ if TYPE_CHECKING:  # bound by `specialize`
         all_wrench_powers,
         apply_impulses,
         contact_adjoint,
+        has_impulses,
+        impulses_adjoint,
         spin,
         spin_power,
         wrench,
@@ -38,6 +40,7 @@ PAIRS = globals().get("PAIRS", False)  # whether bodies touch one another
 JOINTS = globals().get("JOINTS", False)
 INTERVAL_BOUND = globals().get("INTERVAL_BOUND", True)  # whether joints are stabilized by the length of the step
 BAUMGARTE = 0.25  # β of semi-implicit steps: share of a joint's error that a step takes back (exact in float32)
+IMPULSES = 4  # place of their multipliers, after those of the stages
 BAUMGARTE_RATE = 5.0  # α of a high order [1/s]: its error is independent of the step
 
 
@@ -166,13 +169,56 @@ def evaluate(g: Parameters, s: State, m: Work, row: int, frame: int, h: Real, i:
         )  # fmt: skip
 
 
-@wp.func
-def apply_all_impulses(g: Parameters, s: State, row: int, i: int, n: int):
-    """Apply the impulses of all bodies before a step."""
-    for r in range(n):
-        v, l = apply_impulses(g.bodies, row, i * n + r, s.q[i, r], s.v[i, r], s.l[i, r])
-        s.v[i, r] = v
-        s.l[i, r] = l
+if JOINTS:
+
+    @wp.func
+    def distribute_impulses(g: Parameters, s: State, m: Work, row: int, i: int, n: int):
+        """What impulses and joints do to the momenta of all bodies, less m g, into `m`: J Δ(v, ω) = 0."""
+        none = zero(0)
+        for r in range(n):
+            k = i * n + r
+            v, l = apply_impulses(g.bodies, row, k, s.q[i, r], zero3(0), zero3(0))
+            s.w[i, r] = zero3(0)
+            m.f[i, r] = (v - g.bodies.gravity[k]) * g.bodies.mass[k]
+            m.t[i, r] = l
+        m.f[i, n] = zero3(0)
+        m.t[i, n] = zero3(0)
+        constrain(
+            g.joint, g.joints, g.links, g.bodies.mass, g.bodies.inertia_inverse, g.bodies.gravity, i, n,
+            s.x, s.q, s.v, s.w, s.l, none, none, none, g.links.mu[IMPULSES], m.f, m.t,
+        )  # fmt: skip
+
+    @wp.func
+    def apply_all_impulses(g: Parameters, s: State, m: Work, row: int, i: int, n: int):
+        """Apply the impulses of all bodies before a step, and what joints pass on at once."""
+        if has_impulses(g.bodies, row):
+            distribute_impulses(g, s, m, row, i, n)
+            for r in range(n):
+                k = i * n + r
+                s.v[i, r] = s.v[i, r] + m.f[i, r] * (1.0 / g.bodies.mass[k]) + g.bodies.gravity[k]
+                s.l[i, r] = s.l[i, r] + m.t[i, r]
+
+else:
+
+    @wp.func
+    def apply_all_impulses(g: Parameters, s: State, m: Work, row: int, i: int, n: int):
+        """Apply the impulses of all bodies before a step."""
+        for r in range(n):
+            v, l = apply_impulses(g.bodies, row, i * n + r, s.q[i, r], s.v[i, r], s.l[i, r])
+            s.v[i, r] = v
+            s.l[i, r] = l
+
+
+@wp.func(inline=True)
+def change_power(momentum: Vec3, mass: Real, gravity: Vec3, probe: Vec3) -> Real:
+    """⟨change of v by an impulse less m g, probe⟩."""
+    return dot(momentum * (1.0 / mass) + gravity, probe)
+
+
+@wp.func(inline=True)
+def momentum_power(v: Vec3, mass: Real, gravity: Vec3, probe: Vec3) -> Real:
+    """⟨impulse less m g, probe⟩."""
+    return dot((v - gravity) * mass, probe)
 
 
 @wp.func
@@ -236,6 +282,56 @@ if not DUAL:
             ah = ah + h_
         return ah
 
+    if JOINTS:
+
+        @wp.func
+        def all_impulses_adjoint(
+            g: Parameters, grad: Parameters, s: State, m: Work, a: State, row: int, i: int, n: int
+        ):
+            """Adjoint of `apply_all_impulses` at the state `s` before it; `a` becomes that of this state."""
+            if has_impulses(g.bodies, row):
+                none = zero(0)
+                distribute_impulses(g, s, m, row, i, n)
+                for r in range(n):
+                    k = i * n + r
+                    f_, mass_, gravity_, _p = wp.grad(change_power)(
+                        m.f[i, r], g.bodies.mass[k], g.bodies.gravity[k], a.v[i, r]
+                    )
+                    grad.bodies.mass[k] = grad.bodies.mass[k] + mass_
+                    grad.bodies.gravity[k] = grad.bodies.gravity[k] + gravity_
+                    m.fp[i, r] = f_
+                    m.tp[i, r] = a.l[i, r]
+                    a.w[i, r] = zero3(0)
+                m.fp[i, n] = zero3(0)
+                m.tp[i, n] = zero3(0)
+                a.w[i, n] = zero3(0)
+                _damping, _stiffness = constrain_adjoint(
+                    g.joint, g.joints, g.links, g.bodies.mass, g.bodies.inertia_inverse, g.bodies.gravity, i, n,
+                    s.x, s.q, s.v, s.w, s.l, none, none, none, g.links.mu[IMPULSES], m.f, m.t, m.fp, m.tp,
+                    a.x, a.q, a.v, a.w, a.l, grad.joints, grad.bodies.mass, grad.bodies.inertia_inverse,
+                    grad.bodies.gravity,
+                )  # fmt: skip
+                for r in range(n):
+                    k = i * n + r
+                    v, l = apply_impulses(g.bodies, row, k, s.q[i, r], zero3(0), zero3(0))
+                    v_, mass_, gravity_, _p = wp.grad(momentum_power)(
+                        v, g.bodies.mass[k], g.bodies.gravity[k], m.fp[i, r]
+                    )
+                    grad.bodies.mass[k] = grad.bodies.mass[k] + mass_
+                    grad.bodies.gravity[k] = grad.bodies.gravity[k] + gravity_
+                    a.q[i, r] = a.q[i, r] + impulses_adjoint(g.bodies, grad.bodies, row, k, s.q[i, r], v_, m.tp[i, r])
+
+    else:
+
+        @wp.func
+        def all_impulses_adjoint(
+            g: Parameters, grad: Parameters, s: State, m: Work, a: State, row: int, i: int, n: int
+        ):
+            """Adjoint of `apply_all_impulses`."""
+            for r in range(n):
+                k = i * n + r
+                a.q[i, r] = a.q[i, r] + impulses_adjoint(g.bodies, grad.bodies, row, k, s.q[i, r], a.v[i, r], a.l[i, r])
+
     @wp.func
     def all_force_powers(a: Vec3, b: Quat, m: Mat3, r: Real) -> Real:
         """For a kernel with a backward pass: Warp leaves adjoints of nested functions empty unless one reaches them."""
@@ -243,5 +339,5 @@ if not DUAL:
         if PAIRS:
             s = s + all_pair_powers(a, b, r)
         if JOINTS:
-            s = s + all_link_powers(a, b, m, r)
+            s = s + all_link_powers(a, b, m, r) + change_power(a, r, a, a) + momentum_power(a, r, a, a)
         return s

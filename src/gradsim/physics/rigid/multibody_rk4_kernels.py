@@ -15,13 +15,14 @@ if TYPE_CHECKING:  # bound by `specialize`
         State,
         States,
         Work,
+        all_impulses_adjoint,
         apply_all_impulses,
         evaluate,
         evaluate_adjoint,
         load_state,
     )
     from gradsim.physics.rigid.rk4_kernels import normalized_power, paired, rates_power
-    from gradsim.physics.rigid.wrench_kernels import impulses_adjoint, normalized, spin
+    from gradsim.physics.rigid.wrench_kernels import normalized, spin
 
 
 @wp.func(inline=True)
@@ -35,7 +36,7 @@ def stages(g: Parameters, s: State, m: Work, t: States, source: int, row: int, f
     """States and forces of the four stages of a step."""
     h = g.step[i, frame]
     load_state(t, source, s, i, n)
-    apply_all_impulses(g, s, row, i, n)
+    apply_all_impulses(g, s, m, row, i, n)
     for stage in range(4):
         for r in range(n):
             k = i * n + r
@@ -138,13 +139,12 @@ if not DUAL:
                 m.t[i, r] = m.stage_t[i, stage, r]
             ah = ah + stage_adjoint(g, grad, s, m, a, row, frame, h, i, n, stage)
         for r in range(n):
-            k = i * n + r
             a.x[i, r] = m.sum_x[i, r]
             a.v[i, r] = m.sum_v[i, r]
             a.l[i, r] = m.sum_l[i, r]
-            a.q[i, r] = m.sum_q[i, r] + impulses_adjoint(
-                g.bodies, grad.bodies, row, k, m.stage_raw[i, 0, r], a.v[i, r], a.l[i, r]
-            )
+            a.q[i, r] = m.sum_q[i, r]
+        load_state(t, source, s, i, n)
+        all_impulses_adjoint(g, grad, s, m, a, row, i, n)
         grad.step[i, frame] = grad.step[i, frame] + ah
 
     @wp.func

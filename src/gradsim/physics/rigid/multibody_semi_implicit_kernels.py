@@ -15,12 +15,13 @@ if TYPE_CHECKING:  # bound by `specialize`
         State,
         States,
         Work,
+        all_impulses_adjoint,
         apply_all_impulses,
         evaluate,
         evaluate_adjoint,
         load_state,
     )
-    from gradsim.physics.rigid.wrench_kernels import exponential, impulses_adjoint, normalized, spin
+    from gradsim.physics.rigid.wrench_kernels import exponential, normalized, spin
 
 JOINTS = globals().get("JOINTS", False)
 
@@ -58,7 +59,7 @@ def advance(g: Parameters, s: State, m: Work, t: States, source: int, to: int, r
     """One step."""
     h = g.step[i, frame]
     load_state(t, source, s, i, n)
-    apply_all_impulses(g, s, row, i, n)
+    apply_all_impulses(g, s, m, row, i, n)
     evaluate(g, s, m, row, frame, h, i, n, 0)
     for r in range(n):
         k = i * n + r
@@ -81,7 +82,7 @@ if not DUAL:
         """`a` becomes the adjoint of the state before the step."""
         h = g.step[i, frame]
         load_state(t, source, s, i, n)
-        apply_all_impulses(g, s, row, i, n)
+        apply_all_impulses(g, s, m, row, i, n)
         evaluate(g, s, m, row, frame, h, i, n, 0)
         ah = zero(0)
         for r in range(n):
@@ -101,9 +102,8 @@ if not DUAL:
             a.v[i, r] = v_
             a.l[i, r] = l_
         ah = ah + evaluate_adjoint(g, grad, s, m, a, row, frame, h, i, n, 0)
-        for r in range(n):
-            k = i * n + r
-            a.q[i, r] = a.q[i, r] + impulses_adjoint(g.bodies, grad.bodies, row, k, s.q[i, r], a.v[i, r], a.l[i, r])  # fmt: skip
+        load_state(t, source, s, i, n)
+        all_impulses_adjoint(g, grad, s, m, a, row, i, n)
         grad.step[i, frame] = grad.step[i, frame] + ah
 
     @wp.func

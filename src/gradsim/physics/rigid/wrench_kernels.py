@@ -97,6 +97,16 @@ def impulse_power(q: Quat, impulse: Vec3, point: Vec3, mass: Real, v_probe: Vec3
 
 
 @wp.func
+def has_impulses(p: Parameters, row: int) -> bool:
+    """Whether an impulse falls before a step."""
+    result = bool(False)
+    for k in range(p.impulse.shape[1]):
+        if p.impulse_step[k] == row:
+            result = True
+    return result
+
+
+@wp.func
 def apply_impulses(p: Parameters, row: int, i: int, q: Quat, v: Vec3, l: Vec3):
     """v and L after the impulses before a step."""
     vs = v
