@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from gradsim.app.figures import Figures, figure
-from gradsim.errors import Status
+from gradsim.errors import InputError, Status
 from gradsim.identification.api import identify
 from gradsim.identification.fit import Fit
 from gradsim.identification.observation.clip import Clip
@@ -24,6 +24,15 @@ WIDE = 5.0  # standard deviations beyond which an `ok` is a silent failure
 RANGE = 30.0  # rad/s, of each component of the spin
 STARTS = 8
 Z95 = 1.96
+REFUSED = {
+    "status": "refused",
+    "z": {},
+    "std": {},
+    "spin_known": False,
+    "spin_error": None,
+    "colors": {},
+    "cpu_seconds": 0.0,
+}
 
 
 def spin_row(run: Run) -> tuple[list[dict], Figures]:
@@ -87,8 +96,10 @@ def fit_spin(job: tuple[int, int, str, str]) -> dict:
     path = write_spin(truth, Path(folder) / f"{truth.texture} {number}.mp4")
     record = {"texture": truth.texture, "spin": truth.spin, "crf": truth.crf}
     for observe in ("pictures", "outlines"):
-        fit = _fit(truth, path, observe, seed)
-        record[observe] = _record(fit, truth)
+        try:
+            record[observe] = _record(_fit(truth, path, observe, seed), truth)
+        except InputError as error:
+            record[observe] = REFUSED | {"notes": [str(error)]}
     return record
 
 

@@ -70,7 +70,7 @@ def test_ppo_acts_on_many_elements_by_few_shares(monkeypatch):
     """With one cell, by eight: its actions are within their span."""
     module, setup = importlib.import_module("gradsim.control.baselines.ppo"), crawl()
     shares = basis_weights(setup.plant, 1)
-    monkeypatch.setattr(module, "MANY", 14)
+    monkeypatch.setattr(module, "MAX_DIRECT_OUTPUTS", 14)
     monkeypatch.setattr(module, "basis_weights", lambda plant: shares)
     policy: Any
     policy, history = BASELINES["ppo"](setup, Budget(8, 4), 0)

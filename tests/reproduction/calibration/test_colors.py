@@ -9,8 +9,9 @@ import torch
 
 from gradsim.errors import InputError
 from gradsim.identification.colors.contrast import contrast
-from gradsim.identification.colors.fit import open_to_colors, require_pictures
+from gradsim.identification.colors.fit import require_pictures
 from gradsim.identification.colors.interior import InteriorColors, interior_colors
+from gradsim.identification.colors.outlines import open_to_colors
 from gradsim.identification.colors.search import Levels, search_colors
 from gradsim.identification.colors.surface_points import (
     PixelList,

@@ -86,9 +86,9 @@ def colors_inside(colors: InteriorColors, film: Film, trajectory: Trajectory, si
         amount = ndimage.gaussian_filter(core.astype(float), BLURRED)
         more = np.stack([ndimage.gaussian_filter(rest[..., c], BLURRED) for c in range(3)], -1)
         corrected = image + more / np.maximum(amount, 0.02)[..., None]
-        away, place = ndimage.distance_transform_edt(~visible, return_indices=True)
-        near = np.asarray(away) <= BEYOND
-        row, column = np.asarray(place)
+        place = np.asarray(ndimage.distance_transform_edt(~visible, return_distances=False, return_indices=True))
+        near = np.linalg.norm(place - np.indices(visible.shape), axis=0) <= BEYOND
+        row, column = place
         target[near] = corrected[row[near], column[near]]
     return inside
 

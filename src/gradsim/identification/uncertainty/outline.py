@@ -69,7 +69,6 @@ SHARED_LEAST = 0.01  # of it [px]
 SHARED_LEVELS = 5  # of its prior: each has twice the width and half the weight of the one before
 SHARED_WIDEST = 0.1  # its prior where the verdict is about the other shifts: also by a shadow [px]
 FARTHEST = 1.5  # RMS displacement of outlines beyond which they are not those of the model [px √binning]
-FOLLOWING = 3  # estimates of that shift, where numbers have priors
 OFFSET = 0.25  # standard deviation of the whole outline's offset before the masks are seen [px]
 USUAL_OFFSETS = (-0.2, 0.5)  # of the whole outline: shadows make masks wide, nothing makes them narrow [px √binning]
 
@@ -252,29 +251,18 @@ def _outline_errors(
             f"one outline all round a body is seen in {len(modes)} frames, too few to estimate its errors; expected at least "
             f"{FEWEST}. Bodies that are hidden, before one another or partly out of view have none: state the noise (--noise)."
         )
-    px = data.silhouettes.binning
-    follow, count = _following(frames, priors, [SHARED_WIDEST / px])
-    spare = max(0.1, 1 - count / (2 * len(modes)))  # of the shifts, which the unknowns followed
-    shifts = modes[:, :2]
-    shared = _shared_shift(frames, follow, [SHARED_WIDEST / px], shifts.square().mean().item())
-    shifts = shifts - shared.visible
-    modes = torch.cat([shifts, modes[:, 2:]], 1)
-    power = modes.square().mean(0)
-    power[:-1] = power[:-1].unflatten(0, (-1, 2)).mean(1).repeat_interleave(2)
-    power[:2] /= spare
+    px, H = data.silhouettes.binning, frames.information.sum(0)
+    follow = torch.linalg.pinv(H, hermitian=True)
+    modes, power = _harmonics(frames, follow, n + 1, px)
     body = frames.body[frames.visible]
     next_of_body = (body[1:] == body[:-1])[:, None]
-    memory = (shifts[1:] * shifts[:-1] * next_of_body).sum() / shifts.square().sum().clamp(min=1e-300)
-    bent = modes[:, : 2 * BENT]
-    bending = bent.square().mean() / power[2 * (HARMONICS - FINE) : 2 * HARMONICS].mean().clamp(min=1e-300)
-    bending_memory = (bent[1:] * bent[:-1] * next_of_body).sum() / bent.square().sum().clamp(min=1e-300)
     unit = modes / power.sqrt().clamp(min=1e-300)
     correlation = ((unit[1:] * unit[:-1])[next_of_body[:, 0]].mean() / unit.square().mean()).item()
     correlation = lag_correlation(correlation, len(modes))
     narrowest = math.hypot(SHARED_SHARE * frames.size, SHARED_LEAST / px)
     widths = [narrowest * 2**level for level in range(SHARED_LEVELS)]
     variance = frames.modes[frames.visible, :2].square().mean().item() * (1 + correlation) / (1 - correlation)
-    H, M = sandwich(frames, power, correlation, _shared_shift(frames, follow, widths, variance).moment)
+    M = sandwich(frames, power, correlation, _shared_shift(frames, follow, widths, variance).moment)[1]
     P, Q = torch.zeros(2, n + 1, n + 1).double()
     P[:n, :n] = priors
     Q[n, n] = (px / OFFSET) ** 2
@@ -290,6 +278,13 @@ def _outline_errors(
         pulled = held * offset * torch.eye(n + 1).double()[n]
         inverse = balanced_inverse(H + held * Q / Q[n, n])
         covariance = inverse @ (M + held**2 * Q / Q[n, n] ** 2) @ inverse
+    if priors.any():  # numbers with priors follow shifts as far as outlines weigh against the priors
+        follow = inverse @ weight
+        modes, power = _harmonics(frames, follow, torch.trace(follow @ H).item(), px)
+    shifts, bent = modes[:, :2], modes[:, : 2 * BENT]
+    memory = (shifts[1:] * shifts[:-1] * next_of_body).sum() / shifts.square().sum().clamp(min=1e-300)
+    bending = bent.square().mean() / power[2 * (HARMONICS - FINE) : 2 * HARMONICS].mean().clamp(min=1e-300)
+    bending_memory = (bent[1:] * bent[:-1] * next_of_body).sum() / bent.square().sum().clamp(min=1e-300)
     video = K[:n, :n] - torch.outer(K[:n, n], K[n, :n]) / K[n, n].clamp(min=1e-300)
     errors = OutlineErrors(
         covariance[:n, :n],
@@ -388,23 +383,24 @@ class _SharedShift(NamedTuple):
     visible: Tensor
 
 
-def _following(frames: OutlineSums, priors: Tensor, widths: list[float]) -> tuple[Tensor, float]:
-    """Change of unknowns and offset by that of the score (n + 1, n + 1), and how many of them follow it.
+def _harmonics(frames: OutlineSums, follow: Tensor, count: float, px: int) -> tuple[Tensor, Tensor]:
+    """Harmonics of visible outlines less a shift of all frames (outlines, 2 harmonics + 1), and their variances.
 
-    Numbers with priors, as those of a calibrated camera, follow as far as outlines weigh against priors, by the variances of harmonics as they
-    are. If each counted in full, a shift of all frames alike would be one that the camera follows, though its prior holds it.
+    Args:
+        frames: Sums at the minimum.
+        follow: Change of unknowns and offset by that of the score (n + 1, n + 1).
+        count: How many of them follow the shifts.
+        px: Pixels of the video in a row of each fitted pixel.
     """
-    H, count = frames.information.sum(0), len(priors) + 1
-    if not priors.any():
-        return torch.linalg.pinv(H, hermitian=True), count
-    power, moment = frames.modes[frames.visible].square().mean(0), torch.zeros(2, 2).double()
-    P, follow = torch.zeros(count, count).double(), torch.zeros(count, count).double()
-    P[:-1, :-1] = priors
-    for _ in range(FOLLOWING):  # a shift that all frames share weighs against priors as little as it is known to be one
-        weight = H @ balanced_inverse(sandwich(frames, power, 0.0, moment)[1])
-        follow = balanced_inverse(weight @ H + P) @ weight
-        moment = _shared_shift(frames, follow, widths, power[:2].mean().item()).moment
-    return follow, torch.trace(follow @ H).item()
+    modes = frames.modes[frames.visible]
+    spare = max(0.1, 1 - count / (2 * len(modes)))
+    shifts = modes[:, :2]
+    shifts = shifts - _shared_shift(frames, follow, [SHARED_WIDEST / px], shifts.square().mean().item()).visible
+    modes = torch.cat([shifts, modes[:, 2:]], 1)
+    power = modes.square().mean(0)
+    power[:-1] = power[:-1].unflatten(0, (-1, 2)).mean(1).repeat_interleave(2)
+    power[:2] /= spare
+    return modes, power
 
 
 def _shared_shift(frames: OutlineSums, follow: Tensor, priors: list[float], variance: float) -> _SharedShift:

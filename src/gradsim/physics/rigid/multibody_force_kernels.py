@@ -173,7 +173,7 @@ if JOINTS:
 
     @wp.func
     def distribute_impulses(g: Parameters, s: State, m: Work, row: int, i: int, n: int):
-        """What impulses and joints do to the momenta of all bodies, less m g, into `m`: J Δ(v, ω) = 0."""
+        """Changes of all momenta by impulses and joints, less m g, into `m`: J Δ(v, ω) = 0."""
         none = zero(0)
         for r in range(n):
             k = i * n + r
@@ -313,7 +313,7 @@ if not DUAL:
                 )  # fmt: skip
                 for r in range(n):
                     k = i * n + r
-                    v, l = apply_impulses(g.bodies, row, k, s.q[i, r], zero3(0), zero3(0))
+                    v, _l = apply_impulses(g.bodies, row, k, s.q[i, r], zero3(0), zero3(0))
                     v_, mass_, gravity_, _p = wp.grad(momentum_power)(
                         v, g.bodies.mass[k], g.bodies.gravity[k], m.fp[i, r]
                     )

@@ -98,8 +98,8 @@ def impulse_power(q: Quat, impulse: Vec3, point: Vec3, mass: Real, v_probe: Vec3
 
 @wp.func
 def has_impulses(p: Parameters, row: int) -> bool:
-    """Whether an impulse falls before a step."""
-    result = bool(False)
+    """True if an impulse falls before a step."""
+    result = bool(False)  # noqa: UP018 -- a variable of Warp, not a constant
     for k in range(p.impulse.shape[1]):
         if p.impulse_step[k] == row:
             result = True
