@@ -324,10 +324,15 @@ if not DUAL:
     else:
 
         @wp.func
+        def same(a: Real) -> Real:
+            return a
+
+        @wp.func
         def all_impulses_adjoint(
             g: Parameters, grad: Parameters, s: State, m: Work, a: State, row: int, i: int, n: int
         ):
             """Adjoint of `apply_all_impulses`."""
+            _after = wp.grad(same)(zero(0))  # as in `multibody_kernels.step_adjoint`
             for r in range(n):
                 k = i * n + r
                 a.q[i, r] = a.q[i, r] + impulses_adjoint(g.bodies, grad.bodies, row, k, s.q[i, r], a.v[i, r], a.l[i, r])
