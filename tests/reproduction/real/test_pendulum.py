@@ -73,6 +73,7 @@ def test_made_up_string_is_recovered(measurement):
     assert length.std < 0.02 * TRUTH[LENGTH]
 
 
+@pytest.mark.slow
 def test_other_unknowns_are_recovered_too(measurement):
     # an outline of whole pixels is about 0.2 px wider than the ball, whose radius is 12 px
     for name, accuracy in (("bob.radius", 0.03), ("bob.drag", 0.1)):
