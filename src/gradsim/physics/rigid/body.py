@@ -53,7 +53,7 @@ class RigidBody(System):
 
     states = ("x", "q", "v", "l")
     velocities = ("v", "l")
-    start_keys = ("position", "rotation_vector", "velocity", "angular_velocity")
+    start_keys: tuple[str, ...] = ("position", "rotation_vector", "velocity", "angular_velocity")
 
     def __init__(self, name, body, scene, vertex_offset: int, dtype: torch.dtype, device: torch.device):
         self.name, self.body, self.scene = name, body, scene
