@@ -132,5 +132,5 @@ def test_a_prior_of_gamma_is_in_the_error_bars():
     fit = gs.identify(one, NAMES, observation=data, starts=2, priors="camera.gamma=1.9±0.03")
     open_to = fit.unknowns["ball.velocity.x"]
     assert fit.unknowns["camera.gamma"].std < 0.03 and fit.priors["shares"]["ball.velocity.x"]["camera.gamma"] > 1e-6
-    assert fit.status != "ok"  # the film has γ = 2.2
+    assert fit.status != "ok"  # the film has γ = 2.2 and another gain, which is taken as known here and holds γ
     assert abs(open_to.value - TRUTH[0]) < 3 * open_to.std
