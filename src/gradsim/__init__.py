@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from gradsim.planning import plan
     from gradsim.render import Antialiased, Camera, DibR, Renderer, Shading, Silhouettes, SoftRas
     from gradsim.scene import Scene
-    from gradsim.visualization.film import Film
+    from gradsim.visualization.animation import Animation
 
 _HOME = {  # public name: where it lives; imported when first used, so that `import gradsim` is quick
     "CustomForce": "gradsim.physics",
@@ -55,7 +55,7 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "Explanation": "gradsim.identification",
     "Field": "gradsim.identification",
     "FieldFit": "gradsim.identification",
-    "Film": "gradsim.visualization.film",
+    "Animation": "gradsim.visualization.animation",
     "Fit": "gradsim.identification",
     "Force": "gradsim.physics",
     "InputError": "gradsim.errors",
@@ -96,6 +96,7 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
 _ROOMS = {"control": "gradsim.control", "examples": "gradsim.app.examples"}  # public modules
 
 __all__ = [
+    "Animation",
     "Antialiased",
     "Appearance",
     "Camera",
@@ -106,7 +107,6 @@ __all__ = [
     "Explanation",
     "Field",
     "FieldFit",
-    "Film",
     "Fit",
     "Force",
     "Images",

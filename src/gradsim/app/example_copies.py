@@ -11,10 +11,8 @@ from gradsim.errors import InputError
 from gradsim.runtime.atomic import atomic_write
 from gradsim.scene.node import did_you_mean
 
-FOLDERS = (  # of a wheel, and of a checkout
-    Path(__file__).parent / "example_files",
-    Path(__file__).parents[3] / "examples",
-)
+# Of a wheel, and of a checkout
+FOLDERS = Path(__file__).parent / "example_files", Path(__file__).parents[3] / "examples"
 
 
 def example_files() -> dict[str, Path]:

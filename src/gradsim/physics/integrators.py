@@ -103,10 +103,8 @@ SOFT: dict[str, SoftIntegrator] = {
     ),
     "nystrom": SoftIntegrator(
         nystrom_kernels,
-        stability=(
-            0.6,
-            0.8,
-        ),  # h² k/m < 6.66 undamped, h c/m < 2.51 of damping alone, and no less than the line between
+        # h² k/m < 6.66 undamped, h c/m < 2.51 of damping alone, and no less than the line between
+        stability=(0.6, 0.8),
         stages=3,
         parts=("States", *_VERTICES),
         adjoint_parts=(*_VERTICES_ADJOINT, "Adjoint", "copy_state"),

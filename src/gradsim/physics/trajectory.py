@@ -58,7 +58,7 @@ class Trajectory:
         return f"Trajectory({len(self.times)} frames, {self.times[0]:.3g} to {self.times[-1]:.3g} s; {bodies})"
 
     def _repr_html_(self) -> str:
-        """Bodies and the shapes of their states, for notebooks; a `Film` of it plays it."""
+        """Bodies and the shapes of their states, for notebooks; an `Animation` of it plays it."""
         rows = ((body, ", ".join(f"{key} {tuple(x.shape)}" for key, x in y.items())) for body, y in self.states.items())
         span = f"{len(self.times)} frames, {self.times[0]:.3g} to {self.times[-1]:.3g} s"
         return f"<p><b>Trajectory</b>: {span}</p>" + table(("body", "states (worlds, frames, …)"), rows)

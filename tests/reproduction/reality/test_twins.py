@@ -8,6 +8,12 @@ import gradsim as gs
 from gradsim.identification.observation.base import States
 from gradsim_reproduction.reality import cube, hinge
 
+CONTACT = {
+    "ground.stiffness": 3000.0,
+    "ground.dissipation": 0.6,
+    "ground.friction_stiffness": 12.0,
+    "ground.friction": 0.19,
+}
 EXACT = 1e-6
 
 
@@ -40,12 +46,7 @@ def test_numbers_of_the_cube_come_back():
         content = base.model_dump(exclude_unset=True)
         content["bodies"]["cube"] |= body
         scenes.append(gs.Scene.parse(content))
-    truth = {
-        "ground.stiffness": 3000.0,
-        "ground.dissipation": 0.6,
-        "ground.friction_stiffness": 12.0,
-        "ground.friction": 0.19,
-    }
+    truth = CONTACT
     ranges = {**cube.RANGES, "ground.dissipation": cube.LAWS["continuous"][1:]}
     unknowns = [f"{name}:{ranges[name][0]}:{ranges[name][1]}" for name in truth]
     assert max(_recovered(scenes, unknowns, truth, "cube", frames).values()) < EXACT
@@ -68,10 +69,7 @@ def test_numbers_of_the_hinge_come_back():
         content["joints"]["hinge"] |= {"angle": rng.uniform(-1, 1), "rate": rng.uniform(4, 8)}
         scenes.append(gs.Scene.parse(content))
     truth = {
-        "ground.stiffness": 3000.0,
-        "ground.dissipation": 0.6,
-        "ground.friction_stiffness": 12.0,
-        "ground.friction": 0.19,
+        **CONTACT,
         "joints.hinge.damping": 2e-3,
         "joints.hinge.friction": 5e-3,
     }

@@ -42,10 +42,8 @@ NULL = 1e-9  # share of the information of a recording below which a direction i
 OPEN = 1e-6  # squared part of an unknown in open directions above which it is open
 SHORTEST, LONGEST = 0.05, 5.0  # correlation time at least in frames, at most in lengths of the longest recording
 LEAST_WHITE = 1e-4  # white variance at least, of the mean square of y
-SHARES, WHITES = (
-    (0.02, 0.1, 0.5),
-    (0.02, 0.5),
-)  # correlation times over the length and white variances where a search starts
+# Correlation times over the length, and white variances, where a search starts
+SHARES, WHITES = (0.02, 0.1, 0.5), (0.02, 0.5)
 QUIET = 1e-6  # share of the largest derivative of a channel below which a frame tells nothing of it
 WEAK = 1e-3  # eigenvalue of the information, scaled to a diagonal of 1, below which a direction has no scatter
 LARGEST_SCATTER = 30.0  # of a recording, in standard deviations of an unknown by one recording

@@ -1,4 +1,4 @@
-"""A short film that a notebook shows and plays."""
+"""Short animations that a notebook shows and plays."""
 
 import base64
 import tempfile
@@ -22,7 +22,7 @@ WIDTH = 320  # [px] at least, in a notebook
 
 
 @dataclass(frozen=True, eq=False)
-class Film:
+class Animation:
     """Frames that a notebook plays in a loop.
 
     Args:
@@ -36,8 +36,8 @@ class Film:
     Example:
         >>> import gradsim as gs
         >>> scene = gs.Scene.library("throw")
-        >>> gs.Film.of(gs.Model(scene).rollout(), scene)
-        Film(31 frames of 360×240 at 30 per second)
+        >>> gs.Animation.of(gs.Model(scene).rollout(), scene)
+        Animation(31 frames of 360×240 at 30 per second)
     """
 
     frames: Tensor | np.ndarray
@@ -52,7 +52,7 @@ class Film:
             frames = frames.detach().cpu().numpy()
         if frames.ndim != 4 or frames.shape[-1] != 3 or frames.dtype != np.uint8 or not frames.size:
             raise InputError(
-                f"a film has frames of shape {tuple(self.frames.shape)}; give (frames, 3, height, width) in [0, 1], one "
+                f"an animation has frames of shape {tuple(self.frames.shape)}; give (frames, 3, height, width) in [0, 1], one "
                 "world of what a renderer returns, or uint8 (frames, height, width, 3)."
             )
         if not self.fps > 0:
@@ -60,7 +60,7 @@ class Film:
         object.__setattr__(self, "pixels", frames)
 
     @classmethod
-    def of(cls, trajectory: "Trajectory", scene: "Scene", camera: str = "camera", height: int = 240) -> "Film":
+    def of(cls, trajectory: "Trajectory", scene: "Scene", camera: str = "camera", height: int = 240) -> "Animation":
         """The first world of a trajectory, as a camera of its scene sees it, in flat colors.
 
         Args:
@@ -82,7 +82,7 @@ class Film:
 
     def __repr__(self) -> str:
         count, height, width, _ = self.pixels.shape
-        return f"Film({count} frames of {width}×{height} at {self.fps:g} per second)"
+        return f"Animation({count} frames of {width}×{height} at {self.fps:g} per second)"
 
     def save(self, path: str | Path) -> Path:
         """Write a small lossy video (.webm, .mp4 or .gif), for display and not for fits; returns its path."""
@@ -92,7 +92,7 @@ class Film:
     def _repr_html_(self) -> str:
         """A video that plays in a loop, for notebooks; small images are enlarged without blur."""
         with tempfile.TemporaryDirectory() as folder:
-            data = self.save(Path(folder) / "film.webm").read_bytes()
+            data = self.save(Path(folder) / "animation.webm").read_bytes()
         width = max(self.pixels.shape[2], WIDTH)
         source = f"data:video/webm;base64,{base64.b64encode(data).decode()}"
         style = f"width: {width}px; max-width: 100%; image-rendering: pixelated"
