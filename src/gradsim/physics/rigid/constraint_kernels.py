@@ -247,17 +247,16 @@ def row_product(
         q[i, a], w[i, a], q[i, b], w[i, b], p.b[i, k], p.point_b[i, k], none, minus, m.s[i, a], m.s[i, b], o, o,
         curved, damping, stiffness,
     )  # fmt: skip
-    if g.kind[k] == POINT:
+    if g.kind[k] == POINT or g.kind[k] == SLIDING:
+        damped = damping
+        stiff = stiffness
+        if g.kind[k] == SLIDING:
+            damped = none
+            stiff = none
         result = point_product(
             x[i, a], q[i, a], v[i, a], w[i, a], x[i, b], q[i, b], v[i, b], w[i, b], p.b[i, k], p.point_a[i, k],
             p.point_b[i, k], none, minus, m.a[i, a], m.s[i, a], m.a[i, b], m.s[i, b], o, o, o, o,
-            curved, damping, stiffness,
-        )  # fmt: skip
-    if g.kind[k] == SLIDING:
-        result = point_product(
-            x[i, a], q[i, a], v[i, a], w[i, a], x[i, b], q[i, b], v[i, b], w[i, b], p.b[i, k], p.point_a[i, k],
-            p.point_b[i, k], none, minus, m.a[i, a], m.s[i, a], m.a[i, b], m.s[i, b], o, o, o, o,
-            curved, none, none,
+            curved, damped, stiff,
         )  # fmt: skip
     if g.kind[k] == TURNING:
         result = turning_product(
