@@ -78,7 +78,7 @@ class Fit(Command):
     seed: int = 0
     """Seed of the starts."""
     resume: bool = False
-    """Continue an interrupted fit: `gradsim fit --resume DIR`, or the same command again with --resume."""
+    """Continue an interrupted fit: `gradsim fit --resume DIR` (default: runs/fit), or the same command again with --resume."""
     json: bool = False
     """Print result.json instead of tables."""
     reading: OmitArgPrefixes[VideoOptions] = field(default_factory=VideoOptions)
@@ -169,8 +169,8 @@ class Fit(Command):
         Raises:
             InputError: If a required argument is missing.
         """
-        if self._is_run_folder() and (self.out or self.scene):
-            return self.out or self.scene  # pyright: ignore[reportReturnType] -- one of them is stated
+        if self._is_run_folder():
+            return self.out or self.scene or run_folder("fit", None, resume=True)
         required = {
             "SCENE": self.scene,
             "--video VIDEO": self.video or self.tracks,
