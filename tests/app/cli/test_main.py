@@ -221,3 +221,69 @@ def test_output_that_nobody_reads_to_its_end_is_no_error():
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == b"" and process.wait() == 0
+
+
+READERS = [
+    ["fit", "cube.yaml", "--unknown", "cube.mass:2:12"],
+    ["fit", "cube.yaml", "--unknown", "cube.mass:2:12", "--video", "other.webm"],
+    ["compare", "cube.yaml", "--unknown", "cube.mass:2:12", "--without", "friction"],
+    ["explain", "cube.yaml", "--unknown", "cube.mass:2:12"],
+    ["landscape", "cube.yaml", "--unknown", "cube.mass:2:12"],
+]
+
+
+@pytest.mark.parametrize("words", READERS, ids=["fit", "fit of two clips", "compare", "explain", "landscape"])
+def test_all_commands_read_videos_by_the_same_options(words, monkeypatch, tmp_path):
+    """Each hands mask, background, frames, ignored pixels, loss and noise to `from_video` as they were stated."""
+    from gradsim.app import clip_fit
+    from gradsim.app.commands import explain, landscape
+    from gradsim.identification.observation import clip
+
+    calls = []
+
+    def read(scene, path, mask=None, noise=None, camera="camera", **options):
+        calls.append({"mask": mask and str(mask), "noise": noise, **options})
+        raise InputError("that is enough")
+
+    for module in (clip_fit, explain, landscape, clip):
+        monkeypatch.setattr(module, "from_video", read)
+    monkeypatch.chdir(tmp_path)
+    Scene.library("cube").save(tmp_path / "cube.yaml")
+    stated = {"mask": "m.webm", "background": "mog2", "frames": "0:9", "robust": "huber", "category": "box"}
+    options = [text for name, value in stated.items() for text in (f"--{name}", value)]
+    main.main([*words, "--video", "cube.webm", *options, "--ignore", "i.webm", "--noise", "0.02", "--out", "run"])
+    (call,) = calls
+    assert {name: call[name] for name in stated} == stated
+    assert (call["noise"], call["ignore"]) == (0.02, Path("i.webm")) and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("command", ["explain", "landscape"])
+def test_an_option_of_videos_without_a_video_is_bad_input(command, capsys):
+    words = [command, "cube", "--unknown", "cube.mass:2:12", "--background", "median", "--out", "run"]
+    assert main.main(words) == 2
+    assert "--background is of a video, and none is given" in capsys.readouterr().err
+
+
+def test_a_fit_without_out_goes_to_its_own_folder_and_replaces_no_result(
+    fitting, answered, monkeypatch, tmp_path, capsys
+):
+    calls = fitting(answered)
+    monkeypatch.chdir(tmp_path)
+    words = ["fit", "cube.yaml", "--video", "cube.webm", "--unknown", "cube.mass"]
+    assert main.main(words) == 0
+    assert str(Path("runs/fit/report.html")) in capsys.readouterr().out.replace("\n", "")
+    (tmp_path / "runs" / "fit").mkdir(parents=True)
+    (tmp_path / "runs" / "fit" / "result.json").write_text("{}")
+    assert main.main(words) == 2
+    assert "holds a result; give --out DIR" in " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert main.main([*words, "--resume"]) == 0 and main.main([*words, "--out", "runs/fit"]) == 0
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize(
+    "command", ["fit", "compare", "explain", "landscape", "plan", "capture", "track", "control", "demo"]
+)
+def test_every_command_that_makes_a_folder_has_one_by_default(command, capsys):
+    with pytest.raises(SystemExit):
+        main.main([command, "--help"])
+    assert f"(default:runs/{command})" in "".join(capsys.readouterr().out.split()).replace("││", "").replace("│", "")

@@ -21,7 +21,12 @@ def test_the_result_is_that_of_the_chosen_model(tmp_path, capsys):
     timing = scene.timing.model_copy(update={"integrator": "semi-implicit"})  # which the candidate `rk4` changes
     scene.model_copy(update={"timing": timing}).save(inputs / "scene.yaml")
     files = [str(inputs / "scene.yaml"), "--video", str(inputs / "video.webm"), "--out", str(out)]
-    assert main.main(["compare", *files, "--unknown", *THROW, "--model", "rk4", "--starts", "2", "--json"]) == 0
+    assert (
+        main.main(
+            ["compare", *files, "--unknown", *THROW, "--model", "rk4", "--starts", "2", "--frames", "!2", "--json"]
+        )
+        == 0
+    )
     result = json.loads(capsys.readouterr().out)
     assert result == json.loads((out / "result.json").read_text())
     assert (result["command"], result["video"]) == ("compare", str(inputs / "video.webm"))
@@ -40,6 +45,12 @@ def test_a_comparison_without_another_model_is_refused(tmp_path):
     inputs = write_inputs(tmp_path)
     with pytest.raises(InputError, match="no model to compare with; add --without friction"):
         ModelComparison(parse_clips([inputs / "scene.yaml"], [inputs / "video.webm"]), THROW)
+
+
+def test_a_comparison_needs_a_noise_that_all_models_share(tmp_path):
+    clips = parse_clips([tmp_path / "scene.yaml"], [tmp_path / "video.webm"])
+    with pytest.raises(InputError, match="--noise auto follows from the residuals of one model"):
+        ModelComparison(clips, THROW, ["rk4"], noise="auto")
 
 
 @pytest.mark.slow

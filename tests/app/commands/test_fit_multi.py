@@ -74,6 +74,8 @@ def test_an_estimator_is_checked_before_any_video_is_read():
         fit_multi.MultiClipFit(clips, [MASS], estimator="gradient-decent")
     with pytest.raises(InputError, match="--window or --estimator gradient-descent"):
         fit_multi.MultiClipFit(clips, [MASS], window=20, estimator="gradient-descent")
+    with pytest.raises(InputError, match="--frames is for fits in one shot"):
+        fit_multi.MultiClipFit(clips, [MASS], window=20, reading={"frames": "0:30"})
 
 
 def test_a_fit_of_two_clips_leaves_a_whole_run_folder(tmp_path, capsys):

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
 from gradsim.app.cli.command import DONE, Command, flatten, show, working
+from gradsim.app.cli.video_options import VideoOptions
 
 
 @dataclass(kw_only=True)
@@ -16,7 +17,7 @@ class Explain(Command):
 
     subject: Annotated[Positional[Path], arg(metavar="SCENE|RUN")]
     """Scene file (YAML), name of a library scene, or folder made by `gradsim fit`: its scene at its estimates."""
-    out: Annotated[Path, arg(metavar="DIR")]
+    out: Annotated[Path, arg(metavar="DIR")] = Path("runs/explain")
     """Output folder for result.json, report.html and plots."""
     unknown: Annotated[
         UseAppendAction[list[list[str]]],
@@ -25,17 +26,18 @@ class Explain(Command):
     """Quantity to differentiate by, such as cube.mass; repeatable."""
     video: Annotated[Path | None, arg(metavar="VIDEO", help_behavior_hint="(default: the trajectory only)")] = None
     """Video: gradients of its pixels."""
-    mask: Annotated[Path | None, arg(metavar="MASK", help_behavior_hint="(default: from the colors)")] = None
-    """Masks of the bodies, as for `gradsim fit`."""
     json: bool = False
     """Print result.json instead of text."""
+    reading: OmitArgPrefixes[VideoOptions] = field(default_factory=VideoOptions)
 
     def run(self, out, err):
+        self.reading.require_video(self.video)
+        mask, noise, reading = self.reading.single_mask(), self.reading.noise, self.reading.arguments
         from gradsim.app.commands.explain import explain
 
         with working(err) as progress:
             result, explanation = explain(
-                self.subject, self.out, flatten(self.unknown), self.video, self.mask, progress=progress
+                self.subject, self.out, flatten(self.unknown), self.video, mask, noise, reading, progress=progress
             )
         if self.json:
             print(json.dumps(result, indent=1))
@@ -53,26 +55,31 @@ class Landscape(Command):
     """Folder of a fit, demo or experiment, scene file (YAML), or name of a library scene."""
     unknown: Annotated[UseAppendAction[list[list[str]]], arg(metavar="NAME[:LOW:HIGH] ...")]
     """Unknown along an axis, such as cube.mass:2:12; one or two. The range is that of the run by default."""
-    out: Annotated[Path, arg(metavar="DIR")]
+    out: Annotated[Path, arg(metavar="DIR")] = Path("runs/landscape")
     """Output folder for landscape.png, landscape.json and report.html."""
     video: Annotated[
         Path | None, arg(metavar="VIDEO", help_behavior_hint="(default: that of the run, or synthetic)")
     ] = None
     """Video; without any, the data are silhouettes of the scene's own trajectory."""
-    mask: Annotated[Path | None, arg(metavar="MASK", help_behavior_hint="(default: from the colors)")] = None
-    """Masks of the bodies, as for `gradsim fit`."""
-    noise: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: 1/255)")] = None
-    """Standard deviation of a pixel's noise, for pixels in [0, 1]."""
     points: Annotated[int | None, arg(help_behavior_hint="(default: 201, or 41 on each of two axes)")] = None
     """Number of points per axis."""
+    reading: OmitArgPrefixes[VideoOptions] = field(default_factory=VideoOptions)
 
     def run(self, out, err):
+        if not self.target.is_dir():  # a run has a video of its own
+            self.reading.require_video(self.video)
+        options = {"mask": self.reading.single_mask(), "noise": self.reading.noise, "reading": self.reading.stated}
         from gradsim.app.commands.landscape import write_landscape
 
-        unknowns = flatten(self.unknown)
         with working(err) as progress:
             result = write_landscape(
-                self.target, unknowns, self.out, self.video, self.mask, self.noise, self.points, progress=progress
+                self.target,
+                flatten(self.unknown),
+                self.out,
+                self.video,
+                points=self.points,
+                **options,
+                progress=progress,
             )
         out.print(result["images"][0]["caption"], highlight=False)
         show(result, self.out, out)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 from gradsim.errors import InputError
@@ -33,13 +33,15 @@ def check_arguments(command) -> None:
     """Refuse impossible paths, pipes and devices, and numbers outside `RANGES`.
 
     Args:
-        command: A command, a dataclass whose fields are its options.
+        command: A command, or a group of its options: a dataclass whose fields are options.
 
     Raises:
         InputError: It names the option.
     """
     for field in fields(command):
         value = getattr(command, field.name)
+        if is_dataclass(value):
+            check_arguments(value)  # a group of options
         if field.name in RANGES and isinstance(value, int | float):
             _check_range(field.name, value)
         for text in _texts(value):

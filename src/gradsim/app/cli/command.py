@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gradsim.errors import Status
+from gradsim.errors import InputError, Status
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,3 +51,18 @@ def show(result: dict, folder: Path, out: "Console") -> None:
 def flatten(groups: list[list[str]]) -> list[str]:
     """Values of an option that may be listed and repeated."""
     return [text for group in groups for text in group]
+
+
+def run_folder(command: str, out: Path | None, resume: bool = False) -> Path:
+    """The run folder: `out`, or runs/COMMAND unless it holds a result already, which would be lost.
+
+    Raises:
+        InputError: If it does.
+    """
+    folder = out or Path("runs") / command
+    if out is None and not resume and (folder / "result.json").exists():
+        raise InputError(
+            f"{folder}, the folder of `gradsim {command}` without --out, holds a result; give --out DIR to keep it, or "
+            f"--out {folder} to replace it."
+        )
+    return folder

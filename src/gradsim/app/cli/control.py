@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from gradsim.app.cli.command import Command, show, working
+from gradsim.app.cli.command import Command, run_folder, show, working
 from gradsim.errors import InputError, Status
 
 OPTIONS = ("goal", "method", "iterations", "quick", "seed")  # that determine the result
@@ -19,7 +19,7 @@ class Control(Command):
 
     task: Annotated[Positional[str | None], arg(metavar="TASK", help_behavior_hint="(required)")] = None
     """Library task (walker, gear, cloth, jellyfish, throw) or task file (YAML). With --resume: the run folder."""
-    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(required)")] = None
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/control)")] = None
     """Run folder for policy.pt, result.json, report.html and videos."""
     goal: Annotated[Path | None, arg(metavar="IMAGE", help_behavior_hint="(default: the task's)")] = None
     """Goal image from the task's camera: in color on the scene's background, or a gray silhouette, bright on black."""
@@ -70,11 +70,11 @@ class Control(Command):
         Raises:
             InputError: If a required argument is missing.
         """
-        folder = self.out or (Path(self.task) if self.task and self._is_run_folder() else None)
-        if folder is None and self.resume and self.task is not None:
+        if self._is_run_folder() and (folder := self.out or self.task):
+            return Path(folder)
+        if self.task is None:
+            raise InputError("missing: TASK. See gradsim control --help.")
+        folder = run_folder("control", self.out, self.resume)
+        if self.resume and self.out is None and not folder.exists():
             raise InputError(f"the run folder {self.task} does not exist; start training without --resume.")
-        required = {"TASK": self.task or self.resume, "--out DIR": folder}
-        missing = [name for name, value in required.items() if not value]
-        if missing or folder is None:
-            raise InputError(f"missing: {', '.join(missing)}. See gradsim control --help.")
         return folder

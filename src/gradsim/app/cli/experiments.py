@@ -14,7 +14,7 @@ from gradsim.errors import Status
 class Demo(Command):
     """Estimate mass, stiffness and friction of a bouncing cube from a video, in a minute."""
 
-    out: Annotated[Path, arg(metavar="DIR")] = Path("out/demo")
+    out: Annotated[Path, arg(metavar="DIR")] = Path("runs/demo")
     """Output folder for the video, result.json and report.html."""
     seed: int = 0
     """Seed of everything random."""
@@ -36,7 +36,7 @@ class Reproduce(Command):
 
     name: Annotated[Positional[str], arg(metavar="NAME")]
     """Experiment; `all` runs those of the paper."""
-    out: Annotated[Path, arg(metavar="DIR")]
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/NAME)")] = None
     """Output folder for result.json, report.html and plots."""
     quick: bool = False
     """A small version, in about a minute (`all`: about ten)."""
@@ -68,17 +68,18 @@ class Reproduce(Command):
         from gradsim.app import experiments
         from gradsim.app.report.report import write_report
 
+        folder = self.out or Path("runs") / self.name
         names = ("foreign", "scenes", "engine", "workers", "epochs", "weights", "rows")
         options = {name: getattr(self, name) for name in names}
         try:
             with working(err) as progress:
-                result = experiments.reproduce(self.name, self.out, self.quick, self.seed, progress, **options)
-                write_report(self.out)
+                result = experiments.reproduce(self.name, folder, self.quick, self.seed, progress, **options)
+                write_report(folder)
         except KeyboardInterrupt:
-            if any(self.out.glob("*.jsonl")):
+            if any(folder.glob("*.jsonl")):
                 err.print("Finished parts are kept: run the same command again to continue.")
             raise
-        show(result, self.out, out)
+        show(result, folder, out)
         if result["status"] == Status.FAILED:
             return FAILED
         # an experiment may be about what cannot be identified: its figures count, not its status

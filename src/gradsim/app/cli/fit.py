@@ -5,14 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
-from gradsim.app.cli.command import Command, flatten, show, working
+from gradsim.app.cli.command import Command, flatten, run_folder, show, working
+from gradsim.app.cli.video_options import VideoOptions
 from gradsim.errors import InputError, Status
 
 SHARED_OPTIONS = (
-    "noise",
-    "robust",
     "starts",
     "seed",
     "estimator",
@@ -21,10 +20,6 @@ SHARED_OPTIONS = (
 )  # of one clip and of several
 FIT_OPTIONS = (
     *SHARED_OPTIONS,
-    "ignore",
-    "frames",
-    "background",
-    "category",
     "profile",
     "plan",
     "observe",
@@ -60,32 +55,10 @@ class Fit(Command):
         arg(metavar="NAME=MEAN±SD|FILE ...", help_behavior_hint="(default: those of the scene)"),
     ] = field(default_factory=list)
     """Number that is known with an uncertainty, in SI units: NAME=MEAN±SD, NAME=MEAN+-SD or NAME=MEAN±5%; it becomes an unknown. Or a .json file of several with their covariance. Repeatable."""
-    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(required)")] = None
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/fit)")] = None
     """Run folder for result.json, report.html, plots and videos."""
-    mask: Annotated[
-        UseAppendAction[list[list[str]]],
-        arg(metavar="[CAMERA=]MASK ...", help_behavior_hint="(default: from the colors)"),
-    ] = field(default_factory=list)
-    """Masks of the bodies: video or folder of png, white on black; COCO annotations (.json); or, from a rectangle around the body in frame 0 (with @K, in frame K), grabcut:X,Y,W,H (by edges) or color:X,Y,W,H."""
-    category: Annotated[str, arg(metavar="NAME[,NAME ...]", help_behavior_hint="(default: the only one)")] = ""
-    """Categories of COCO annotations that are bodies."""
     window: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: single shooting)")] = None
     """Multiple shooting with windows of N frames, for a long or chaotic clip."""
-    noise: Annotated[
-        float | Literal["auto"] | None,
-        arg(metavar="SIGMA|auto", help_behavior_hint="(default: auto for videos of lossy codecs, else 1/255)"),
-    ] = None
-    """Standard deviation of a pixel's noise, for pixels in [0, 1]; auto: outlines are off, by what the fit leaves."""
-    robust: Annotated[str, arg(metavar="LOSS")] = "gaussian"
-    """Robust loss for outlier pixels (occluders, artifacts): gaussian, huber or cauchy."""
-    ignore: Annotated[Path | None, arg(metavar="MASK", help_behavior_hint="(default: none)")] = None
-    """Video whose bright pixels are ignored."""
-    background: Annotated[
-        str | None, arg(metavar="FILE|median|mog2", help_behavior_hint="(default: the scene's background)")
-    ] = None
-    """Image or video of the empty scene to subtract, or, of the video itself, median or mog2 (which shadows do not fool); for a fixed camera."""
-    frames: Annotated[str, arg(metavar="SPEC", help_behavior_hint="(default: all)")] = ""
-    """Frames to use, comma-separated: A:B only these; !K not K; -K: K is an extra frame; +K: one is missing before K."""
     observe: Literal["outlines", "pictures"] = "outlines"
     """What of the video is compared: the outlines of the bodies; or pictures, outlines and the colors inside of them, of a texture that may be unknown: they show a spin."""
     engine: Annotated[str, arg(metavar="NAME")] = "gradsim"
@@ -108,6 +81,7 @@ class Fit(Command):
     """Continue an interrupted fit: `gradsim fit --resume DIR`, or the same command again with --resume."""
     json: bool = False
     """Print result.json instead of tables."""
+    reading: OmitArgPrefixes[VideoOptions] = field(default_factory=VideoOptions)
 
     def run(self, out, err):
         folder = self._folder()
@@ -127,7 +101,7 @@ class Fit(Command):
         from gradsim.app.job import FitArguments
 
         unknowns, options = flatten(self.unknown), {name: getattr(self, name) for name in FIT_OPTIONS}
-        options |= self._priors()
+        options |= self._priors() | self.reading.arguments | {"noise": self.reading.noise}
         if self.scene is None or self._is_run_folder():
             arguments = FitArguments.load(folder, {**options, "unknowns": tuple(unknowns)})
             job = TracksFit(arguments) if arguments.tracks else fit.clip_job(arguments)
@@ -136,12 +110,12 @@ class Fit(Command):
             raise InputError("--observe pictures is for a video, and --tracks are fitted in its place; leave one out.")
         if self.tracks:
             return run_fit(TracksFit(self._tracks_arguments(options)), folder, self.resume, progress)
-        clips = parse_clips([self.scene, *self.more], flatten(self.video), flatten(self.mask))
+        clips = parse_clips([self.scene, *self.more], flatten(self.video), self.reading.masks)
         if len(clips) == 1 and clips[0].is_single_camera and self.window is None:
             video, mask = clips[0].videos["camera"], clips[0].masks.get("camera")
             arguments = FitArguments(scene=self.scene, video=video, mask=mask, unknowns=tuple(unknowns), **options)
             return fit.fit(arguments, folder, self.resume, progress=progress)
-        names = ("ignore", "frames", "background", "category", "profile", "resume")
+        names = ("profile", "resume")
         chosen = ["observe pictures"] if self.observe == "pictures" else []
         chosen += [f"engine {self.engine}"] if self.engine != "gradsim" else []
         if excluded := [f"--{name}" for name in [*(name for name in names if getattr(self, name)), *chosen]]:
@@ -150,7 +124,7 @@ class Fit(Command):
                 "clip alone."
             )
         shared = {name: options[name] for name in SHARED_OPTIONS}
-        shared["priors"] = flatten(self.prior)
+        shared |= {"priors": flatten(self.prior), "noise": self.reading.noise, "reading": self.reading.arguments}
         return run_fit(MultiClipFit(clips, unknowns, window=self.window, **shared), folder, progress=progress)
 
     def _priors(self) -> dict[str, tuple]:
@@ -175,7 +149,7 @@ class Fit(Command):
         if others:
             raise InputError("--tracks names a camera twice; give one table for each camera.")
         cameras, files = tuple(clip.videos), tuple(clip.videos.values())
-        if self.more or len(videos) > 1 or any("=" in video for video in videos) or self.mask or self.window:
+        if self.more or len(videos) > 1 or any("=" in video for video in videos) or self.reading.mask or self.window:
             raise InputError(
                 "--tracks are of one clip: give one SCENE, at most one VIDEO (of the first table's camera), no --mask and no --window."
             )
@@ -195,20 +169,19 @@ class Fit(Command):
         Raises:
             InputError: If a required argument is missing.
         """
-        folder = self.out or (self.scene if self._is_run_folder() else None)
-        required = {"--out DIR": folder}
-        if not self._is_run_folder():
-            required |= {
-                "SCENE": self.scene,
-                "--video VIDEO": self.video or self.tracks,
-                "--unknown NAME[:LOW:HIGH]": self.unknown or self.prior,
-            }
+        if self._is_run_folder() and (self.out or self.scene):
+            return self.out or self.scene  # pyright: ignore[reportReturnType] -- one of them is stated
+        required = {
+            "SCENE": self.scene,
+            "--video VIDEO": self.video or self.tracks,
+            "--unknown NAME[:LOW:HIGH]": self.unknown or self.prior,
+        }
         missing = [name for name, value in required.items() if not value]
         if missing and self.resume and self.scene is not None and not self.scene.exists():
             raise InputError(f"the run folder {self.scene} does not exist; start the fit without --resume.")
-        if missing or folder is None:
+        if missing:
             raise InputError(f"missing: {', '.join(missing)}. See gradsim fit --help.")
-        return folder
+        return run_folder("fit", self.out, self.resume)
 
 
 @dataclass(kw_only=True)
@@ -223,7 +196,7 @@ class Compare(Command):
     """Video of it; several: of further clips, which all models fit together, or of further cameras, as for `gradsim fit`."""
     unknown: Annotated[UseAppendAction[list[list[str]]], arg(metavar="NAME[:LOW:HIGH] ...")]
     """Unknown to estimate, such as cube.mass:2:12; repeatable. Of several clips: NAME@each for one in each clip."""
-    out: Annotated[Path, arg(metavar="DIR")]
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/compare)")] = None
     """Run folder for result.json, report.html, plots and videos."""
     prior: Annotated[
         UseAppendAction[list[list[str]]],
@@ -240,35 +213,29 @@ class Compare(Command):
     """Divide the clips into K folds, and let every model predict each fold from a fit to the others: K times the work."""
     first_frames: Annotated[int, arg(metavar="N")] = 0
     """Frames of a predicted clip to which its own unknowns (NAME@each) are fitted; those after them are predicted."""
-    mask: Annotated[
-        UseAppendAction[list[list[str]]],
-        arg(metavar="[CAMERA=]MASK ...", help_behavior_hint="(default: from the colors)"),
-    ] = field(default_factory=list)
-    """Masks of the bodies, as for `gradsim fit`."""
-    noise: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: 1/255)")] = None
-    """Standard deviation of a pixel's noise, for pixels in [0, 1]."""
     starts: int = 16
     """Number of starts of each model, drawn from the whole ranges."""
     seed: int = 0
     """Seed of the starts and the folds."""
     json: bool = False
     """Print result.json instead of tables."""
+    reading: OmitArgPrefixes[VideoOptions] = field(default_factory=VideoOptions)
 
     def run(self, out, err):
+        folder = run_folder("compare", self.out)
         from gradsim.app.commands.compare import ModelComparison
         from gradsim.app.commands.fit_job import run_fit
         from gradsim.app.commands.fit_multi import parse_clips
 
         models = [*(f"without {part}" for part in self.without), *self.model]
-        options = {
-            name: getattr(self, name) for name in ("seed", "starts", "noise", "candidates", "folds", "first_frames")
-        }
-        clips = parse_clips([self.scene, *self.more], flatten(self.video), flatten(self.mask))
+        options = {name: getattr(self, name) for name in ("seed", "starts", "candidates", "folds", "first_frames")}
+        options |= {"noise": self.reading.noise, "reading": self.reading.arguments}
+        clips = parse_clips([self.scene, *self.more], flatten(self.video), self.reading.masks)
         with working(err) as progress:
             job = ModelComparison(clips, flatten(self.unknown), models, priors=flatten(self.prior), **options)
-            result = run_fit(job, self.out, progress=progress)
+            result = run_fit(job, folder, progress=progress)
         if self.json:
             print(json.dumps(result, indent=1))
         else:
-            show(result, self.out, out)
+            show(result, folder, out)
         return Status(result["status"]).exit_code

@@ -20,7 +20,7 @@ class Plan(Command):
     """Scene file (YAML), name of a library scene, or folder made by `gradsim fit`: its scene, unknowns and noise, about its answer."""
     want: Annotated[UseAppendAction[list[list[str]]], arg(metavar="NAME[:ACCURACY] ...")]
     """Unknown that is wanted, with the standard deviation that is enough: ground.friction:5% or ground.friction:0.02; repeatable."""
-    out: Annotated[Path, arg(metavar="DIR")]
+    out: Annotated[Path, arg(metavar="DIR")] = Path("runs/plan")
     """Output folder for result.json, report.html, films and plots."""
     choose: Annotated[
         UseAppendAction[list[list[str]]],

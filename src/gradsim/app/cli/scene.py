@@ -147,7 +147,7 @@ class Export(Command):
     """Folder made by `gradsim fit` (at its estimates), a scene file (YAML), or the name of a library scene."""
     to: Literal["mjcf", "urdf"]
     """Format: mjcf (MuJoCo), or urdf (a file for each tree of joints)."""
-    out: Annotated[Path, arg(metavar="DIR")]
+    out: Annotated[Path, arg(metavar="DIR")] = Path("runs/export")
     """Output folder: the model, its meshes, and export.json with all that the format cannot say."""
     anyway: bool = False
     """Also a fit that is a mismatch, unidentifiable, unconverged, failed or unfinished; the model carries that word."""

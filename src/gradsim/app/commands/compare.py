@@ -1,6 +1,6 @@
 """`gradsim compare`: several models of one video, or of several."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -14,6 +14,7 @@ from gradsim.identification.fit import Fit
 from gradsim.identification.model_selection import compare
 from gradsim.identification.multi_clip import clip_values
 from gradsim.identification.observation.clip import Clip
+from gradsim.identification.observation.from_video import AUTO_NOISE
 from gradsim.identification.priors import priors_of
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import model_for, parameter_values
@@ -38,6 +39,7 @@ class ModelComparison(FitJob):
         priors: As for `compare`.
         folds: Number of folds of the clips, as for `compare`.
         first_frames: As for `compare`.
+        reading: Further arguments of `from_video`, for every clip.
 
     Raises:
         InputError: If an argument is wrong.
@@ -53,11 +55,17 @@ class ModelComparison(FitJob):
         candidates: Path | None = None,
         seed: int = 0,
         starts: int = 16,
-        noise: float | None = None,
+        noise: float | str | None = None,
         priors: Sequence[str] = (),
         folds: int | None = None,
         first_frames: int = 0,
+        reading: Mapping | None = None,
     ):
+        if noise == AUTO_NOISE:
+            raise InputError(
+                f"--noise {AUTO_NOISE} follows from the residuals of one model, and models are compared at one noise; state it, such "
+                "as the pixel noise that `gradsim fit` reports."
+            )
         self.clips, self.unknowns, self.seed, self.starts = list(clips), list(unknowns), seed, starts
         self.scenes = [open_scene(Path(clip.scene)) for clip in clips]
         self.title = " and ".join(dict.fromkeys(scene.name for scene in self.scenes))
@@ -70,8 +78,9 @@ class ModelComparison(FitJob):
                 'no model to compare with; add --without friction, --model "paper law", or --candidates FILE.'
             )
         require_starts(starts)
+        self.frames = (reading or {}).get("frames", "")
         self.observations = [
-            Clip(clip.videos, clip.masks, noise).observe(scene)
+            Clip(clip.videos, clip.masks, noise, **reading or {}).observe(scene)
             for scene, clip in zip(self.scenes, self.clips, strict=True)
         ]
         for changes in self.candidates.values():
@@ -106,7 +115,7 @@ class ModelComparison(FitJob):
             part = Problem(
                 model_for(scene, self._space(scene, fit, k)), self.observations[k - 1], self._space(scene, fit, k)
             )
-            captions += write_clip(folder, clip, part, clip_values(scene, fit.values, k), k)
+            captions += write_clip(folder, clip, part, clip_values(scene, fit.values, k), k, self.frames)
         clips = [{"scene": str(c.scene), "videos": {n: str(v) for n, v in c.videos.items()}} for c in self.clips]
         return entries | {"clips": clips, "videos": captions}
 
@@ -120,7 +129,7 @@ class ModelComparison(FitJob):
                 parameter_values(scene, clip_values(scene, fit.values, 1)), frames=observation.frames
             )
         scene.save(folder / "scene.yaml")
-        _, mask = write_clip_videos(folder, scene, fitted, video)
+        _, mask = write_clip_videos(folder, scene, fitted, video, self.frames)
         write_residuals(folder, observation, mask, scene.timing.fps)  # pyright: ignore[reportArgumentType] -- one camera
         return video
 

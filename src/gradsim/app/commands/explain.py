@@ -27,7 +27,9 @@ def explain(
     out: Path,
     unknowns: Sequence[str] = (),
     video: Path | None = None,
-    mask: Path | None = None,
+    mask: Path | str | None = None,
+    noise: float | str | None = None,
+    reading: Mapping | None = None,
     progress: Progress | None = None,
 ) -> tuple[dict, Explanation]:
     """Explain the gradients of a scene at its own values, or of a fit at its estimates.
@@ -37,7 +39,9 @@ def explain(
         out: Output folder of scene.yaml, result.json, report.html and plots.
         unknowns: NAME or NAME:LOW:HIGH; none: those of the fit, or all masses, stiffnesses and other positive quantities.
         video: Video whose pixels are differentiated; unknowns need ranges then.
-        mask: Mask video; None: silhouettes from the colors.
+        mask: Masks, as in `from_video`; None: silhouettes from the colors.
+        noise: Standard deviation of a pixel's noise in [0, 1], as in `from_video`.
+        reading: Further arguments of `from_video`.
         progress: Receives stages.
 
     Returns:
@@ -51,7 +55,7 @@ def explain(
     progress.stage("simulating step by step, with a tangent for every unknown")
     if video is not None:
         space = Space(scene, selected or [d.name for d in of_model(Model(scene), None, {})])
-        problem = Problem(model_for(scene, space), from_video(scene, video, mask), space)
+        problem = Problem(model_for(scene, space), from_video(scene, video, mask, noise, **reading or {}), space)
         explanation = explain_gradients(
             problem, overrides={n: numbers.get(n, _scene_value(scene, n)) for n in space.names}
         )

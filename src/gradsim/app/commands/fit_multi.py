@@ -89,7 +89,7 @@ class MultiClipFit(FitJob):
         starts: Number of starts.
         noise: Standard deviation of a pixel's noise in [0, 1]; None: 1/255.
         window: Frames per window of multiple shooting, for one long clip; None: single shooting.
-        robust: Loss of the residuals.
+        reading: Further arguments of `from_video`, for every clip.
         estimator: Name of the estimator, as for `identify`.
         priors: As for `identify_many`.
         known_numbers: Examine what errors of known numbers would do.
@@ -107,7 +107,7 @@ class MultiClipFit(FitJob):
         starts: int = 16,
         noise: float | str | None = None,
         window: int | None = None,
-        robust: str = "gaussian",
+        reading: Mapping | None = None,
         estimator: str = LEAST_SQUARES,
         priors: Sequence[str] = (),
         known_numbers: bool = True,
@@ -123,6 +123,9 @@ class MultiClipFit(FitJob):
             raise InputError(f"--window has an estimator of its own; remove --window or --estimator {estimator}.")
         if noise == AUTO_NOISE and (len(clips) > 1 or window is not None):
             raise InputError(f"--noise {AUTO_NOISE} is for one clip of one camera, in one shot; state the noise.")
+        self.frames = (reading or {}).get("frames", "")
+        if window is not None and self.frames:
+            raise InputError("--frames is for fits in one shot; cut the clip, or remove --window.")
         self.clips, self.seed, self.starts, self.window = list(clips), seed, starts, window
         self.scenes = [open_scene(clip.scene) for clip in clips]
         self.estimator, self.known_numbers, self.discrepancy = estimator, known_numbers, discrepancy
@@ -133,7 +136,7 @@ class MultiClipFit(FitJob):
         else:
             self.space = Space(self.scenes[0], unknowns, priors=stated)
         self.observations = [
-            Clip(clip.videos, clip.masks, noise, robust).observe(scene)
+            Clip(clip.videos, clip.masks, noise, **reading or {}).observe(scene)
             for scene, clip in zip(self.scenes, self.clips, strict=True)
         ]
 
@@ -169,13 +172,13 @@ class MultiClipFit(FitJob):
         captions = []
         for k, (clip, part) in enumerate(zip(self.clips, self.parts, strict=True), 1):
             values = clip_values(part.model.scene, fit.values, k)
-            captions += write_clip(folder, clip, part, values, k if is_shared else None)
+            captions += write_clip(folder, clip, part, values, k if is_shared else None, self.frames)
         clips = [{"scene": str(c.scene), "videos": {n: str(v) for n, v in c.videos.items()}} for c in self.clips]
         return {"clips": clips, "videos": captions}
 
 
 def write_clip(
-    folder: Path, clip: ClipFiles, part: Problem, values: Mapping[str, float], number: int | None
+    folder: Path, clip: ClipFiles, part: Problem, values: Mapping[str, float], number: int | None, frames: str = ""
 ) -> list[dict[str, str]]:
     """Write the scene of a clip and the videos of its cameras; returns their captions."""
     scene, suffix = part.model.scene, f"_{number}" if number else ""
@@ -187,7 +190,7 @@ def write_clip(
         further = [camera] if camera != "camera" else []
         ending = "_".join([suffix, *further])
         source = " ".join([*([f"Clip {number}"] if number else []), *further])
-        write_clip_videos(folder, scene, fitted, path, camera=camera, suffix=ending)
+        write_clip_videos(folder, scene, fitted, path, frames, camera, ending)
         for kind, text in (
             ("side_by_side", "video, left, and fit, right."),
             ("overlay", "outline of the fit over the video."),

@@ -1,6 +1,6 @@
 """`gradsim landscape`: cost along one or two unknowns of a run folder, or of a scene and its video."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,9 +63,10 @@ def write_landscape(
     unknowns: Sequence[str],
     out: Path,
     video: Path | None = None,
-    mask: Path | None = None,
-    noise: float | None = None,
+    mask: Path | str | None = None,
+    noise: float | str | None = None,
     points: int | None = None,
+    reading: Mapping | None = None,
     progress: Progress | None = None,
 ) -> dict:
     """Write landscape.png, landscape.json, result.json and report.html.
@@ -76,9 +77,10 @@ def write_landscape(
         unknowns: One or two: NAME, or NAME:LOW:HIGH for another range than that of the run.
         out: Output folder.
         video: Video that replaces the run's. Without a video, the data are silhouettes of the scene's own trajectory.
-        mask: Mask video, or None.
-        noise: Standard deviation of a pixel's noise in [0, 1]; None: 1/255.
+        mask: Masks, as in `from_video`, or None.
+        noise: Standard deviation of a pixel's noise in [0, 1], as in `from_video`; None: that of the run, or 1/255.
         points: Number of points per axis.
+        reading: Further arguments of `from_video`, in place of those of the run.
         progress: Receives stages and points.
 
     Raises:
@@ -95,7 +97,10 @@ def write_landscape(
         raise InputError(f"points is {points}; a landscape needs at least 3 per axis.")
     target = Path(target)
     case = run_case(target) if target.is_dir() else scene_case(target, is_synthetic=video is None)
-    case.video, case.mask = (video, mask) if video is not None else (case.video, case.mask)
+    if video is not None:
+        case.video, case.mask = video, None
+    case.mask = case.mask if mask is None else mask
+    case.video_options |= reading or {}
     case.noise = case.noise if noise is None else noise
     progress.stage("building the model")
     problem, base = _problem(case, axis_unknowns)
