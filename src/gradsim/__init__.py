@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from gradsim.identification.camera_calibration import camera_from_length
     from gradsim.physics import CustomForce, Divergence, Force, Model, Trajectory, gradients
     from gradsim.physics.smoke.solver import Smoke
-    from gradsim.planning import plan
+    from gradsim.planning import next_video, plan
     from gradsim.render import Antialiased, Camera, DibR, Renderer, Shading, Silhouettes, SoftRas
     from gradsim.scene import Scene
     from gradsim.visualization.animation import Animation
@@ -89,6 +89,7 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "identify": "gradsim.identification",
     "identify_fields": "gradsim.identification",
     "identify_many": "gradsim.identification",
+    "next_video": "gradsim.planning",
     "plan": "gradsim.planning",
     "reproduce": "gradsim.app.experiments",
 }
@@ -140,6 +141,7 @@ __all__ = [
     "identify",
     "identify_fields",
     "identify_many",
+    "next_video",
     "plan",
     "read_tracks",
     "reproduce",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradsim.numerics.formatting import rounded, with_error
+from gradsim.numerics.formatting import rounded, two_digits, with_error
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,17 @@ def test_value_and_error_are_rounded_alike(value, std, text):
 def test_rounding_costs_less_than_a_twentieth_of_the_error(value, std):
     # two digits of sd: half a unit of the second is at most 0.05 sd
     assert abs(float(rounded(value, std).split(" ")[0]) - value) <= 0.0501 * std or "×" in rounded(value, std)
+
+
+@pytest.mark.parametrize(
+    ("value", "sign", "text"),
+    [
+        (742.0, False, "740"),
+        (1e2, True, "+100"),
+        (-0.0346, True, "-0.035"),
+        (5.0, False, "5"),
+        (12345.0, False, "12000"),
+    ],
+)
+def test_two_digits_have_no_power_of_ten(value, sign, text):
+    assert two_digits(value, sign) == text

@@ -53,7 +53,7 @@ def test_damping_of_a_pendulum_at_rest_shows_once_it_swings(still):
 def test_numbers_that_only_show_together_are_measured():
     """Gravity times the square of the clock: a known clock leaves twice its error, 1 %."""
     fit = fit_of(pendulum(), CLOCK, {"gravity.z": -9.81, "timing.rate": 1.0})
-    change = next_video(pendulum(), fit)
+    change = gs.next_video(pendulum(), fit)
     assert change is not None and change.design.weighed == ("timing.rate",)
     assert change.design.sd["gravity.z"] == pytest.approx(0.01, rel=0.01)
 

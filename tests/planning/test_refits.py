@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from plan_cases import LENGTH, judge, pendulum
 
 import gradsim as gs
@@ -9,6 +10,15 @@ from gradsim.identification import synthetic
 from gradsim.planning import VideoNoise, plan
 from gradsim.planning.refits import refit_errors
 from gradsim.planning.search import Design
+
+
+def test_refits_of_unknowns_that_only_show_together_start_along_their_direction():
+    """A covariance of rank one, by rounding not positive definite, is drawn from."""
+    film = judge(pendulum(), [], [LENGTH, "bob.angle:0.5:1.2"], "bob.string_length")
+    made = film.recording(Design({}))
+    C = 1e-4 * torch.tensor([[1.0, 1.0], [1.0, 1.0 - 1e-15]]).double()
+    errors = refit_errors(made, made.places[:1], C[None], 1, 0)
+    assert torch.isfinite(errors).all()
 
 
 @pytest.mark.slow  # `test_prediction_is_the_error_bar_of_a_fit` holds the same model to one fit

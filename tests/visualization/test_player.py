@@ -28,6 +28,7 @@ def test_the_page_refers_to_nothing_outside_itself(motion, tmp_path, capsys):
     addresses = re.findall(r"""(?:src|href)\s*=\s*["']([^"']+)""", text)
     assert all(address.startswith(("data:", "#", "blob:")) for address in addresses)
     assert "__VISER_EMBED_DATA__" in text and len(text) < 3_000_000
+    assert "darkMode:matchMedia" in text
     assert capsys.readouterr().out == ""
 
 

@@ -38,6 +38,17 @@ def with_error(value: float | None, std: float | None) -> str:
     return f"({text}){times}" if times else text
 
 
+def two_digits(value: float, sign: bool = False) -> str:
+    """Format a number to two digits, without a power of ten below a million: 742 is "740".
+
+    Args:
+        value: Number.
+        sign: Whether a plus is written.
+    """
+    text = f"{float(f'{value:.2g}'):g}"
+    return f"+{text}" if sign and value >= 0 else text
+
+
 def _scale(size: float) -> tuple[float, str]:
     """Power of ten to divide by, and its text after the number."""
     exponent = _exponent(size)

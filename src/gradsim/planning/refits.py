@@ -36,7 +36,7 @@ def refit_errors(film: Recording, places: Tensor, C: Tensor, repeats: int, seed:
     assert isinstance(data, Masks)  # `is_possible`
     with torch.no_grad():
         for u, spread in zip(places, C, strict=True):
-            image, L = data.image(film.trajectory(u)), torch.linalg.cholesky(spread)
+            image, L = data.image(film.trajectory(u)), _root(spread)
             for _ in range(repeats):
                 noisy = image + data.sigma * torch.tensor(rng.standard_normal(tuple(image.shape)))
                 starts = u + torch.tensor(rng.standard_normal((STARTS, len(u)))) @ L.T
@@ -46,3 +46,10 @@ def refit_errors(film: Recording, places: Tensor, C: Tensor, repeats: int, seed:
                 ends, _ = descend(refit, Population.at(starts), problem.frames, "pixels", ITERATIONS)
                 errors.append(ends.u[ends.cost.argmin()] - u)
     return torch.stack(errors).unflatten(0, (len(places), repeats))
+
+
+def _root(C: Tensor) -> Tensor:
+    """L with L Lᵀ = C (n, n), which may be singular: unknowns that only show together are fully correlated."""
+    scale = C.diagonal().clamp(min=1e-300).sqrt()
+    eigenvalues, axes = torch.linalg.eigh(C / scale[:, None] / scale)
+    return scale[:, None] * axes * eigenvalues.clamp(min=0).sqrt()

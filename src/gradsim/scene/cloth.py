@@ -16,7 +16,7 @@ from gradsim.geometry.mesh import Mesh
 from gradsim.scene.node import Node, Place, exactly_one
 from gradsim.scene.quantity import Count, Quantity, Tuple, Vector2, Vector3, positive, vector
 from gradsim.scene.soft_body import Soft, elasticity_errors
-from gradsim.scene.solid import ACTIVATION, POISSON, PRESSURE
+from gradsim.scene.solid import ACTIVATION, POISSON, PRESSURE, Hysteresis, Relaxation
 from gradsim.scene.yaml_io import FilePath
 
 LENGTH = positive("m")
@@ -138,6 +138,8 @@ class Cloth(Soft):
         bending: Bending stiffness [N m]; by default no bending force.
         bending_damping: Bending damping [N m s]; by default 0 with `bending`.
         bending_activation: α, which folds every inner edge at rest by −2 α [rad]; by default 0 with `bending`.
+        relaxation: Elasticity in the plane and of bending that relaxes, added to the moduli, which are those that last.
+        hysteresis: Loss that hardly depends on frequency.
         air: Air around the sheet; by default none.
     """
 
@@ -156,6 +158,8 @@ class Cloth(Soft):
     bending: Annotated[float | None, Quantity("N m", **SCALE)] = None
     bending_damping: Annotated[float | None, Quantity("N m s", **SCALE)] = None
     bending_activation: Annotated[float | None, Quantity("rad", lower=-math.pi / 2, upper=math.pi / 2)] = None
+    relaxation: tuple[Relaxation, ...] = ()
+    hysteresis: Hysteresis | None = None
     air: Air | None = None
 
     @classmethod

@@ -15,6 +15,8 @@ from gradsim.render.camera import from_scene
 from gradsim.runtime.atomic import atomic_path
 from gradsim.visualization.viser_scene import FIT, TRUTH, Actor, Frustum, Stage, actors, add_grounds, stand_back
 
+LIGHT = "darkMode:false"  # of viser's page
+AS_THE_READER = 'darkMode:matchMedia("(prefers-color-scheme: dark)").matches'
 FRUSTUM_PIXELS = 160  # [px] the video in the frustum is thinned to about this
 
 
@@ -64,7 +66,7 @@ def write_player(
                 for frustum in frusta:
                     frustum.show(video[min(frame, len(video) - 1)])
             recording.insert_sleep(1 / scene.timing.fps)
-        page = recording.as_html()
+        page = recording.as_html().replace(LIGHT, AS_THE_READER)
     finally:
         with contextlib.redirect_stdout(io.StringIO()):
             server.stop()

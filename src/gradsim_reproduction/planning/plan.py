@@ -59,7 +59,7 @@ def plans(run: Run) -> Outcome:
     jobs = {f"{CASES[k].name}, seed {run.seed}": (k, run.seed) for k in (QUICK_OPEN if run.quick else OPEN)}
     cases = run.records(run.ledger("open.jsonl", experiment="plan"), jobs, resolve, "open cases")
     run.progress.stage("real tosses")
-    tosses = {} if run.quick else real_tosses(run.seed)
+    tosses = {} if run.quick else real_tosses(run.seed, run.progress)
     figures = summary(records, cases) | real_figures(tosses)
     rows = [{"name": key, "paper": None, "ours": one["value"]} for key, one in figures.items()]
     result: dict = {"plans": records, "open": cases, "real": tosses, "images": draw(run.out, records)}

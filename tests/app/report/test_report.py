@@ -5,6 +5,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from matplotlib.figure import Figure
 
 from gradsim.app.report import plots
 from gradsim.app.report.report import write_report
@@ -18,6 +19,7 @@ WEBM = bytes.fromhex("1a45dfa3") + b"not much of a video"
 def undrawn(monkeypatch):
     """No figures: they take a second, and only some tests are about them."""
     monkeypatch.setattr(plots, "png", lambda draw: b"\x89PNG")
+    monkeypatch.setattr(plots, "svg", lambda draw, width: b"<svg/>")
 
 
 class Links(HTMLParser):
@@ -45,10 +47,10 @@ def test_page_refers_to_nothing_outside_itself(run_folder, answered):
     (folder / "overlay.webm").write_bytes(WEBM)
     page = write_report(folder).read_text()
     addresses = Links(page).addresses
-    assert len(addresses) == 6  # two videos, two plots of intervals, the search, the starts
+    assert len(addresses) == 10  # two videos; two plots of intervals, the search, the starts, for screens and phones
     assert all(address.startswith("data:") for address in addresses)
     assert sum(address.startswith("data:video/webm") for address in addresses) == 2
-    assert "http" not in page and "url(" not in page and "<script" not in page
+    assert "http" not in page and "url(" not in page and "<script src" not in page
 
 
 def test_every_fit_of_a_run_has_its_table(undrawn, run_folder, answered):
@@ -90,6 +92,32 @@ def test_a_verdict_says_what_it_means_and_what_to_do(undrawn, run_folder, unansw
     words = text_of(write_report(run_folder(unanswered | {"status": status})).read_text())
     verdict = VERDICTS[status]
     assert all(part and part in words for part in (verdict.title, Status(status).message, verdict.advice))
+
+
+def test_a_mismatch_is_drawn_without_error_bars(run_folder, answered):
+    """Truth and values are there, errors are not known."""
+    for unknown in answered["unknowns_8bit"].values():
+        unknown |= {"interval95": [None, None]}
+    page = write_report(run_folder(answered | {"status_8bit": "mismatch"})).read_text()
+    assert "Not a measurement" in text_of(page)
+
+
+def test_known_numbers_beyond_the_first_six_are_folded_away(undrawn, run_folder, answered):
+    effects = {name: {"shift": 0.1, "percent": 742.0, "sd": 1200.0} for name in answered["unknowns"]}
+    row = {"name": "camera.focal", "error": "1 %", "value": 80.0, "unit": "px", "effects": effects}
+    table = {"words": "1 % in camera.focal moves all.", "numbers": [row] * 9}
+    page = write_report(run_folder(answered | {"known_numbers": table})).read_text()
+    folded = page.partition("<details><summary>3 more</summary>")[2]
+    assert folded.partition("</details>")[0].count("<code>camera.focal</code>") == 3
+    assert "+740 %, 1200 sd" in text_of(page)
+
+
+def test_plots_for_phones_are_narrow():
+    wide, narrow = (
+        plots.svg(lambda: Figure(figsize=(plots.column_width(), 1)), w) for w in (plots.WIDTH, plots.NARROW)
+    )
+    assert b'width="619.2pt"' in wide and b'width="295.2pt"' in narrow
+    assert plots.svg(lambda: Figure(figsize=(plots.column_width(), 1))) == wide
 
 
 def test_a_failed_run_without_numbers_has_a_page(run_folder, unanswered):

@@ -142,7 +142,7 @@ def test_scale_keeps_a_relaxed_body_at_rest():
 
 def test_loss_factor_of_a_hysteresis_hardly_depends_on_frequency():
     model = _model(substeps=6400, relaxation=[], hysteresis={"loss_factor": 0.1, "shortest": 1e-4, "longest": 10.0})
-    pairs = model.systems[0].matter.branches._numbers(model.values())
+    pairs = model.systems[0].matter.branches.series.numbers(model.values())
     assert [t.item() for _, t in pairs] == pytest.approx([1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0])
     ratio = {g.item() for g, _ in pairs}.pop()
     omega = torch.logspace(0.5, 2.5, 50).double()

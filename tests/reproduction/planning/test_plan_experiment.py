@@ -8,8 +8,8 @@ from gradsim.identification.unknowns import Space
 from gradsim.planning.choices import read_choices
 from gradsim_reproduction.planning import plan as experiment
 from gradsim_reproduction.planning.cases import FAMILIES
-from gradsim_reproduction.planning.real import CHOSEN, choose, real_figures
-from gradsim_reproduction.real.cube import CLIP, UNKNOWNS, scene
+from gradsim_reproduction.planning.real import CHOSEN, real_figures
+from gradsim_reproduction.planning.simulated_tosses import choose, expected_sd, trajectory_distances
 from gradsim_reproduction.statistics.verdict_cases import CASES
 
 
@@ -50,18 +50,34 @@ def test_figures_count_what_is_within_their_bounds():
     assert figures["resolved"]["value"] == 1 and not figures["resolved"]["ok"]
 
 
-def test_three_tosses_are_chosen_that_tell_most():
-    """Information of friction alone: the three largest."""
-    space = Space(scene(CLIP), UNKNOWNS)
-    column, n = space.names.index("ground.friction"), len(space)
-    told = [torch.zeros(2, n, n).double() for _ in range(5)]
-    for k, size in enumerate((5.0, 1.0, 4.0, 2.0, 3.0)):
-        told[k][:, column, column] = 100 * size
-    assert choose(told, range(5), space, column) == (0, 2, 4) and CHOSEN == 3
+@pytest.mark.parametrize("count", [5, 12])  # all threes are compared; one toss after the other
+def test_three_tosses_are_chosen_that_tell_most(count):
+    """Tosses whose trajectories are apart by the difference of friction times a speed."""
+    y = torch.linspace(-1, 1, 41).double()
+    speeds = torch.linspace(0.1, 1, count)[torch.randperm(count, generator=torch.manual_seed(0))]
+    apart = [speed * (y[:9, None] - y).abs() for speed in speeds]
+    fastest = tuple(sorted(speeds.argsort(descending=True)[:CHOSEN].tolist()))
+    assert choose(apart, y, 0.1, range(count), CHOSEN) == fastest
+
+
+def test_expected_sd_is_that_of_the_posterior():
+    """A normal distribution within a wide range: n trajectories apart by y have s/√n."""
+    y = torch.linspace(-1, 1, 4001).double()
+    apart = (y[1000:3000:100, None] - y).abs()
+    for tosses in (1, 4):
+        assert expected_sd([apart] * tosses, y, 0.02) == pytest.approx(0.02 / tosses**0.5, rel=1e-3)
+
+
+def test_distances_of_trajectories_are_means_over_frames_and_points():
+    x = torch.zeros(3, 4, 2, 3)
+    x[1, :, 0, 0] = 1.0
+    x[2, :2] = torch.nan
+    assert torch.allclose(trajectory_distances(x, 2)[:, :2], torch.tensor([[0.0, 0.5], [0.5, 0.0]]))
+    assert trajectory_distances(x, 1)[0, 2] > 5
 
 
 def test_distance_of_threes_is_relative_to_the_friction_of_all():
     repetitions = [{"planned": 0.21, "random": 0.24}, {"planned": 0.19, "random": 0.16}]
-    figures = real_figures({"all": 0.2, "repetitions": repetitions})
-    assert figures["real: distance of planned threes"]["value"] == pytest.approx(0.05)
-    assert figures["real: distance from all tosses, random over planned"]["value"] == pytest.approx(4.0)
+    figures = real_figures({"cube": {"all": 0.2, "repetitions": repetitions}})
+    assert figures["real cube: distance of planned threes"]["value"] == pytest.approx(0.05)
+    assert figures["real cube: distance from all tosses, random over planned"]["value"] == pytest.approx(4.0)

@@ -9,11 +9,13 @@ import jinja2
 from matplotlib.figure import Figure
 
 from gradsim.app.report import plots
+from gradsim.app.report.headline import headline
 from gradsim.app.report.sections import VERDICTS, comparison, effect, estimate, has_error, interval
 from gradsim.errors import Status
 from gradsim.numerics.formatting import with_error
 from gradsim.runtime.atomic import atomic_path
 
+SHOWN_EFFECTS = 6  # errors of known numbers that are not folded away
 _TYPES = {
     ".png": "image/png",
     ".jpg": "image/jpeg",
@@ -32,24 +34,31 @@ class Image:
         title: Title.
         caption: Caption.
         is_plot: Whether it is a plot, which dark pages invert.
+        narrow: Data URI of the same plot for phones; "" if there is none.
     """
 
     source: str
     title: str
     caption: str
     is_plot: bool = False
+    narrow: str = ""
 
 
 def plot(path: Path, draw: Callable[[], Figure], title: str, caption: str) -> Image:
-    """Draw a plot, also into a file."""
+    """Draw a plot for the page, as SVG for screens and phones, and into a file, as PNG."""
     with atomic_path(path) as draft:
         draft.write_bytes(plots.png(draw))
-    return Image(data_uri(path), title, caption, is_plot=True)
+    wide, narrow = (_data_uri(".svg", plots.svg(draw, width)) for width in (plots.WIDTH, plots.NARROW))
+    return Image(wide, title, caption, is_plot=True, narrow=narrow)
 
 
 def data_uri(path: Path) -> str:
     """An image or video file as a data URI."""
-    return f"data:{_TYPES[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}"
+    return _data_uri(path.suffix, path.read_bytes())
+
+
+def _data_uri(suffix: str, content: bytes) -> str:
+    return f"data:{_TYPES[suffix]};base64,{base64.b64encode(content).decode()}"
 
 
 def template(name: str) -> jinja2.Template:
@@ -62,6 +71,7 @@ def template(name: str) -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {
+        "headline": headline,
         "interval": interval,
         "effect": effect,
         "stated": lambda prior: with_error(prior["mean"], prior["sd"]),
@@ -72,7 +82,11 @@ def template(name: str) -> jinja2.Template:
         "percent": percent,
         "value_and_sd": lambda pair: with_error(*pair),
     }
-    environment.globals |= {"verdicts": VERDICTS, "messages": {s: s.message for s in Status}}
+    environment.globals |= {
+        "SHOWN_EFFECTS": SHOWN_EFFECTS,
+        "verdicts": VERDICTS,
+        "messages": {s: s.message for s in Status},
+    }
     return environment.get_template(name)
 
 

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from gradsim.app.report.sections import Section, estimate, has_error
 from gradsim.identification.uncertainty.intervals import Z95
 
-WIDTH = 8.6  # [in] of a column of the page
+WIDTH, NARROW = 8.6, 4.1  # [in] of a column of the page, and of one on a phone
 EQUAL_LOSS = 1e-4  # relative difference of losses below which they count as equal
 DELTA_CHI2_95 = 3.84  # Δχ² at the ends of a 95 % interval
 SHADED_STD = 5.0  # standard deviations of χ²/N that are shaded
@@ -32,10 +32,35 @@ MARKER = {"fmt": "o", "color": ESTIMATE, "ms": 5, "capsize": 4, "elinewidth": 1.
 
 def png(draw: Callable[[], Figure]) -> bytes:
     """PNG of a figure in the style of the page."""
-    with mpl.rc_context(STYLE):
+    return _file(draw, WIDTH, "png", dpi=150)
+
+
+def svg(draw: Callable[[], Figure], width: float = WIDTH) -> bytes:
+    """SVG of a figure in the style of the page, the same bytes at each call.
+
+    Args:
+        draw: Makes the figure, as wide as `column_width` says.
+        width: Of the column [in]: `WIDTH` or `NARROW`.
+    """
+    return _file(draw, width, "svg", metadata={"Date": None})
+
+
+def _file(draw: Callable[[], Figure], width: float, kind: str, **options: Any) -> bytes:
+    size: dict[Any, Any] = {"figure.figsize": (width, 3.0), "svg.hashsalt": "gradsim"}
+    with mpl.rc_context(STYLE | size):
         buffer = io.BytesIO()
-        draw().savefig(buffer, format="png", dpi=150)
+        draw().savefig(buffer, format=kind, **options)
     return buffer.getvalue()
+
+
+def column_width() -> float:
+    """Width [in] of the column that a figure is drawn for, by `png` or `svg`."""
+    return mpl.rcParams["figure.figsize"][0]
+
+
+def is_narrow() -> bool:
+    """True if a figure is drawn for a phone: panels go below one another."""
+    return column_width() < (WIDTH + NARROW) / 2
 
 
 def intervals(section: Section, initial: Mapping[str, Sequence[float | None]]) -> Figure:
@@ -46,8 +71,13 @@ def intervals(section: Section, initial: Mapping[str, Sequence[float | None]]) -
         initial: Initial values of the starts by name; may be empty.
     """
     count = len(section.unknowns)
-    figure = Figure(figsize=(WIDTH, 0.62 * count + 1.15), layout="constrained")
-    if section.compared:
+    height = 0.62 * count + 1.15
+    figure = Figure(figsize=(column_width(), height), layout="constrained")
+    if section.compared and is_narrow():
+        figure.set_figheight(height + 0.3 * count + 1.2)
+        ranges, scores = figure.subplots(2, 1, height_ratios=(0.62 * count + 0.7, 0.3 * count + 0.7))
+        scores.set(yticks=range(count), yticklabels=list(section.unknowns), ylim=(count - 0.5, -0.5))
+    elif section.compared:
         ranges, scores = figure.subplots(1, 2, width_ratios=(3, 1.25), sharey=True)
     else:
         ranges, scores = figure.subplots(), None
@@ -65,12 +95,15 @@ def intervals(section: Section, initial: Mapping[str, Sequence[float | None]]) -
         ranges.text(0, row - 0.27, f"{u['low']:g}", ha="left", va="bottom", fontsize=7.5, alpha=0.75)
         ranges.text(1, row - 0.27, f"{u['high']:g} {u['unit']}", ha="right", va="bottom", fontsize=7.5, alpha=0.75)
         ranges.text(0.5, row - 0.27, f"{estimate(u)} {u['unit']}", ha="center", va="bottom")
-        if scores is not None and u["truth"] is not None and u["value"] is not None and u["std"]:
+        bounded = has_error(u) and u["std"] and None not in (u["interval95"] or (None,))
+        if scores is not None and bounded and None not in (u["truth"], u["value"]):
             low, high = u["interval95"]
             sides = [[(u["value"] - low) / u["std"]], [(high - u["value"]) / u["std"]]]
             scores.errorbar((u["value"] - u["truth"]) / u["std"], row, xerr=sides, **MARKER)
     ranges.set(yticks=range(count), yticklabels=names, xlim=(-0.02, 1.02), xticks=[], ylim=(count - 0.5, -0.75))
-    ranges.set_title("Estimate, 95 % interval and starts within the range")
+    ranges.set_title(
+        "Estimate and starts in the range" if is_narrow() else "Estimate, 95 % interval and starts within the range"
+    )
     ranges.spines[["left", "bottom"]].set_visible(False)
     ranges.tick_params(left=False)
     handles = dict(zip(*reversed(ranges.get_legend_handles_labels()), strict=True))
@@ -110,8 +143,8 @@ def search(stages: Sequence[Mapping], section: Section) -> Figure:
         stages: Entries of `history.json`: stage, frames, iteration, cost, values.
         section: The fit; its ranges scale the distances.
     """
-    figure = Figure(figsize=(WIDTH, 3.1), layout="constrained")
-    loss, values = figure.subplots(1, 2)
+    figure = Figure(figsize=(column_width(), 6.2 if is_narrow() else 3.1), layout="constrained")
+    loss, values = figure.subplots(2, 1) if is_narrow() else figure.subplots(1, 2)
     steps = [s for s in stages if s["cost"] is not None]
     iterations = [s["iteration"] for s in steps]
     loss.plot(iterations, [s["cost"] / s["frames"] for s in steps], "-", color=FAINT, zorder=1)
@@ -144,9 +177,9 @@ def starts(population: Mapping, section: Section) -> Figure:
         section: The fit, with truth and units.
     """
     names = population["names"]
-    columns = min(4, len(names))
+    columns = min(2 if is_narrow() else 4, len(names))
     rows = math.ceil(len(names) / columns)
-    figure = Figure(figsize=(WIDTH, 2.5 * rows + 0.25), layout="constrained")
+    figure = Figure(figsize=(column_width(), 2.5 * rows + 0.25), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     costs = [c for c in population["cost"] if c is not None and c > 0]
     norm = _norm(costs) if costs and max(costs) > (1 + EQUAL_LOSS) * min(costs) else None  # equal losses: one color
@@ -180,7 +213,7 @@ def residual_diagnostics(diagnostics: Mapping) -> Figure:
     chi2 = np.array([math.nan if x is None else x for x in diagnostics["chi2_per_n"]])
     counts, frames = np.array(diagnostics["counts"]), np.arange(len(chi2))
     shift = np.array([[math.nan if x is None else x for x in pair] for pair in diagnostics["shift"]]).reshape(-1, 2)
-    figure = Figure(figsize=(WIDTH, 4.4 if len(shift) else 2.7), layout="constrained")
+    figure = Figure(figsize=(column_width(), 4.4 if len(shift) else 2.7), layout="constrained")
     rows = figure.subplots(2 if len(shift) else 1, 1, sharex=True, squeeze=False)[:, 0]
     has_residuals = counts > 0
     width = SHADED_STD * np.sqrt(2 / np.maximum(counts, 1))
@@ -214,7 +247,9 @@ def residual_diagnostics(diagnostics: Mapping) -> Figure:
             axes.axvline(diagnostics["explained"] - 0.5, color=INK, lw=1.2, ls=":", label="explained up to here")
     rows[-1].set_xlabel("frame")
     if rows[-1].get_legend_handles_labels()[0]:
-        figure.legend(*rows[-1].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+        figure.legend(
+            *rows[-1].get_legend_handles_labels(), loc="outside lower center", ncols=2 if is_narrow() else 4, fontsize=8
+        )
     return figure
 
 
@@ -224,9 +259,9 @@ def profiles(curves: Sequence[Mapping]) -> Figure:
     Args:
         curves: `profiles` of result.json.
     """
-    columns = min(2, len(curves))
+    columns = min(1 if is_narrow() else 2, len(curves))
     rows = math.ceil(len(curves) / columns)
-    figure = Figure(figsize=(WIDTH, 3.0 * rows + 0.3), layout="constrained")
+    figure = Figure(figsize=(column_width(), 3.0 * rows + 0.3), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, profile in zip(grid, curves, strict=False):
         at, delta = np.array(profile["at"]), np.array(profile["delta"])
@@ -247,7 +282,9 @@ def profiles(curves: Sequence[Mapping]) -> Figure:
             axes.set_xlim(inside.min(), inside.max())
     for axes in grid[len(curves) :]:
         axes.set_axis_off()
-    figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
+    figure.legend(
+        *grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=1 if is_narrow() else 2, fontsize=8
+    )
     return figure
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gradsim.errors import UNTRUSTED, Status
-from gradsim.numerics.formatting import rounded, with_error
+from gradsim.numerics.formatting import rounded, two_digits, with_error
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,9 @@ def _without_errors(unknowns: Mapping[str, Mapping]) -> dict[str, dict]:
 
 def effect(effect: Mapping) -> str:
     """Effect of a number on an unknown: "+1 %, 34 sd"; of an unknown that is 0 in its unit."""
-    amount = f"{effect['shift']:+.2g}" if effect["percent"] is None else f"{effect['percent']:+.2g} %"
-    return amount if effect["sd"] is None else f"{amount}, {abs(effect['sd']):.2g} sd"
+    absolute = effect["percent"] is None
+    amount = two_digits(effect["shift"], True) if absolute else f"{two_digits(effect['percent'], True)} %"
+    return amount if effect["sd"] is None else f"{amount}, {two_digits(abs(effect['sd']))} sd"
 
 
 def prior_words(prior: Mapping, shares: Mapping[str, Mapping]) -> str:

@@ -21,6 +21,7 @@ from gradsim.identification.observation.points import Points
 from gradsim.identification.uncertainty.outline import fit_outline
 from gradsim.identification.uncertainty.outline_sums import sums_by_frame
 from gradsim.identification.unknowns import Unknown
+from gradsim.numerics.formatting import two_digits
 from gradsim.scene.parameters import component_letters, parameters
 
 if TYPE_CHECKING:
@@ -195,8 +196,10 @@ def _words(rows: Sequence[dict], names: Sequence[str], left_out: int, nonsmooth:
     for row in [row for row in rows if row["value"] and row["largest"] > NOTABLE][:LISTED]:
         name = max(names, key=lambda name: abs(row["effects"][name]["sd"]))
         effect = row["effects"][name]
-        amount = f"{effect['percent']:+.2g} %" if effect["percent"] is not None else f"{effect['shift']:+.2g}"
-        sentences.append(f"{row['error']} in {row['name']} moves {name} by {amount} ({abs(effect['sd']):.2g} sd).")
+        absolute = effect["percent"] is None
+        amount = two_digits(effect["shift"], True) if absolute else f"{two_digits(effect['percent'], True)} %"
+        sd = two_digits(abs(effect["sd"]))
+        sentences.append(f"{row['error']} in {row['name']} moves {name} by {amount} ({sd} sd).")
     if sentences:
         sentences.append("A number that is not known so well needs a prior.")
     elif relative := [row for row in rows if row["value"]]:

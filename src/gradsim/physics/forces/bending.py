@@ -47,6 +47,33 @@ FORCE = Force(
 
 
 @wp.func(inline=True)
+def fold(x0: Vec3, x1: Vec3, x2: Vec3, x3: Vec3, least_edge: Real, least_normal: Real):
+    """cos(φ/2), sin(φ/2) and d0, d1, d2, d3 of a hinge."""
+    edge = x3 - x2
+    e = edge * (1.0 / sqrt(max(dot(edge, edge), least_edge)))
+    normal1 = cross(x0 - x2, x0 - x3)
+    normal2 = cross(x1 - x3, x1 - x2)
+    inverse1 = 1.0 / sqrt(max(dot(normal1, normal1), least_normal))
+    inverse2 = 1.0 / sqrt(max(dot(normal2, normal2), least_normal))
+    n1 = normal1 * inverse1
+    n2 = normal2 * inverse2
+
+    m = n1 + n2
+    inverse = 1.0 / sqrt(max(dot(m, m), spread(EPSILON_SQUARED)))
+    p = n1 * (inverse1 * dot(n2, n2))
+    q = n2 * (inverse2 * dot(n1, n1))
+    length = dot(edge, e)
+    return (
+        dot(m, m) * inverse * 0.5,
+        dot(cross(n1, n2), e) * inverse,
+        p * length,
+        q * length,
+        p * dot(x0 - x3, e) + q * dot(x1 - x3, e),
+        neg(p * dot(x0 - x2, e) + q * dot(x1 - x2, e)),
+    )
+
+
+@wp.func(inline=True)
 def forces(
     x0: Vec3,
     x1: Vec3,
@@ -65,19 +92,7 @@ def forces(
     damping: Real,
     activation: Real,
 ):
-    edge = x3 - x2
-    e = edge * (1.0 / sqrt(max(dot(edge, edge), least_edge)))
-    normal1 = cross(x0 - x2, x0 - x3)
-    normal2 = cross(x1 - x3, x1 - x2)
-    inverse1 = 1.0 / sqrt(max(dot(normal1, normal1), least_normal))
-    inverse2 = 1.0 / sqrt(max(dot(normal2, normal2), least_normal))
-    n1 = normal1 * inverse1
-    n2 = normal2 * inverse2
-
-    m = n1 + n2
-    inverse = 1.0 / sqrt(max(dot(m, m), spread(EPSILON_SQUARED)))
-    c = dot(m, m) * inverse * 0.5  # cos(φ/2)
-    s = dot(cross(n1, n2), e) * inverse  # sin(φ/2)
+    c, s, d0, d1, d2, d3 = fold(x0, x1, x2, x3, least_edge, least_normal)
     cosine = c * cos_half + s * sin_half
     sine = s * cos_half - c * sin_half
 
@@ -86,14 +101,6 @@ def forces(
     half_cos = 1.0 - t * 0.5 * (1.0 - t * spread(C12) * (1.0 - t * spread(C30) * (1.0 - t * spread(C56) * (1.0 - t * spread(C90) * (1.0 - t * spread(C132) * (1.0 - t * spread(C182)))))))  # fmt: skip
     half_sin = h * (1.0 - t * spread(S6) * (1.0 - t * spread(S20) * (1.0 - t * spread(S42) * (1.0 - t * spread(S72) * (1.0 - t * spread(S110) * (1.0 - t * spread(S156) * (1.0 - t * spread(S210))))))))  # fmt: skip
     bent = sine * (1.0 - half_sin * half_sin * 2.0) + cosine * (half_sin * half_cos * 2.0)
-
-    p = n1 * (inverse1 * dot(n2, n2))
-    q = n2 * (inverse2 * dot(n1, n1))
-    length = dot(edge, e)
-    d0 = p * length
-    d1 = q * length
-    d2 = p * dot(x0 - x3, e) + q * dot(x1 - x3, e)
-    d3 = neg(p * dot(x0 - x2, e) + q * dot(x1 - x2, e))
     slowing = damping * (dot(d0, v0) + dot(d1, v1) + dot(d2, v2) + dot(d3, v3))
     f = weight * (stiffness * bent - slowing)
     return d0 * f, d1 * f, d2 * f, d3 * f

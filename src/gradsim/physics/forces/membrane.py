@@ -103,7 +103,7 @@ def energy(
         damping: Has no energy.
         activation: By how much α is below its value at rest.
     """
-    F = _gradient(x, inverse_00, inverse_01, inverse_11)
+    F = gradient(x, inverse_00, inverse_01, inverse_11)
     I_C = F.square().sum((-2, -1))
     square = linalg.cross(F[..., 0], F[..., 1]).square().sum(-1)
     least = square.clamp(min=EPSILON**2).sqrt()
@@ -126,7 +126,7 @@ def reference(
     activation: Tensor,
 ) -> Tensor:
     """Forces on the vertices [N] (..., triangles, 3, 3), from positions and velocities of that shape; in PyTorch."""
-    F, rate = (_gradient(y, inverse_00, inverse_01, inverse_11) for y in (x, v))
+    F, rate = (gradient(y, inverse_00, inverse_01, inverse_11) for y in (x, v))
     f1, f2 = F.unbind(-1)
     c = linalg.cross(f1, f2)
     J = c.square().sum(-1, keepdim=True).clamp(min=EPSILON**2).sqrt()
@@ -174,9 +174,9 @@ def _matrix(inverse_00: Tensor, inverse_01: Tensor, inverse_11: Tensor) -> Tenso
     return stack(rows, -2)
 
 
-def _gradient(x: Tensor, inverse_00: Tensor, inverse_01: Tensor, inverse_11: Tensor) -> Tensor:
+def gradient(x: Tensor, inverse_00: Tensor, inverse_01: Tensor, inverse_11: Tensor) -> Tensor:
     """(..., 3, 2): how the vertices (..., 3, 3) map the plane of the triangle at rest."""
     return (x[..., 1:, :] - x[..., :1, :]).mT @ _matrix(inverse_00, inverse_01, inverse_11)
 
 
-__all__ = ["EPSILON", "FORCE", "energy", "reference", "rest_shape"]
+__all__ = ["EPSILON", "FORCE", "energy", "gradient", "reference", "rest_shape"]

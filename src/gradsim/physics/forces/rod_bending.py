@@ -51,6 +51,30 @@ FORCE = Force(
 
 
 @wp.func(inline=True)
+def edge_frame(x0: Vec3, x1: Vec3, x2: Vec3):
+    """Frame of an edge from x0 to x1 with the frame point x2: t, 1/|e|, p·t, d1, d2 and 1/|q|."""
+    e = x1 - x0
+    inverse = 1.0 / sqrt(max(dot(e, e), spread(EPSILON_SQUARED)))
+    t = e * inverse
+    p = x2 - (x0 + x1) * spread(Scalar(0.5))
+    along = dot(p, t)
+    q = p - t * along
+    arm = 1.0 / sqrt(max(dot(q, q), spread(EPSILON_SQUARED)))
+    d1 = q * arm
+    return t, inverse, along, d1, cross(t, d1), arm
+
+
+@wp.func(inline=True)
+def strain(t0: Vec3, a0: Vec3, b0: Vec3, t1: Vec3, a1: Vec3, b1: Vec3):
+    """1/χ, κb, κ1, κ2 and τ of a vertex, from t, d1 and d2 of the edge before and the edge after."""
+    over = 1.0 / max(1.0 + dot(t0, t1), spread(MIN_CHI_SCALAR))
+    binormal = cross(t0, t1) * (2.0 * over)
+    carried = a0 - (t0 + t1) * (dot(a0, t1) * over)
+    twist = 2.0 * dot(cross(carried, a1), t1) / max(1.0 + dot(carried, a1), spread(MIN_CHI_SCALAR))
+    return over, binormal, dot(binormal, b0 + b1) * 0.5, dot(binormal, a0 + a1) * -0.5, twist
+
+
+@wp.func(inline=True)
 def forces(
     x0: Vec3,
     x1: Vec3,
@@ -73,32 +97,10 @@ def forces(
     twisting_damping: Real,
 ):
     half = spread(Scalar(0.5))
-    e0 = x1 - x0
-    e1 = x2 - x1
-    inverse0 = 1.0 / sqrt(max(dot(e0, e0), spread(EPSILON_SQUARED)))
-    inverse1 = 1.0 / sqrt(max(dot(e1, e1), spread(EPSILON_SQUARED)))
-    t0 = e0 * inverse0
-    t1 = e1 * inverse1
-    p0 = x3 - (x0 + x1) * half
-    p1 = x4 - (x1 + x2) * half
-    along0 = dot(p0, t0)
-    along1 = dot(p1, t1)
-    q0 = p0 - t0 * along0
-    q1 = p1 - t1 * along1
-    arm0 = 1.0 / sqrt(max(dot(q0, q0), spread(EPSILON_SQUARED)))
-    arm1 = 1.0 / sqrt(max(dot(q1, q1), spread(EPSILON_SQUARED)))
-    a0 = q0 * arm0  # d1
-    a1 = q1 * arm1
-    b0 = cross(t0, a0)  # d2
-    b1 = cross(t1, a1)
-
-    over = 1.0 / max(1.0 + dot(t0, t1), spread(MIN_CHI_SCALAR))  # 1/χ
-    binormal = cross(t0, t1) * (2.0 * over)
+    t0, inverse0, along0, a0, b0, arm0 = edge_frame(x0, x1, x3)
+    t1, inverse1, along1, a1, b1, arm1 = edge_frame(x1, x2, x4)
+    over, binormal, curvature1, curvature2, twist = strain(t0, a0, b0, t1, a1, b1)
     tangent = (t0 + t1) * over
-    curvature1 = dot(binormal, b0 + b1) * 0.5
-    curvature2 = dot(binormal, a0 + a1) * -0.5
-    carried = a0 - (t0 + t1) * (dot(a0, t1) * over)
-    twist = 2.0 * dot(cross(carried, a1), t1) / max(1.0 + dot(carried, a1), spread(MIN_CHI_SCALAR))
     steep = 1.0 + twist * twist * 0.25  # ∂τ/∂m
 
     first0 = (cross(t1, b0 + b1) * over - tangent * curvature1) * inverse0  # ∂κ1/∂e0, and so on

@@ -271,7 +271,8 @@ class SoftBody(System):
                 return True
         regions = [key for key in values if key.startswith(f"{self.name}.regions.") and key.endswith("activation")]
         bends = (
-            f"{self.name}.bending" in values and torch.linalg.matrix_rank(self.rest - self.rest.mean(0), rtol=1e-6) > 2
+            f"{self.name}.bending" in values
+            and torch.linalg.matrix_rank(self.rest[: self.count] - self.rest[: self.count].mean(0), rtol=1e-6) > 2
         )
         return bool(bends) or any(values[key].any() for key in regions)
 
@@ -285,10 +286,11 @@ class SoftBody(System):
 
     def landmarks(self, count: int) -> Tensor:
         """Each the farthest from those before (Gonzalez 1985), the first from the center."""
-        distance, chosen = torch.linalg.vector_norm(self.rest, dim=-1), []
+        rest = self.rest[: self.count]
+        distance, chosen = torch.linalg.vector_norm(rest, dim=-1), []
         for _ in range(min(count, len(self.rest))):
             chosen.append(int(distance.argmax()))
-            to_last = torch.linalg.vector_norm(self.rest - self.rest[chosen[-1]], dim=-1)
+            to_last = torch.linalg.vector_norm(rest - rest[chosen[-1]], dim=-1)
             distance = to_last if len(chosen) == 1 else torch.minimum(distance, to_last)
         return torch.tensor(chosen, dtype=torch.long, device=self.rest.device)
 

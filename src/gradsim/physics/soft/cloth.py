@@ -1,12 +1,16 @@
-"""Elements of cloth: triangles with the laws of `membrane.py` and `aerodynamics.py`, hinges with that of `bending.py`."""
+"""Elements of cloth: triangles with the laws of `membrane.py` and `aerodynamics.py`, hinges with that of `bending.py`.
+
+Both may relax (`membrane_relaxation.py`, `bending_relaxation.py`).
+"""
 
 import torch
 from torch import Tensor
 
-from gradsim.physics.forces import aerodynamics, bending, membrane
+from gradsim.physics.forces import aerodynamics, bending, bending_relaxation, membrane, membrane_relaxation
 from gradsim.physics.forces.base import Elements, Force
 from gradsim.physics.soft.body import SoftBody, rest_scale_of, scale_of
 from gradsim.physics.soft.mass_lumping import inverse_element_masses, lump_masses
+from gradsim.physics.soft.relaxing import PointBranches, Series
 from gradsim.physics.system import Values
 
 POWERS = {"area": 2, "least_edge": 2, "least_normal": 4} | dict.fromkeys(("inverse_00", "inverse_01", "inverse_11"), -1)
@@ -51,6 +55,12 @@ class Triangles:
             self.weight = folds["weight"].to(**to)
         if body.air is not None:
             self.groups.append(Elements(aerodynamics.FORCE, self.faces))
+        self.count, self.series = len(rest), Series(name, body)
+        self.plane = self._branches(membrane_relaxation.FORCE, self.faces, self.count)
+        self.fold = self._branches(bending_relaxation.FORCE, self.hinges, self.count + self.plane.points)
+        self.groups += self.plane.groups + (self.fold.groups if len(hinges) else [])
+        self.strain_points = self.plane.points + self.fold.points
+        self.rest = torch.cat([self.rest, self.rest.new_zeros(self.strain_points, 3)])
         first = torch.stack([shape["inverse_00"], shape["inverse_01"]], -1)
         second = torch.stack([torch.zeros_like(first[:, 0]), shape["inverse_11"]], -1)
         corners = torch.stack([-first - second, first, second], 1)  # gradients of the shape functions
@@ -60,7 +70,13 @@ class Triangles:
     def mass(self, values: Values) -> Tensor:
         area = self.area * scale_of(self.name, values)[:, None] ** 2
         share = self._of("density", values) * area / 3
-        return lump_masses(share[..., None].expand(-1, -1, 3), self.faces, len(self.rest))
+        vertices = lump_masses(share[..., None].expand(-1, -1, 3), self.faces, self.count)
+        if not self.strain_points:
+            return vertices
+        # as of solids: of no effect but on rounding
+        size = self.area.sqrt() * scale_of(self.name, values)[:, None]
+        hinges = (vertices[:, self.hinges].mean(2) * size.mean(1, keepdim=True)).repeat(1, self.series.count)
+        return torch.cat([vertices, (share * size).repeat(1, self.series.count), hinges], 1)
 
     def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
         mu, lam = self.moduli(values)
@@ -71,7 +87,24 @@ class Triangles:
             arguments += [self._of(key, values) for key in ("bending", "bending_damping", "bending_activation")]
         if self.body.air is not None:
             arguments += [self._of(f"air.{key}", values) for key in aerodynamics.FORCE.parameters]
+        if not self.strain_points:
+            return arguments
+        inertia = self.mass(values)[:, self.count :].split([self.plane.points, self.fold.points], 1)
+        rest = self._rest(membrane_relaxation.FORCE, values)
+        stiffness = [2 / 3 * mu, lam - 4 / 9 * mu]
+        arguments += self.plane.parameters(values, rest, stiffness, inertia[0][:, : len(self.faces)])
+        if len(self.hinges):
+            rest, stiffness = self._rest(bending_relaxation.FORCE, values), [self._of("bending", values)]
+            arguments += self.fold.parameters(values, rest, stiffness, inertia[1][:, : len(self.hinges)])
         return arguments
+
+    def relaxed_strains(self, x: Tensor, values: Values) -> Tensor:
+        """Strains (worlds, points, 3) of branches that do not pull at vertices x (worlds, n, 3)."""
+        shape = self._rest(membrane_relaxation.FORCE, values) or [self.shape[k] for k in membrane_relaxation.FORCE.rest]
+        plane = membrane_relaxation.strain(x[:, self.faces], *shape[:3])
+        fold = bending_relaxation.strain(x[:, self.hinges])
+        fold = torch.stack([fold, torch.zeros_like(fold), torch.zeros_like(fold)], -1)
+        return torch.cat([y.repeat(1, self.series.count, 1) for y in (plane, fold)], 1)
 
     def moduli(self, values: Values) -> tuple[Tensor, Tensor]:
         """μ and λ of the law (worlds, triangles) [N/m]."""
@@ -100,6 +133,8 @@ class Triangles:
             ).sum(2)
             stiffness = stiffness + (0.5 * turn * self._of("bending", values).detach()).amax(1)
             damping = damping + (turn * self._of("bending_damping", values).detach()).amax(1)
+        more, fastest = self.series.rates(values)
+        stiffness, damping = stiffness * (1 + more), damping + fastest
         if self.body.air is not None:
             wind = values[f"{self.name}.air.wind"] - values[f"{self.name}.velocity"]
             rho, drag, lift = (self._of(f"air.{key}", values).detach() for key in ("density", "drag", "lift"))
@@ -108,7 +143,14 @@ class Triangles:
         return stiffness, damping
 
     def surface_vertices(self, x: Tensor, values: Values) -> Tensor:
-        return x
+        return x[:, :, : self.count]
+
+    def _branches(self, force: Force, index: Tensor, first: int) -> PointBranches:
+        """Branches of triangles or hinges."""
+        constants = {} if self.scaled or not len(index) else {key: self.shape[key] for key in force.rest}
+        if not len(index):  # a sheet that does not resist bending
+            force = force.with_rest
+        return PointBranches(self.series, force.with_rest if self.scaled else force, index, constants, first)
 
     def _elements(self, force: Force, index: Tensor) -> Elements:
         constants = {} if self.scaled else {key: self.shape[key] for key in force.rest}

@@ -1,13 +1,20 @@
-"""Maxwell branches of a soft solid: `forces/relaxation.py` for each entry of `relaxation`, and for a `hysteresis`.
+"""Maxwell branches of soft bodies, one for each entry of `relaxation`, and those of a `hysteresis`.
 
-μ_k = g_k ¾ μ,   λ_k = g_k (λ - ⅝ μ)          g_k: ratio of the branch; the Lamé parameters of small strains (`neo_hookean`)
+    solids    `forces/relaxation.py`           μ_k = g_k ¾ μ,   λ_k = g_k (λ - ⅝ μ)
+    sheets    `forces/membrane_relaxation.py`  μ_k = g_k ⅔ μ,   λ_k = g_k (λ - 4/9 μ)
+              `forces/bending_relaxation.py`   k_k = g_k k
+    rods      `forces/rod_relaxation.py`       k_k = g_k k of each strain
+
+with the ratio g_k of the branch; Lamé parameters are those of small strains. Strains are points behind the vertices of a body.
 """
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from gradsim.physics.forces import neo_hookean_quadratic, relaxation, relaxation_quadratic
-from gradsim.physics.forces.base import Elements
+from gradsim.physics.forces.base import Elements, Force
 from gradsim.physics.system import Values
 
 # θ/τ: the loss of a branch is this share off at its own frequency, and steps have to be shorter than 2 θ
@@ -15,8 +22,74 @@ RESPONSE = 0.02
 COLUMNS = 3  # points that hold a strain
 
 
-class Branches:
-    """The branches of one body, with their strains behind its vertices.
+class Series:
+    """Ratios and times of the branches of a body (a Prony series).
+
+    Args:
+        name: The body's name.
+        body: The scene's description of it.
+    """
+
+    def __init__(self, name: str, body):
+        self.name = name
+        self.entries = len(body.relaxation)
+        self.hysteresis = body.hysteresis
+        self.count = self.entries + (len(self.hysteresis.times) if self.hysteresis else 0)
+
+    def numbers(self, values: Values) -> list[tuple[Tensor, Tensor]]:
+        """Ratio and time [s] of each branch (worlds, 1)."""
+        of = lambda key: values[f"{self.name}.{key}"][:, None]
+        pairs = [(of(f"relaxation.{k}.ratio"), of(f"relaxation.{k}.time")) for k in range(self.entries)]
+        if self.hysteresis:
+            ratio = of("hysteresis.loss_factor") * self.hysteresis.ratio_per_loss
+            pairs += [(ratio, torch.full_like(ratio, time)) for time in self.hysteresis.times]
+        return pairs
+
+    def rates(self, values: Values) -> tuple[Tensor | float, Tensor | float]:
+        """Sum of the ratios (worlds, ), and the largest rate of response [1/s]; 0 without branches."""
+        if not self.count:
+            return 0.0, 0.0
+        ratios, times = zip(*((g.detach()[:, 0], t.detach()[:, 0]) for g, t in self.numbers(values)), strict=True)
+        return torch.stack(ratios).sum(0), (1 / (RESPONSE * torch.stack(times))).amax(0)
+
+
+class PointBranches:
+    """Branches of elements of sheets and rods, which have one strain point each in every branch.
+
+    Args:
+        series: Ratios and times.
+        force: The force of a branch.
+        elements: Vertices of the elements (m, nodes but for the strain point).
+        constants: Rest shape of the elements by name, where it is not among the parameters.
+        first: Number of vertices of the body, and of strain points before these.
+    """
+
+    def __init__(self, series: Series, force: Force, elements: Tensor, constants: dict[str, Tensor], first: int):
+        self.series, self.each = series, len(elements)
+        self.points = series.count * self.each
+        index = first + torch.arange(self.points, device=elements.device).reshape(series.count, self.each, 1)
+        self.groups = [Elements(force, torch.cat([elements, points], 1), constants) for points in index]
+
+    def parameters(
+        self, values: Values, rest: list[Tensor], stiffness: Sequence[Tensor], inertia: Tensor
+    ) -> list[Tensor]:
+        """Those of the forces of all branches.
+
+        Args:
+            values: Parameters of the scene.
+            rest: Rest shape of the elements (worlds, m) each, where it is among the parameters.
+            stiffness: Stiffnesses that last, as the force has them (worlds, m or 1).
+            inertia: Masses of the strain points of a branch (worlds, m).
+        """
+        arguments = []
+        for ratio, time in self.series.numbers(values):
+            arguments += [*rest, *(ratio * k for k in stiffness), 1 / time, 1 / (RESPONSE * time)]
+            arguments += [inertia, values["gravity"][:, None]]
+        return arguments
+
+
+class SolidBranches:
+    """The branches of one solid, with their strains behind its vertices.
 
     Args:
         name: The body's name.
@@ -28,10 +101,8 @@ class Branches:
     """
 
     def __init__(self, name: str, body, elements: Tensor, shape: dict[str, Tensor], scaled: bool, first: int):
-        self.name = name
-        self.entries = len(body.relaxation)
-        self.steady = body.hysteresis
-        self.count = self.entries + (len(self.steady.times) if self.steady else 0)
+        self.series = Series(name, body)
+        self.count = self.series.count
         self.bent = elements.shape[1] > 4
         law = relaxation_quadratic if self.bent else relaxation
         orders = relaxation_quadratic.VERTICES_BY_CORNER if self.bent else ((0, 1, 2, 3),)
@@ -73,7 +144,7 @@ class Branches:
         mass = inertia[:, ::COLUMNS].unflatten(1, (self.count, -1))
         gravity = values["gravity"][:, None]
         arguments = []
-        for k, (ratio, time) in enumerate(self._numbers(values)):
+        for k, (ratio, time) in enumerate(self.series.numbers(values)):
             stiff = [spread(ratio * y) for y in (0.75 * mu, lam - 0.625 * mu)]
             arguments += [*self._shape(rest), *stiff, 1 / time, 1 / (RESPONSE * time), mass[:, k], gravity]
         return arguments
@@ -84,22 +155,6 @@ class Branches:
         corners = neo_hookean_quadratic.gauss(nodes)[0] if self.bent else nodes
         inverse = self._shape(rest)[0] if rest else self.rest
         return relaxation.columns_of(relaxation.squared_strain(corners, inverse)).repeat(1, self.count, 1)
-
-    def rates(self, values: Values) -> tuple[Tensor | float, Tensor | float]:
-        """Sum of the ratios (worlds, ), and the largest rate of response [1/s]; 0 without branches."""
-        if not self.count:
-            return 0.0, 0.0
-        ratios, times = zip(*((g.detach()[:, 0], t.detach()[:, 0]) for g, t in self._numbers(values)), strict=True)
-        return torch.stack(ratios).sum(0), (1 / (RESPONSE * torch.stack(times))).amax(0)
-
-    def _numbers(self, values: Values) -> list[tuple[Tensor, Tensor]]:
-        """Ratio and time [s] of each branch (worlds, 1)."""
-        of = lambda key: values[f"{self.name}.{key}"][:, None]
-        pairs = [(of(f"relaxation.{k}.ratio"), of(f"relaxation.{k}.time")) for k in range(self.entries)]
-        if self.steady:
-            ratio = of("hysteresis.loss_factor") * self.steady.ratio_per_loss
-            pairs += [(ratio, torch.full_like(ratio, time)) for time in self.steady.times]
-        return pairs
 
     def _shape(self, rest: list[Tensor]) -> list[Tensor]:
         """D_m⁻¹ and V of the branch elements, where they are parameters."""

@@ -1,5 +1,7 @@
 """Elements of rods: edges that stretch (`spring.py`), vertices that bend and twist (`rod_bending.py`), and frame points.
 
+Bending and twist may relax (`rod_relaxation.py`); stretch does not.
+
     k = E A/l of an edge of rest length l,   B/l̄ of a vertex with the mean l̄ of both edges, s̄ = l̄ κ̄, c = (time) k
 
 Behind the n vertices are n - 1 frame points, one for each edge, at an arm of the mean length of edges from its middle, which
@@ -15,10 +17,11 @@ import torch
 from torch import Tensor
 
 from gradsim.geometry.tubes import Tubes
-from gradsim.physics.forces import rod_bending, rod_frame, spring
+from gradsim.physics.forces import rod_bending, rod_frame, rod_relaxation, spring
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.body import SoftBody, scale_of
 from gradsim.physics.soft.mass_lumping import lump_masses
+from gradsim.physics.soft.relaxing import PointBranches, Series
 from gradsim.physics.system import Values
 
 FRAME_MASS = 1e-3  # of a frame point, over that of its edge
@@ -81,7 +84,13 @@ class RodElements:
             Elements(rod_bending.FORCE, self.bends),
             Elements(rod_frame.FORCE, torch.cat([self.edges, n + k[:-1, None]], 1)),
         ]
-        self.place = (*range(0, 2 * n, 2), *range(1, 2 * n - 1, 2))  # each frame point between the ends of its edge
+        self.branches = PointBranches(Series(name, body), rod_relaxation.FORCE, self.bends, {}, len(rest))
+        self.groups += self.branches.groups
+        self.strain_points = self.branches.points
+        self.rest = torch.cat([self.rest, self.rest.new_zeros(self.strain_points, 3)])
+        at = [*range(0, 2 * n, 2), *range(1, 2 * n - 1, 2)]  # each frame point between the ends of its edge
+        at += [*range(2, 2 * n - 2, 2)] * self.branches.series.count  # strains after their vertices
+        self.place = tuple(np.argsort(np.argsort(at, kind="stable")).tolist())
         nodes = rest[self.bends.cpu()].requires_grad_()
         with torch.enable_grad():  # a user's no_grad does not count here
             strains = rod_bending.strains(nodes)
@@ -103,7 +112,8 @@ class RodElements:
             density = self._of("mass", values) / length.sum(1, keepdim=True)
         edge = density * length
         ends = lump_masses((edge / 2)[..., None].expand(-1, -1, 2), self.edges, self.count)
-        return torch.cat([ends, FRAME_MASS * edge], 1)
+        strains = (ends[:, 1:-1] * self._both(values)).repeat(1, self.branches.series.count)
+        return torch.cat([ends, FRAME_MASS * edge, strains], 1)
 
     def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
         of = lambda key: self._of(key, values)
@@ -115,7 +125,8 @@ class RodElements:
             [of(key) * both for key in ("curvature1", "curvature2", "natural_twist")],
         )
         viscosity = [k * of(key) for k, key in zip(stiffness, ("bending_time",) * 2 + ("twisting_time",), strict=True)]
-        frame = self.mass(values)[:, self.count :]
+        mass = self.mass(values)
+        frame, inertia = mass[:, self.count : 2 * self.count - 1], mass[:, 2 * self.count - 1 :][:, : len(self.bends)]
         arm = (self.arm * scale_of(self.name, values))[:, None]
         factor = values.get(f"{self.name}.rest_length_factor")
         natural = length if factor is None else length * (factor[:, None] if factor.ndim == 1 else factor)
@@ -123,7 +134,12 @@ class RodElements:
             *(natural, stretching, stretching * of("stretching_time")),
             *(*rest, *stiffness, *viscosity),
             *(arm, frame * FRAME_RATE**2, 2 * frame * FRAME_RATE),
+            *self.branches.parameters(values, [], stiffness, inertia),
         ]
+
+    def relaxed_strains(self, x: Tensor, values: Values) -> Tensor:
+        """Strains (worlds, points, 3) of branches that do not pull at vertices x (worlds, 2 n - 1, 3)."""
+        return rod_bending.strains(x[:, self.bends]).repeat(1, self.branches.series.count, 1)
 
     def rates(self, values: Values, mass: Tensor) -> tuple[Tensor, Tensor]:
         """Bounds of springs as in `rope.py`; those of bending and twist by ∂s/∂x at the start."""
@@ -131,14 +147,15 @@ class RodElements:
         stretching = (self._of("stretching", values) / self._lengths(values)).detach()
         ends = stretching * inverse[:, self.edges].sum(2)
         sums = (self.slope * inverse[:, self.bends][:, :, None]).sum(-1)  # (worlds, bends, 3)
+        more, fastest = self.branches.series.rates(values)
         stiff = [k.detach() * sums[..., q] for q, k in enumerate(self._bending(values))]
         times = [self._of(key, values).detach() for key in ("bending_time", "bending_time", "twisting_time")]
         damped = [k * time for k, time in zip(stiff, times, strict=True)]
         stretch = ends * self._of("stretching_time", values).detach()
         frame = FRAME_RATE * mass.new_ones(len(mass))
         return (
-            2 * ends.amax(1) + OVERLAP * torch.stack(stiff).sum(0).amax(1) + 4 * frame**2,
-            2 * stretch.amax(1) + OVERLAP * torch.stack(damped).sum(0).amax(1) + 8 * frame,
+            2 * ends.amax(1) + OVERLAP * torch.stack(stiff).sum(0).amax(1) * (1 + more) + 4 * frame**2,
+            2 * stretch.amax(1) + OVERLAP * torch.stack(damped).sum(0).amax(1) + 8 * frame + fastest,
         )
 
     def surface_vertices(self, x: Tensor, values: Values) -> Tensor:

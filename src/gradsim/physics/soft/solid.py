@@ -11,7 +11,7 @@ from gradsim.physics.forces import neo_hookean, neo_hookean_quadratic
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.body import SoftBody, rest_scale_of, scale_of
 from gradsim.physics.soft.mass_lumping import lump_masses
-from gradsim.physics.soft.relaxing import Branches
+from gradsim.physics.soft.relaxing import SolidBranches
 from gradsim.physics.system import Values
 
 
@@ -46,7 +46,7 @@ class Tetrahedra:
         self.shape = {key: x.to(**to) for key, x in shape.items()}
         force, constants = (law.FORCE.with_rest, {}) if self.scaled else (law.FORCE, self.shape)
         self.groups = [Elements(force, self.elements, constants)]
-        self.branches = Branches(name, body, self.elements, self.shape, self.scaled, len(self.rest))
+        self.branches = SolidBranches(name, body, self.elements, self.shape, self.scaled, len(self.rest))
         self.groups += self.branches.groups
         self.strain_points = self.branches.points
         self.rest = torch.cat([self.rest, self.rest.new_zeros(self.strain_points, 3)])
@@ -112,7 +112,7 @@ class Tetrahedra:
             ((2 * shear * self.shear + bulk * self.swell) / density).amax(1) * scale / current_scale**3
         )
         viscosity = self._of("damping", values).detach()
-        more, fastest = self.branches.rates(values)
+        more, fastest = self.branches.series.rates(values)
         stiff, damped = of(0.75 * mu, lam - 0.625 * mu), of(viscosity, viscosity)
         return stiff * (1 + more), damped + fastest
 

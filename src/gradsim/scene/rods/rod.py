@@ -10,6 +10,7 @@ from pydantic_core import core_schema
 from gradsim.scene.node import Node, Place, exactly_one, mistake, quote
 from gradsim.scene.quantity import Count, Quantity, plain, positive
 from gradsim.scene.soft_body import Soft
+from gradsim.scene.solid import Hysteresis, Relaxation
 
 LENGTH = positive("m")
 TIME = Quantity("s", lower=0.0, positive=True)
@@ -105,6 +106,8 @@ class Rod(Soft):
         curvature1: Natural curvature about the second axis, within the plane of tangent and first axis [1/m].
         curvature2: Natural curvature about the first axis [1/m].
         natural_twist: Natural twist [rad/m].
+        relaxation: Bending and twist that relax, added to the stiffnesses, which are those that last. Stretch does not.
+        hysteresis: Loss of bending and twist that hardly depends on frequency.
         roll: Turn of the axes of the section [rad].
         radius: Radius of the rendered tube [m].
     """
@@ -123,6 +126,8 @@ class Rod(Soft):
     curvature1: Annotated[float, CURVATURE] = 0.0
     curvature2: Annotated[float, CURVATURE] = 0.0
     natural_twist: Annotated[float, Quantity("rad/m")] = 0.0
+    relaxation: tuple[Relaxation, ...] = ()
+    hysteresis: Hysteresis | None = None
     roll: Annotated[float, Quantity("rad")] = 0.0
     radius: Annotated[float, LENGTH] = Field(description="the radius of the rendered tube in m")
 
