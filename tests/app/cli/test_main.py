@@ -24,9 +24,12 @@ HEAVY = ("torch", "warp", "matplotlib", "trimesh", "av", "scipy", "pydantic", "n
 
 
 @pytest.fixture
-def fitting(monkeypatch):
+def fitting(monkeypatch, tmp_path):
     """Replace the work of `gradsim fit` by a result or an error; returns what it was called with."""
     calls = []
+    monkeypatch.chdir(tmp_path)
+    for name in ("cube.yaml", "cube.webm", "masks.json"):
+        (tmp_path / name).touch()
 
     def replace(outcome):
         def fit(job, out, resume, progress):
@@ -274,6 +277,8 @@ def test_all_commands_read_videos_by_the_same_options(words, monkeypatch, tmp_pa
         monkeypatch.setattr(module, "from_video", read)
     monkeypatch.chdir(tmp_path)
     Scene.library("cube").save(tmp_path / "cube.yaml")
+    for name in ("cube.webm", "other.webm", "m.webm", "i.webm"):
+        (tmp_path / name).touch()
     stated = {"mask": "m.webm", "background": "mog2", "frames": "0:9", "robust": "huber", "category": "box"}
     options = [text for name, value in stated.items() for text in (f"--{name}", value)]
     main.main([*words, "--video", "cube.webm", *options, "--ignore", "i.webm", "--noise", "0.02", "--out", "run"])

@@ -68,10 +68,12 @@ def _answer(command) -> int:
     from rich.console import Console
 
     from gradsim.app.cli.border import check_arguments
+    from gradsim.app.cli.input_paths import require_inputs
 
     out, err = Console(), Console(stderr=True)
     try:
         check_arguments(command)
+        require_inputs(command)
         return command.run(out, err)
     except BrokenPipeError:
         raise
