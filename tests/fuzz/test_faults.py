@@ -19,6 +19,7 @@ from pathlib import Path
 import fuzz_harness
 import numpy as np
 import pytest
+import torch
 from run_cases import write_inputs
 
 TRIALS = int(os.environ.get("GRADSIM_FAULT_TRIALS", "200"))
@@ -36,8 +37,11 @@ MEASURED = (
     "cpu",
     "wall",
 )  # parts of keys whose values are times or machines
-COMPARED = (".json", ".jsonl", ".parquet", ".csv", ".yaml", ".md", ".npz", ".pt")
-PICTURES = "pictures"  # folder of a data set whose files have no ending
+COMPARED = (".jsonl", ".parquet", ".csv", ".yaml", ".md", ".npz")
+PICTURES, RUNS = (
+    "pictures",
+    "runs",
+)  # folders of a data set: files without an ending, and one named by the time of each run
 
 
 @dataclass(frozen=True)
@@ -74,17 +78,26 @@ JOBS = {
 
 def left_behind(folder: Path) -> dict[str, object]:
     """Content of a run's files by their names, without times."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and "checkpoint" not in path.parts]
+    unlike = {"checkpoint", RUNS}
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and not unlike & set(path.parts)]
     content = {}
     for path in files:
         name = str(path.relative_to(folder))
         if path.suffix == ".json":
             content[name] = _untimed(json.loads(path.read_text()))
+        elif path.suffix == ".pt":  # an archive with times
+            content[name] = _numbers(torch.load(path, weights_only=True))
         elif path.suffix in COMPARED or PICTURES in path.parts:
             content[name] = path.read_bytes()
         else:
             content[name] = None  # its presence
     return content
+
+
+def _numbers(value):
+    if isinstance(value, dict):
+        return {k: _numbers(x) for k, x in value.items()}
+    return value.tolist() if isinstance(value, torch.Tensor) else value
 
 
 def _untimed(value):
@@ -111,10 +124,9 @@ def test_jobs_that_were_struck_end_as_if_nothing_had_been(tmp_path, capsys):
     corpus.mkdir()
     write_inputs(corpus)
     fuzz_harness.warm_up()
-    whole, expected = {}, {}
+    whole, expected, folder = {}, {}, tmp_path / "case"
     for name, job in JOBS.items():
         for _ in range(2):  # the first builds kernels
-            folder = tmp_path / name
             shutil.rmtree(folder, ignore_errors=True)
             shutil.copytree(corpus, folder)
             outcome = fuzz_harness.run(job.words, folder, SECONDS, MEMORY, SECONDS)
@@ -123,7 +135,7 @@ def test_jobs_that_were_struck_end_as_if_nothing_had_been(tmp_path, capsys):
     counts, bad = Counter(), []
     for k in range(TRIALS):
         name, rng = list(JOBS)[k % len(JOBS)], np.random.default_rng((SEED, k))
-        job, folder = JOBS[name], tmp_path / "case"
+        job = JOBS[name]
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(corpus, folder)
         kinds = []
