@@ -193,8 +193,8 @@ def test_two_at_once_in_one_folder_are_refused(job, tmp_path):
     ("words", "message"),
     [
         (["fit"], "SCENE, --video VIDEO"),
-        (["fit", "cube.yaml", "--out", "x"], "--video VIDEO, --unknown"),
-        (["fit", "--resume"], "--out DIR"),
+        (["fit", "cube", "--out", "x"], "--video VIDEO, --unknown"),
+        (["fit", "--resume"], "runs/fit holds no job.json"),
         (["fit", "--resume", "."], "holds no job.json"),
     ],
 )

@@ -16,17 +16,17 @@ from gradsim.identification.uncertainty.fisher import analyze
 from gradsim.identification.unknowns import Space
 from gradsim.render.camera import from_scene
 from gradsim.scene import Scene
-from gradsim.scene.camera import Camera
+from gradsim.scene.camera import CameraSpec
 
 EYE, TARGET = np.array([0.4, -4.0, 1.3]), np.array([0.1, 0.2, 0.7])
 
 
-def camera(eye=EYE, **lens) -> Camera:
+def camera(eye=EYE, **lens) -> CameraSpec:
     view = {"eye": eye.tolist(), "target": TARGET.tolist()}
-    return Camera.model_validate({"size": [80, 60], "look_at": view, **(lens or {"focal": 90.0})})
+    return CameraSpec.model_validate({"size": [80, 60], "look_at": view, **(lens or {"focal": 90.0})})
 
 
-def ends(camera: Camera, tilt=0.0, length=0.6, off=(0.3, 0.2)) -> list:
+def ends(camera: CameraSpec, tilt=0.0, length=0.6, off=(0.3, 0.2)) -> list:
     """Pixels of a rod at the target's depth, beside the middle of the picture."""
     _, R, t = camera.matrices()
     depth = (R @ TARGET + t)[2]
@@ -73,7 +73,7 @@ def test_error_bar_is_the_scatter_of_clicks():
 @pytest.mark.parametrize("lens", [{"focal": 90.0}, {"K": [[90, 0, 41], [0, 90, 29], [0, 0, 1]]}])
 def test_a_camera_by_matrix_needs_to_know_where_the_reference_is(lens):
     _, R, t = camera().matrices()
-    matrix = Camera.model_validate({"size": [80, 60], "R": R.tolist(), "t": t.tolist(), **lens})
+    matrix = CameraSpec.model_validate({"size": [80, 60], "R": R.tolist(), "t": t.tolist(), **lens})
     with pytest.raises(InputError, match="`at`"):
         camera_from_length(matrix, ends(camera()), 0.6)
     found = camera_from_length(matrix, ends(matrix), 0.6, at=TARGET.tolist())

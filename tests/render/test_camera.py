@@ -12,7 +12,7 @@ from tolerances import ROUNDING, assert_near
 from gradsim.errors import InputError
 from gradsim.render import camera
 from gradsim.render.camera import Camera, project
-from gradsim.scene.camera import Camera as CameraSpec
+from gradsim.scene.camera import CameraSpec
 
 
 def double(*values):

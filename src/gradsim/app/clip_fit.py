@@ -115,6 +115,7 @@ class ClipFit(FitJob):
             config,
             self.arguments.seed,
             report=progress_callback(progress),
+            stage=progress.stage,
             checkpoint=checkpoint,
             estimator=self.arguments.estimator,
             known_numbers=self.arguments.known_numbers,

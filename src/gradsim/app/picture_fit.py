@@ -54,6 +54,7 @@ class PicturesFit(ClipFit):
             numbers = self.space.numbers(torch.tensor(entry["u"])).tolist()
             entry["values"] = dict(zip(self.space.names, numbers, strict=True))
             values = {name: (value, nan) for name, value in entry["values"].items()}
+            progress.frames(entry["frames"], entry["of_frames"], entry.get("chi2_per_n"))
             progress.update(entry["iteration"], entry["cost"], values)
 
         fit, self.colors, self.observation = fit_pictures(

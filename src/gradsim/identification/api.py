@@ -54,6 +54,7 @@ def least_squares(
     model: Model | None = None,
     checkpoint: CheckpointStore | None = None,
     profile: bool | Sequence[str] = False,
+    stage: Callable[[str], None] = lambda text: None,
 ) -> Fit:
     """Estimate the unknowns by multi-start Levenberg–Marquardt.
 
@@ -68,12 +69,13 @@ def least_squares(
         model: The scene's model, if it exists already.
         checkpoint: Store from which an interrupted job is resumed.
         profile: True: profile likelihoods along the two weakest directions; or names of unknowns.
+        stage: Called with a description of what comes after the search, as it begins.
 
     Returns:
         The fit. Where a direction is unidentifiable, its status is UNIDENTIFIABLE and the values along it are arbitrary.
     """
     problem = _problem(scene, observation, unknowns, model)
-    return _profiled(solve(problem, plan, seed, noise_known, report, checkpoint), problem, profile)
+    return _profiled(solve(problem, plan, seed, noise_known, report, checkpoint, stage=stage), problem, profile)
 
 
 def _problem(
@@ -109,8 +111,12 @@ def solve(
     estimator: str | Estimator = LEAST_SQUARES,
     known_numbers: bool = True,
     discrepancy: bool = False,
+    stage: Callable[[str], None] = lambda text: None,
 ) -> Fit:
-    """Search for the best fit of a problem and judge it; arguments as for `least_squares` and `identify`."""
+    """Search for the best fit of a problem and judge it; arguments as for `least_squares` and `identify`.
+
+    `stage` is called with a description of what comes after the search, as it begins.
+    """
     space, plan, search = problem.space, plan or MultistartConfig(), estimator_named(estimator)
     if problem.observation.outline_noise and shooting:
         raise InputError("noise `auto` is for one shot; state the noise, or remove `shooting`.")
@@ -146,12 +152,16 @@ def solve(
         problem, outcome = search_outlines(problem, plan, rng, report_values, checkpoint, search)
     else:
         problem, outcome = pose_noise.at_answer(*_searched(problem, plan, rng, report_values, checkpoint, search))
+    stage("halving the time step until the answer stays")
     refined = refine(problem, outcome, rng, report_values)
+    stage("error bars and verdict")
     external = problem.model if type(problem) is Problem and isinstance(problem.model, EngineModel) else None
     fit = make_fit(*refined, seed, noise_known, checkpoint)
     if external:
         fit = replace(fit, notes=[*fit.notes, external.note], evidence={**fit.evidence, "engine": external.title})
     fit = with_discrepancy(fit, refined[0]) if discrepancy else fit
+    if known_numbers:
+        stage("what errors of the known numbers would do")
     return _with_table(replace(fit, estimator=name_of(estimator)), refined[0], known_numbers)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradsim.errors import InputError
-from gradsim.scene.camera import Camera
+from gradsim.scene.camera import CameraSpec
 
 LEVEL_TOLERANCE = 1e-9  # sine of a roll, or difference of positions [m], that is rounding
 UNKNOWN_TILT = math.radians(10)  # what an unknown tilt might be, for the warning
@@ -33,7 +33,7 @@ class KnownCamera:
         assumes: Assumption, and the error if it is wrong.
     """
 
-    camera: Camera
+    camera: CameraSpec
     name: str
     value: float
     std: float
@@ -41,7 +41,7 @@ class KnownCamera:
 
 
 def camera_from_length(
-    camera: Camera,
+    camera: CameraSpec,
     points: Sequence[Sequence[float]],
     length: float,
     solve: str = "focal",
@@ -52,7 +52,7 @@ def camera_from_length(
     """Calibrate a camera from a known length in its image.
 
     Args:
-        camera: Camera; all but `solve` is trusted.
+        camera: CameraSpec; all but `solve` is trusted.
         points: Two ends (2, 2), column and row [px], corners of pixels at whole numbers.
         length: Between the ends [m].
         solve: "focal": the place is trusted; "distance": the lens is, and the camera moves along its axis.
@@ -111,7 +111,7 @@ def _tilt_error(tilt: float) -> float:
     return abs(math.cos(abs(tilt) + UNKNOWN_TILT) / math.cos(tilt) - 1)
 
 
-def posed(camera: Camera, R: np.ndarray, t: np.ndarray, focal: float | None = None) -> Camera:
+def posed(camera: CameraSpec, R: np.ndarray, t: np.ndarray, focal: float | None = None) -> CameraSpec:
     """The same camera at another pose; one that has a `look_at` keeps its target's depth, or the target itself where it can.
 
     Args:
@@ -124,7 +124,7 @@ def posed(camera: Camera, R: np.ndarray, t: np.ndarray, focal: float | None = No
         camera = _with_focal(camera, focal)
     if camera.look_at is None:
         content = camera.model_dump(exclude_none=True, exclude={"R", "t"})
-        return Camera.model_validate(content | {"R": R.tolist(), "t": t.tolist()})
+        return CameraSpec.model_validate(content | {"R": R.tolist(), "t": t.tolist()})
     eye, target = -R.T @ t, np.array(camera.look_at.target)
     depth = float((R @ target + t)[2])
     depth = depth if depth > 0 else float(np.linalg.norm(target - camera.look_at.eye))
@@ -136,10 +136,10 @@ def posed(camera: Camera, R: np.ndarray, t: np.ndarray, focal: float | None = No
         "up": [0.0, 0.0, 1.0] if level else (-R[1]).tolist(),
         "fov": camera.look_at.fov,
     }
-    return Camera.model_validate(camera.model_dump(exclude_none=True) | {"look_at": view})
+    return CameraSpec.model_validate(camera.model_dump(exclude_none=True) | {"look_at": view})
 
 
-def rounded(camera: Camera, digits: int = 6) -> Camera:
+def rounded(camera: CameraSpec, digits: int = 6) -> CameraSpec:
     """The same camera with coordinates of its `look_at` rounded, as for a file."""
     if camera.look_at is None:
         return camera
@@ -152,13 +152,13 @@ def rounded(camera: Camera, digits: int = 6) -> Camera:
     content = camera.model_dump(exclude_none=True, exclude_unset=True)
     if "focal" in content:
         content["focal"] = round(content["focal"], 3)
-    return Camera.model_validate(content | {"look_at": view})
+    return CameraSpec.model_validate(content | {"look_at": view})
 
 
-def _with_focal(camera: Camera, focal: float) -> Camera:
+def _with_focal(camera: CameraSpec, focal: float) -> CameraSpec:
     content = camera.model_dump(exclude_none=True, exclude={"K", "focal"})
     if "look_at" in content:
         content["look_at"].pop("fov", None)
     if camera.K is not None:
         content["centre"] = (camera.K[0][2], camera.K[1][2])
-    return Camera.model_validate({**content, "focal": focal})
+    return CameraSpec.model_validate({**content, "focal": focal})

@@ -25,7 +25,7 @@ from gradsim.render.optics import Optics, distort
 from gradsim.scene.parameters import COEFFICIENTS
 
 if TYPE_CHECKING:
-    from gradsim.scene.camera import Camera as CameraSpec
+    from gradsim.scene.camera import CameraSpec
 
 _LENS = ("k1", "k2", "k3", "k4", "p1", "p2")
 

@@ -30,7 +30,7 @@ from torch import Tensor
 from gradsim.errors import InputError
 
 if TYPE_CHECKING:
-    from gradsim.scene.camera import Camera as CameraSpec
+    from gradsim.scene.camera import CameraSpec
 
 USED_RADIUS_SHARE = 0.9  # of the radius at which the radial factor turns back, up to which it is used
 SHUTTER_MARGIN = 1.0  # heights of the image outside of it from which on rows of a rolling shutter are not told apart

@@ -2,6 +2,9 @@
 
 from typing import Protocol
 
+MAX_SECONDS_IN_WORDS = 100
+MAX_MINUTES_IN_WORDS = 90
+
 
 class Progress(Protocol):
     """Receiver of the progress of a long job."""
@@ -16,6 +19,10 @@ class Progress(Protocol):
 
     def fraction(self, finished: int, total: int) -> None:
         """Called with the number of finished items of the current part and their total."""
+        ...
+
+    def frames(self, count: int, total: int, chi2_per_n: float | None) -> None:
+        """Called by the search of a fit, whose clip grows: its first frames so far, all frames, and χ²/N if it is known."""
         ...
 
     def done(self) -> None:
@@ -33,6 +40,9 @@ class NullProgress:
         pass
 
     def fraction(self, finished: int, total: int) -> None:
+        pass
+
+    def frames(self, count: int, total: int, chi2_per_n: float | None) -> None:
         pass
 
     def done(self) -> None:
@@ -71,6 +81,28 @@ class NoCheckpoint:
 def progress_callback(progress: Progress):
     """Callback for `least_squares` that reports to `progress`."""
     nan = float("nan")
-    return lambda entry: progress.update(
-        entry["iteration"], entry["cost"], {name: (value, nan) for name, value in entry["values"].items()}
-    )
+
+    def report(entry: dict) -> None:
+        if total := entry.get("of_frames"):
+            progress.frames(entry["frames"], total, entry.get("chi2_per_n"))
+        progress.update(
+            entry["iteration"], entry["cost"], {name: (value, nan) for name, value in entry["values"].items()}
+        )
+
+    return report
+
+
+def time_left(seconds: float, share: float) -> str:
+    """The time that work still takes, in words; "" if that cannot be said.
+
+    Args:
+        seconds: Time since it began.
+        share: Share of the work that is done, in [0, 1].
+    """
+    if not 0 < share < 1:
+        return ""
+    left = seconds * (1 / share - 1)
+    if left < MAX_SECONDS_IN_WORDS:
+        return f"{max(1, round(left, None if left < 10 else -1)):.0f} s left"
+    minutes = left / 60
+    return f"{minutes:.0f} min left" if minutes < MAX_MINUTES_IN_WORDS else f"{minutes / 60:.1f} h left"

@@ -1,7 +1,7 @@
 """Scene description: bodies, grounds, contacts, joints, cameras, lights and clock, to and from YAML."""
 
 from gradsim.scene.body import Pendulum, Push, Rigid
-from gradsim.scene.camera import Camera, LookAt
+from gradsim.scene.camera import CameraSpec, LookAt
 from gradsim.scene.contact import Contact
 from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.scene.ground import Ground
@@ -15,7 +15,7 @@ from gradsim.scene.shape import Box, Capsule, Cone, Cylinder, MeshFile, Object, 
 __all__ = [
     "Ambient",
     "Box",
-    "Camera",
+    "CameraSpec",
     "Capsule",
     "Cone",
     "Contact",

@@ -64,7 +64,7 @@ class _Intrinsics(Tuple):
         return K
 
 
-class Camera(Node):
+class CameraSpec(Node):
     """A camera: size of the image, pose (`look_at`, or `R` and `t`) and intrinsics (`fov`, `focal` or `K`).
 
     In a file, `K: {focal: f, centre: [cx, cy]}` is short for `focal` and `centre`.

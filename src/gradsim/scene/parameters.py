@@ -10,7 +10,7 @@ import numpy as np
 
 from gradsim.errors import InputError
 from gradsim.scene.body import Pendulum, Push, Rigid
-from gradsim.scene.camera import Camera
+from gradsim.scene.camera import CameraSpec
 from gradsim.scene.cloth import AIR, BENDING, IN_PLANE, Air, Cloth
 from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.scene.ground import Ground
@@ -152,7 +152,7 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
         table[f"{prefix}.translation"] = _parameter(t, Quantity("m"))
         for key in (*OPTICS, *RESPONSE):
             if getattr(camera, key) is not None:
-                table[f"{prefix}.{key}"] = _parameter(getattr(camera, key), _quantity(Camera, key))
+                table[f"{prefix}.{key}"] = _parameter(getattr(camera, key), _quantity(CameraSpec, key))
         if camera.delay is not None:  # no camera sees what was before the start
             table[f"{prefix}.delay"] = replace(table[f"{prefix}.delay"], lower=MIN_DELAY / scene.timing.fps)
     for name, light in scene.lights.items():

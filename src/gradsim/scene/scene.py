@@ -14,7 +14,7 @@ from gradsim.errors import InputError
 from gradsim.runtime.html import table
 from gradsim.scene import yaml_io
 from gradsim.scene.body import Pendulum, Push, Rigid
-from gradsim.scene.camera import Camera
+from gradsim.scene.camera import CameraSpec
 from gradsim.scene.cloth import Cloth
 from gradsim.scene.contact import Contact
 from gradsim.scene.double_pendulum import DoublePendulum
@@ -182,8 +182,8 @@ class Scene(Node):
     joints: dict[str, Annotated[AnyJoint, ByKind(JOINTS)]] = Field(default_factory=dict)
     markers: dict[str, Marker] = Field(default_factory=dict)
     priors: dict[str, Annotated[tuple[float, float], Uncertain()]] = Field(default_factory=dict)
-    camera: Camera | None = None
-    cameras: dict[str, Camera] = Field(default_factory=dict)
+    camera: CameraSpec | None = None
+    cameras: dict[str, CameraSpec] = Field(default_factory=dict)
     background: Annotated[Vector3, COLOR] = (0.9, 0.9, 0.9)
     lights: dict[str, Annotated[Light, ByKind(LIGHTS)]] = Field(default_factory=dict)
     shading: Literal["colour", "lambert", "phong", "blinn-phong"] = "colour"
@@ -333,11 +333,11 @@ class Scene(Node):
         return {name: pushes for name, body in self.bodies.items() if (pushes := getattr(body, "pushes", ()))}
 
     @property
-    def views(self) -> dict[str, Camera]:
+    def views(self) -> dict[str, CameraSpec]:
         """All cameras by name; the first is "camera"."""
         return {**({"camera": self.camera} if self.camera else {}), **self.cameras}
 
-    def view(self, name: str = "camera") -> Camera:
+    def view(self, name: str = "camera") -> CameraSpec:
         """Look up a camera by name.
 
         Raises:

@@ -83,7 +83,7 @@ def _text(path: Path, label: str) -> str:
     try:
         return regular_file(path, f"{label} file", TEXT_BYTES).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError(f"the {label} file {path} does not exist{_suggest_file(path, label)}") from None
+        raise missing_file(path, label) from None
     except InputError:
         raise
     except (OSError, UnicodeDecodeError) as error:
@@ -158,6 +158,11 @@ def _compose(text: str, path: Path, cls: type[Node], label: str) -> tuple[yaml.N
     if duplicates:
         raise InputError(_list_mistakes(str(path), duplicates))
     return root, content
+
+
+def missing_file(path: Path, label: str) -> InputError:
+    """The error for a YAML file that does not exist."""
+    return InputError(f"the {label} file {path} does not exist{_suggest_file(path, label)}")
 
 
 def _suggest_file(path: Path, label: str) -> str:

@@ -18,7 +18,7 @@ from gradsim.physics.model import Model
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.runtime.optional import require_extra
 from gradsim.scene import Scene
-from gradsim.scene.camera import Camera
+from gradsim.scene.camera import CameraSpec
 
 RATE = 240  # steps a second (paper, H.1), PyBullet's default
 NEAR, FAR = 0.05, 100.0  # [m] between these the image shows
@@ -123,7 +123,7 @@ class Bullet:
         return np.reshape(image[2], (height, width, 4))[..., :3] / 255
 
 
-def matrices(camera: Camera) -> tuple[list[float], list[float]]:
+def matrices(camera: CameraSpec) -> tuple[list[float], list[float]]:
     """OpenGL's view and projection matrices of a camera, column by column."""
     (K, R, t), (width, height) = camera.matrices(), camera.size
     view = np.eye(4)

@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from gradsim.app.cli import console
+from gradsim.runtime.progress import progress_callback, time_left
 
 
 def text(renderable, width: int = 140) -> str:
@@ -29,7 +30,7 @@ def test_a_pipe_gets_plain_lines():
     stream = io.StringIO()
     report_to(console.progress(Console(file=stream)))
     lines = [line.split("] ")[1] for line in stream.getvalue().splitlines()]
-    first = "  iteration 1   loss 5.000e-01   cube.mass 5.003 ± 0.012   ground.friction 0.4000"
+    first = "  iteration 1, loss 0.5   cube.mass 5.003 ± 0.012   ground.friction 0.4000"
     assert lines == ["fitting", first, "writing", "done"]  # at most one line a second, and one end
 
 
@@ -39,7 +40,43 @@ def test_a_terminal_keeps_one_line_of_every_stage():
     report_to(console.progress(screen))
     kept = [line for line in stream.getvalue().splitlines() if "✓" in line]
     assert [line.split("✓ ")[1].split()[0] for line in kept] == ["fitting", "writing"]
-    assert "iteration 3   loss 1.250e-01" in kept[0]
+    assert "iteration 3, loss 0.125" in kept[0]
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_a_search_says_frames_chi2_and_the_time_left(is_terminal, monkeypatch):
+    """Half of the frames are a quarter of the work: 10 s of it leave 30 s."""
+    now = [100.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    progress = console.progress(Console(file=io.StringIO(), force_terminal=is_terminal, width=200))
+    progress.stage("fitting")
+    now[0] += 10
+    lines = []
+    for frames, chi2_per_n in ((30, 1.104), (60, None)):
+        callback = progress_callback(progress)
+        entry = {"iteration": 3, "cost": 9.0, "values": {"cube.mass": 5.0}, "frames": frames, "of_frames": 60}
+        callback(entry | {"chi2_per_n": chi2_per_n})
+        lines.append(progress._state() if is_terminal else progress._stream.getvalue().splitlines()[-1])  # pyright: ignore
+        now[0] += 10
+    assert "frames 30/60, χ²/N 1.1, about 30 s left in this search" in lines[0]
+    assert "frames 60/60" in lines[1] and "left" not in lines[1] and "χ²" not in lines[1]
+    progress.done()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "share", "words"),
+    [
+        (10, 0.0, ""),
+        (10, 1.0, ""),
+        (4, 0.5, "4 s left"),
+        (43, 0.5, "40 s left"),
+        (600, 0.5, "10 min left"),
+        (3600, 0.25, "3.0 h left"),
+        (1e-9, 0.5, "1 s left"),
+    ],
+)
+def test_time_left_is_that_of_the_work_which_remains(seconds, share, words):
+    assert time_left(seconds, share) == words
 
 
 @pytest.mark.parametrize("kind", [console.LineProgress, console.LiveProgress])

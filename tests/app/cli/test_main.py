@@ -2,16 +2,19 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import gradsim
 from gradsim.app import experiments
-from gradsim.app.cli import main
+from gradsim.app.cli import main, parser
+from gradsim.app.cli.overview import EXAMPLES
 from gradsim.app.commands import fit as runs
 from gradsim.app.report import report
 from gradsim.errors import InputError
@@ -21,9 +24,12 @@ HEAVY = ("torch", "warp", "matplotlib", "trimesh", "av", "scipy", "pydantic", "n
 
 
 @pytest.fixture
-def fitting(monkeypatch):
+def fitting(monkeypatch, tmp_path):
     """Replace the work of `gradsim fit` by a result or an error; returns what it was called with."""
     calls = []
+    monkeypatch.chdir(tmp_path)
+    for name in ("cube.yaml", "cube.webm", "masks.json"):
+        (tmp_path / name).touch()
 
     def replace(outcome):
         def fit(job, out, resume, progress):
@@ -55,10 +61,32 @@ try:
 except SystemExit as end:
     assert end.code == 0
 print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
+assert "tyro" in sys.modules or {words} in ([], ["--help"])
+assert "tyro" not in sys.modules or {words} not in ([], ["--help"])  # a fifth of a second
 """
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
     assert done.stderr.strip() == "[]"
     assert bool(done.stdout) == bool(words)
+
+
+def test_the_overview_names_every_command_and_each_example_parses(capsys):
+    assert main.main(["--help"]) == main.main([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    marks = [mark for _, *marks in map(get_args, get_args(parser._Commands)) for mark in marks]
+    assert [mark.name for mark in marks if mark.name not in EXAMPLES] == [] and len(marks) == len(EXAMPLES)
+    assert max(map(len, lines)) <= 100 and all(any(f"  {name} " in line for line in lines) for name in EXAMPLES)
+    for name, example in EXAMPLES.items():
+        program, *words = shlex.split(example.partition(" > ")[0])
+        assert (program, words[0]) == ("gradsim", name) and parser.parse(words)
+
+
+@pytest.mark.parametrize("command", ["fit", "render", "reproduce"])
+def test_the_help_of_a_command_ends_its_words_with_an_example(command, capsys):
+    for _ in range(2):
+        with pytest.raises(SystemExit):
+            main.main([command, "--help"])
+        text = " ".join(capsys.readouterr().out.split())
+        assert text.count(f"Example: {EXAMPLES[command]}") == 1
 
 
 def test_version_is_that_of_the_package(capsys):
@@ -249,6 +277,8 @@ def test_all_commands_read_videos_by_the_same_options(words, monkeypatch, tmp_pa
         monkeypatch.setattr(module, "from_video", read)
     monkeypatch.chdir(tmp_path)
     Scene.library("cube").save(tmp_path / "cube.yaml")
+    for name in ("cube.webm", "other.webm", "m.webm", "i.webm"):
+        (tmp_path / name).touch()
     stated = {"mask": "m.webm", "background": "mog2", "frames": "0:9", "robust": "huber", "category": "box"}
     options = [text for name, value in stated.items() for text in (f"--{name}", value)]
     main.main([*words, "--video", "cube.webm", *options, "--ignore", "i.webm", "--noise", "0.02", "--out", "run"])

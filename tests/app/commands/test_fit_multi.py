@@ -59,8 +59,11 @@ def test_clips_without_a_scene_or_video_are_refused():
         (["a.yaml", "--video", "long.webm", "--window", "20"], 1, 20),
     ],
 )
-def test_the_command_line_tells_clips_and_cameras(monkeypatch, answered, words, count, window, capsys):
+def test_the_command_line_tells_clips_and_cameras(monkeypatch, answered, words, count, window, tmp_path, capsys):
     calls = []
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.yaml", "b.yaml", *(f"{video}.webm" for video in ("a", "b", "front", "side", "long"))):
+        (tmp_path / name).touch()
     monkeypatch.setattr(fit_multi, "MultiClipFit", lambda *arguments, **options: (arguments, options))
     monkeypatch.setattr(fit_job, "run_fit", lambda job, out, **_: calls.append((*job, out)) or answered)
     assert main.main(["fit", *words, "--unknown", MASS, "--out", "run"]) == 0

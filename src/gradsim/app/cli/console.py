@@ -26,6 +26,7 @@ from gradsim.app.report.sections import (
 )
 from gradsim.errors import Status
 from gradsim.numerics.formatting import with_error
+from gradsim.runtime.progress import time_left
 
 if TYPE_CHECKING:  # at run time it would bring PyTorch
     from gradsim.runtime.progress import Progress
@@ -33,6 +34,26 @@ if TYPE_CHECKING:  # at run time it would bring PyTorch
 _STYLES = {"good": "green", "open": "yellow", "bad": "red"}
 _SECONDS_BETWEEN_LINES = 1.0
 _SECONDS_BEFORE_BARS = 2.0
+
+
+class _Search:
+    """State of a search in words: `frames 24/60, χ²/N 1.1, about 40 s left in this search`, or without frames `iteration 8, loss 0.12`.
+
+    The clip of a search grows by the same number of frames from stage to stage, so the work grows as its square.
+    """
+
+    def __init__(self):
+        self.begun = time.monotonic()
+        self.iteration, self.loss = 0, float("nan")
+        self.count, self.total, self.chi2_per_n = 0, 0, None
+
+    def words(self) -> str:
+        """The state; "" before the first iteration."""
+        if not self.total:
+            return f"iteration {self.iteration}, loss {self.loss:.3g}" if self.iteration else ""
+        fit = f", χ²/N {self.chi2_per_n:.3g}" if self.chi2_per_n is not None else ""
+        left = time_left(time.monotonic() - self.begun, (self.count / self.total) ** 2)
+        return f"frames {self.count}/{self.total}{fit}{left and f', about {left} in this search'}"
 
 
 class LineProgress:
@@ -46,24 +67,29 @@ class LineProgress:
         self._stream = stream
         self._begun = time.monotonic()
         self._printed, self._stage_begun = -float("inf"), self._begun
-        self._working = False
+        self._working, self._search = False, _Search()
 
     def stage(self, text: str) -> None:
         self._working = True
         self._print(text)
         self._printed, self._stage_begun = -float("inf"), time.monotonic()
+        self._search = _Search()
 
     def update(self, iteration: int, loss: float, values: Mapping[str, tuple[float, float]]) -> None:
+        self._search.iteration, self._search.loss = iteration, loss
         if time.monotonic() - self._printed < _SECONDS_BETWEEN_LINES:
             return
         self._printed = time.monotonic()
         estimates = "".join(f"   {name} {with_error(*value)}" for name, value in values.items())
-        self._print(f"  iteration {iteration}   loss {loss:.3e}{estimates}")
+        self._print(f"  {self._search.words()}{estimates}")
+
+    def frames(self, count: int, total: int, chi2_per_n: float | None) -> None:
+        self._search.count, self._search.total, self._search.chi2_per_n = count, total, chi2_per_n
 
     def fraction(self, finished: int, total: int) -> None:
         if time.monotonic() - max(self._printed, self._stage_begun) >= _SECONDS_BEFORE_BARS:
             self._printed = time.monotonic()
-            self._print(f"  {finished} of {total}")
+            self._print(f"  {_items(finished, total, self._stage_begun)}")
 
     def done(self) -> None:
         if self._working:
@@ -85,19 +111,22 @@ class LiveProgress:
         self._console = console
         self._spinner = Spinner("dots")
         self._text, self._begun = "", time.monotonic()
-        self._iteration, self._loss, self._values = 0, float("nan"), {}
+        self._search, self._values = _Search(), {}
         self._finished, self._total = 0, 0
         self._live = Live(console=console, refresh_per_second=8, transient=True, get_renderable=self._draw)
 
     def stage(self, text: str) -> None:
         self._close_stage()
         self._text, self._begun = text, time.monotonic()
-        self._iteration, self._loss, self._values = 0, float("nan"), {}
+        self._search, self._values = _Search(), {}
         self._finished, self._total = 0, 0
         self._live.start()
 
     def update(self, iteration: int, loss: float, values: Mapping[str, tuple[float, float]]) -> None:
-        self._iteration, self._loss, self._values = iteration, loss, dict(values)
+        self._search.iteration, self._search.loss, self._values = iteration, loss, dict(values)
+
+    def frames(self, count: int, total: int, chi2_per_n: float | None) -> None:
+        self._search.count, self._search.total, self._search.chi2_per_n = count, total, chi2_per_n
 
     def fraction(self, finished: int, total: int) -> None:
         self._finished, self._total = finished, total
@@ -112,8 +141,8 @@ class LiveProgress:
             self._console.print(Text.assemble(("✓ ", "green"), self._text, (self._state(), "dim")))
 
     def _state(self) -> str:
-        spent = f"   {time.monotonic() - self._begun:.1f} s"
-        return f"{spent}   iteration {self._iteration}   loss {self._loss:.3e}" if self._iteration else spent
+        words = self._search.words()
+        return f"   {time.monotonic() - self._begun:.1f} s{words and f'   {words}'}"
 
     def _draw(self) -> Group:
         self._spinner.update(text=Text.assemble(self._text, (self._state(), "dim")))
@@ -122,8 +151,14 @@ class LiveProgress:
             rows.add_row("  " + name, with_error(*value))
         if self._total and time.monotonic() - self._begun >= _SECONDS_BEFORE_BARS:
             bar = ProgressBar(self._total, self._finished, width=40)
-            rows.add_row(bar, f"{self._finished} of {self._total}")
+            rows.add_row(bar, _items(self._finished, self._total, self._begun))
         return Group(self._spinner, rows)
+
+
+def _items(finished: int, total: int, begun: float) -> str:
+    """Finished items and the time that the others take."""
+    left = time_left(time.monotonic() - begun, finished / total if total else 0.0)
+    return f"{finished} of {total}{left and f', {left}'}"
 
 
 def progress(console: Console) -> "Progress":

@@ -38,7 +38,7 @@ class Control(Command):
     seed: int = 0
     """Seed of the goal, of the initial policy, and of everything else random."""
     resume: bool = False
-    """Continue an interrupted search: `gradsim control --resume DIR`, or the same command again with --resume."""
+    """Continue an interrupted search: `gradsim control --resume DIR` (default: runs/control), or the same command again with --resume."""
     json: bool = False
     """Print result.json instead of tables."""
 
@@ -70,8 +70,8 @@ class Control(Command):
         Raises:
             InputError: If a required argument is missing.
         """
-        if self._is_run_folder() and (folder := self.out or self.task):
-            return Path(folder)
+        if self._is_run_folder():
+            return self.out or (Path(self.task) if self.task else run_folder("control", None, resume=True))
         if self.task is None:
             raise InputError("missing: TASK. See gradsim control --help.")
         folder = run_folder("control", self.out, self.resume)

@@ -36,7 +36,7 @@ class Fit(Command):
 
     scene: Annotated[Positional[Path | None], arg(metavar="SCENE", help_behavior_hint="(required)")] = None
     """Scene file (YAML) or name of a library scene; values of unknowns are ignored. With --resume: the run folder."""
-    more: Annotated[Positional[tuple[Path, ...]], arg(metavar="[SCENE ...]")] = ()
+    more: Annotated[Positional[tuple[Path, ...]], arg(metavar="[SCENE ...]", help_behavior_hint="")] = ()
     """Scenes of further clips; by default the first scene is that of all clips."""
     video: Annotated[
         UseAppendAction[list[list[str]]], arg(metavar="[CAMERA=]VIDEO ...", help_behavior_hint="(required)")
@@ -65,12 +65,12 @@ class Fit(Command):
     """What moves the bodies: gradsim, or mujoco (extra engines): the model that `gradsim export --to mjcf` writes, by whose contact the answer then holds."""
     profile: bool = False
     """Add profile likelihoods along the two weakest directions; takes some seconds."""
-    known_numbers: bool = True
-    """Examine what an error of 1 % in each known number of the scene would do to the unknowns."""
+    known_numbers: Annotated[bool, arg(help_behavior_hint="(default: it is made)")] = True
+    """Leave out the table of what an error of 1 % in each known number of the scene would do to the unknowns."""
     discrepancy: bool = False
     """Add error bars that hold where the model is wrong: a discrepancy correlated in time, of several clips also numbers that scatter between them; the verdict stays."""
-    plan: bool = True
-    """Where an unknown is left open: name the one change of a next video that would tell most (docs/guides/plan.md); of one clip."""
+    plan: Annotated[bool, arg(help_behavior_hint="(default: it is named)")] = True
+    """Where an unknown is left open, do not name the one change of a next video that would tell most (docs/guides/plan.md); of one clip."""
     starts: int = 16
     """Number of starts, drawn from the whole ranges."""
     estimator: Annotated[str, arg(metavar="NAME")] = "least-squares"
@@ -78,7 +78,7 @@ class Fit(Command):
     seed: int = 0
     """Seed of the starts."""
     resume: bool = False
-    """Continue an interrupted fit: `gradsim fit --resume DIR`, or the same command again with --resume."""
+    """Continue an interrupted fit: `gradsim fit --resume DIR` (default: runs/fit), or the same command again with --resume."""
     json: bool = False
     """Print result.json instead of tables."""
     reading: OmitArgPrefixes[VideoOptions] = field(default_factory=VideoOptions)
@@ -169,8 +169,8 @@ class Fit(Command):
         Raises:
             InputError: If a required argument is missing.
         """
-        if self._is_run_folder() and (self.out or self.scene):
-            return self.out or self.scene  # pyright: ignore[reportReturnType] -- one of them is stated
+        if self._is_run_folder():
+            return self.out or self.scene or run_folder("fit", None, resume=True)
         required = {
             "SCENE": self.scene,
             "--video VIDEO": self.video or self.tracks,
@@ -190,7 +190,7 @@ class Compare(Command):
 
     scene: Annotated[Positional[Path], arg(metavar="SCENE")]
     """Scene file (YAML) or name of a library scene, the first model."""
-    more: Annotated[Positional[tuple[Path, ...]], arg(metavar="[SCENE ...]")] = ()
+    more: Annotated[Positional[tuple[Path, ...]], arg(metavar="[SCENE ...]", help_behavior_hint="")] = ()
     """Scenes of further clips; by default the first scene is that of all clips."""
     video: Annotated[UseAppendAction[list[list[str]]], arg(metavar="[CAMERA=]VIDEO ...")]
     """Video of it; several: of further clips, which all models fit together, or of further cameras, as for `gradsim fit`."""

@@ -3,59 +3,22 @@
     0 done   1 failed   2 bad input   3 approximate, unidentifiable, unconverged, model mismatch, or a missed goal   130 stopped by Ctrl-C
 
 Results go to stdout, everything else to stderr. PyTorch, Warp and matplotlib are imported by the commands that need
-them, so that `--help` answers at once.
+them, and the parser where a command is named, so that `--help` answers at once.
 """
 
 import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import tyro
-from tyro.conf import FlagCreatePairsOff, subcommand
-
-from gradsim.app.cli.analysis import Camera, Explain, Landscape
-from gradsim.app.cli.border import check_arguments
-from gradsim.app.cli.capture import Capture
-from gradsim.app.cli.command import BAD_INPUT, DONE, FAILED, STOPPED
-from gradsim.app.cli.control import Control
-from gradsim.app.cli.dataset import Dataset
-from gradsim.app.cli.experiments import Demo, Doctor, Reproduce
-from gradsim.app.cli.fit import Compare, Fit
-from gradsim.app.cli.plan import Plan
-from gradsim.app.cli.scene import Examples, Export, Import, New, Render, Scenes, Simulate, View
-from gradsim.app.cli.track import Track
-from gradsim.errors import InputError
-from gradsim.runtime.allocator import freed_memory_reused
-from gradsim.runtime.parallel import default_to_one_thread
+from gradsim.app.cli.overview import overview
+from gradsim.errors import InputError, Status
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_Commands = (
-    Annotated[Demo, subcommand("demo")]
-    | Annotated[Scenes, subcommand("scenes")]
-    | Annotated[Examples, subcommand("examples")]
-    | Annotated[New, subcommand("new")]
-    | Annotated[Import, subcommand("import")]
-    | Annotated[Export, subcommand("export")]
-    | Annotated[Simulate, subcommand("simulate")]
-    | Annotated[Render, subcommand("render")]
-    | Annotated[Fit, subcommand("fit")]
-    | Annotated[Explain, subcommand("explain")]
-    | Annotated[Plan, subcommand("plan")]
-    | Annotated[Camera, subcommand("camera")]
-    | Annotated[Capture, subcommand("capture")]
-    | Annotated[Track, subcommand("track")]
-    | Annotated[Compare, subcommand("compare")]
-    | Annotated[Control, subcommand("control")]
-    | Dataset
-    | Annotated[Landscape, subcommand("landscape")]
-    | Annotated[Reproduce, subcommand("reproduce")]
-    | Annotated[View, subcommand("view")]
-    | Annotated[Doctor, subcommand("doctor")]
-)
+BAD_INPUT = 2
 _BAD_PATHS = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
@@ -78,39 +41,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except BrokenPipeError:  # who reads the output, such as `head`, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
+        return Status.OK.exit_code
 
 
-@freed_memory_reused()
 def _run(arguments: Sequence[str] | None) -> int:
-    default_to_one_thread()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["reproduce"]:
-        Reproduce.name_experiments()
-    if words == ["--version"]:
-        from gradsim.runtime.provenance import versions
+    if words in ([], ["-h"], ["--help"]):
+        print(overview())
+        return Status.OK.exit_code
+    from gradsim.app.cli.parser import parse
+    from gradsim.runtime.allocator import freed_memory_reused
+    from gradsim.runtime.parallel import default_to_one_thread
 
-        print(f"gradsim {versions()['gradsim']}")
-        return 0
-    command = tyro.cli(
-        _Commands,
-        prog="gradsim",
-        description="Physical parameters from video: differentiable physics and rendering, with error bars. "
-        "`gradsim --version` prints the version.",
-        args=arguments,
-        config=(FlagCreatePairsOff,),
-    )
+    with freed_memory_reused():
+        default_to_one_thread()
+        if words == ["--version"]:
+            from gradsim.runtime.provenance import versions
+
+            print(f"gradsim {versions()['gradsim']}")
+            return Status.OK.exit_code
+        return _answer(parse(words))
+
+
+def _answer(command) -> int:
+    """Run a command, and print its error if it has one."""
     from rich.console import Console
+
+    from gradsim.app.cli.border import check_arguments
+    from gradsim.app.cli.input_paths import require_inputs
 
     out, err = Console(), Console(stderr=True)
     try:
         check_arguments(command)
+        require_inputs(command)
         return command.run(out, err)
     except BrokenPipeError:
         raise
     except KeyboardInterrupt:
         err.print("stopped")
-        return STOPPED
+        return Status.INTERRUPTED.exit_code
     except Exception as error:  # noqa: BLE001 -- the border to the user
         return print_error(error, err, command.debug)
 
@@ -128,7 +97,7 @@ def print_error(error: Exception, err: "Console", debug: bool) -> int:
         return BAD_INPUT
     hint = "" if debug else "Run again with --debug for the traceback."
     err.print(error_panel("failed", f"{type(error).__name__}: {error}", hint))
-    return FAILED
+    return Status.FAILED.exit_code
 
 
 if __name__ == "__main__":

@@ -51,11 +51,12 @@ def demo(out: Path, seed: int = 0, progress: Progress | None = None) -> dict:
         seed=seed,
         report=progress_callback(progress),
         model=model,
+        stage=progress.stage,
     ).against(truth)
     progress.stage(f"fit to {path.name} (8 bit, noise {NOISE:.4f})")
     observation = from_video(scene, path, noise=NOISE)
     noisy = least_squares(
-        scene, observation, UNKNOWNS, seed=seed, report=progress_callback(progress), model=model
+        scene, observation, UNKNOWNS, seed=seed, report=progress_callback(progress), model=model, stage=progress.stage
     ).against(truth)
     progress.done()
     return save(out, scene, model, observation, exact, noisy)

@@ -157,6 +157,7 @@ class MultiClipFit(FitJob):
             MultistartConfig(starts=self.starts),
             self.seed,
             report=progress_callback(progress),
+            stage=progress.stage,
             shooting=None if self.window is None else MultipleShooting(window=self.window),
             estimator=self.estimator,
             known_numbers=self.known_numbers,

@@ -107,7 +107,7 @@ def write_landscape(
     axes = [Axis.along(problem, unknown.name, points) for unknown in axis_unknowns]
     count = points ** len(axes)
     progress.stage(f"{count} rollouts along {' and '.join(axis.name for axis in axes)}")
-    costs = landscape(problem, base, axes, lambda done, cost: progress.update(done, cost, {}))
+    costs = landscape(problem, base, axes, lambda done, cost: progress.fraction(done, count))
     progress.stage("writing the report")
     content = _write(Path(out), case, costs, problem)
     progress.done()

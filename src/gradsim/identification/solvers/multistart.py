@@ -122,6 +122,7 @@ def history_entry(problem: Problem, stage: str, frames: int, u: Tensor, cost: Te
     return {
         "stage": stage,
         "frames": frames,
+        "of_frames": problem.frames,
         "cost": cost[k].item(),
         "u": u[k].tolist(),
         "iteration": iteration,
@@ -160,7 +161,8 @@ def search(
         problem.effort.resume(saved["effort"])
 
     def note(stage: str, frames: int, **more) -> None:
-        history.append(history_entry(problem, stage, frames, iterates.u, iterates.cost, iterations) | more)
+        entry = history_entry(problem, stage, frames, iterates.u, iterates.cost, iterations)
+        history.append(entry | {"chi2_per_n": _chi2_per_n(problem, frames, entry["cost"])} | more)
         report(history[-1])
         state = {
             "people": [iterates.u, iterates.cost, iterates.damping],
@@ -240,6 +242,14 @@ def search(
     original = who >= 0
     final[who[original]], cost[who[original]] = iterates.u[original], iterates.cost[original]
     return Outcome(initial, final, cost, iterates.u[k], iterates.cost[k].item(), iterations, history)
+
+
+def _chi2_per_n(problem: Problem, frames: int, cost: float) -> float | None:
+    """Mean square of the informative residuals; None where the noise is not known."""
+    floor = problem.observation.noise_floor(frames)
+    if problem.observation.outline_noise or not math.isfinite(floor.level) or not floor.informative:
+        return None
+    return max(0.0, cost - floor.cost) / floor.informative
 
 
 def _stages(plan: MultistartConfig, last: int) -> list[int]:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from gradsim.errors import InputError
-from gradsim.scene.camera import Camera
+from gradsim.scene.camera import CameraSpec
 from gradsim.scene.parameters import OPTICS, RESPONSE, component_letters, parameters, resolve
 from gradsim.scene.scene import Scene
 
@@ -90,7 +90,7 @@ def _set_camera(content: dict[str, Any], scene: Scene, name: str, value: Any) ->
     if key in (*OPTICS, *RESPONSE):
         camera[key] = value
         return
-    node = Camera.model_validate(camera)  # with the values that were put in before
+    node = CameraSpec.model_validate(camera)  # with the values that were put in before
     K, R, t = node.matrices()
     view = dict(camera.get("look_at") or {})
     if key in ("translation", "rotation_vector"):

@@ -70,7 +70,7 @@ KIND, LIGHT = "An entry of `bodies` with `kind: {}`.", "An entry of `lights` wit
 PARTS = (
     Part("Scene", Scene, 2, where="The top level of a file."),
     Part("Timing", Timing, 2, where="The key `timing`."),
-    Part("Camera", camera.Camera, 2, where="The key `camera`, or an entry of `cameras`."),
+    Part("Camera", camera.CameraSpec, 2, where="The key `camera`, or an entry of `cameras`."),
     Part("Look-at", camera.LookAt, where="The key `look_at` of a camera."),
     Part("Rigid body", body.Rigid, 2, where="An entry of `bodies` with `kind: rigid`, or without `kind`."),
     Part("Shape of a rigid body", shape.Shape),
