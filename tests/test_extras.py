@@ -1,5 +1,6 @@
 """Extras one by one: without its packages gradsim imports, and what needs them says how to install them."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -50,10 +51,10 @@ sys.meta_path.insert(0, Blocked())
 def extras() -> dict[str, list[str]]:
     """Import names of the packages of each extra for users."""
     stated = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    name = lambda line: line.split(";")[0].split(">")[0].split("<")[0].strip()
+    names = {extra: [re.split("[;<>]", line)[0].strip() for line in lines] for extra, lines in stated.items()}
     return {
-        extra: [MODULES.get(name(line), name(line)) for line in lines]
-        for extra, lines in stated.items()
+        extra: [MODULES.get(name, name) for name in lines]
+        for extra, lines in names.items()
         if extra not in NOT_OF_USERS
     }
 

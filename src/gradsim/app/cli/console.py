@@ -44,8 +44,10 @@ class _Search:
     """
 
     def __init__(self):
-        self.iteration, self.loss = None, float("nan")
-        self._count, self._total, self._chi2_per_n, self._first = 0, 0, None, None
+        self.iteration: int | None = None
+        self.loss = float("nan")
+        self._count, self._total, self._chi2_per_n = 0, 0, None
+        self._first: tuple[int, float] | None = None  # frames and time of the first stage
 
     def grow(self, count: int, total: int, chi2_per_n: float | None) -> None:
         """Set the frames so far, all frames, and χ²/N."""
