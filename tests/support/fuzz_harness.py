@@ -74,7 +74,13 @@ def warm_up() -> None:
 
 
 def run(
-    arguments: Sequence[str], folder: Path, cpu_seconds: float = CPU_SECONDS, memory: int = MEMORY, wall: float = 120
+    arguments: Sequence[str],
+    folder: Path,
+    cpu_seconds: float = CPU_SECONDS,
+    memory: int = MEMORY,
+    wall: float = 120,
+    largest_file: int | None = None,
+    strike: tuple[int, float] | None = None,
 ) -> Outcome:
     """Run one command in a folder.
 
@@ -84,16 +90,32 @@ def run(
         cpu_seconds: CPU time after which it is stopped [s].
         memory: Largest address space [bytes].
         wall: Wall time after which it is stopped, for what sleeps [s].
+        largest_file: Size beyond which writes end in an error, as on a full disk [bytes].
+        strike: A signal, and the time after which it is sent [s].
     """
     before, log, start = contents(folder), folder.parent / f"{folder.name}.log", time.monotonic()
     child = os.fork()
     if child == 0:
-        _child(arguments, folder, log, cpu_seconds, memory, wall)
-    _, status = os.waitpid(child, 0)
+        _child(arguments, folder, log, cpu_seconds, memory, wall, largest_file)
+    status = _ended(child, start + strike[1]) if strike else None
+    if strike and status is None:
+        os.kill(child, strike[0])
+    if status is None:
+        _, status = os.waitpid(child, 0)
     text = log.read_text(encoding="utf-8", errors="replace")
     log.unlink()
     new = tuple(sorted(contents(folder) - before))
     return Outcome(os.waitstatus_to_exitcode(status), text, time.monotonic() - start, new)
+
+
+def _ended(child: int, until: float) -> int | None:
+    """Status of a process that ends before a time; None if it does not."""
+    while time.monotonic() < until:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status
+        time.sleep(0.002)
+    return None
 
 
 def contents(folder: Path) -> set[str]:
@@ -101,7 +123,7 @@ def contents(folder: Path) -> set[str]:
     return {str(Path(root, name).relative_to(folder)) for root, _, files in os.walk(folder) for name in (*files, ".")}
 
 
-def _child(arguments, folder, log, cpu_seconds, memory, wall) -> None:
+def _child(arguments, folder, log, cpu_seconds, memory, wall, largest_file) -> None:
     """Never returns: the process ends with the exit code of the command."""
     code = 70
     try:
@@ -114,6 +136,10 @@ def _child(arguments, folder, log, cpu_seconds, memory, wall) -> None:
         seconds = int(used + cpu_seconds) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 2))
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # also where Ctrl-C is ignored, as under nohup
+        if largest_file is not None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write ends in an error
+            resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
         sys.stdout = open(1, "w", closefd=False, encoding="utf-8")  # noqa: SIM115 -- pytest has replaced it
         sys.stderr = open(2, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
         from gradsim.app.cli.main import main

@@ -17,6 +17,7 @@ from gradsim.errors import InputError
 from gradsim.runtime import provenance
 from gradsim.runtime.parallel import check_engine
 
+EXTRAS = {"cv2": "capture"}  # of packages that modules of experiments import
 GROUP = "gradsim.experiments"
 
 
@@ -30,7 +31,7 @@ def load_experiment(name: str) -> Callable:
     """Function of an experiment.
 
     Raises:
-        InputError: If the experiment is unknown.
+        InputError: If the experiment is unknown, or needs a package of an extra that is not installed.
     """
     names = experiments()
     if name not in names:
@@ -38,7 +39,12 @@ def load_experiment(name: str) -> Callable:
         hint = f" did you mean {near[0]!r}?" if near else ""
         raise InputError(f"no experiment {name!r};{hint} there are {', '.join(names) or 'none: reinstall gradsim'}.")
     target = names[name]
-    return pkgutil.resolve_name(target) if isinstance(target, str) else target
+    try:
+        return pkgutil.resolve_name(target) if isinstance(target, str) else target
+    except ModuleNotFoundError as error:
+        if (extra := EXTRAS.get(error.name or "")) is None:
+            raise
+        raise InputError(f'the experiment {name!r} needs {error.name}: pip install "gradsim[{extra}]".') from None
 
 
 def reproduce(name: str, out: Path, quick: bool = False, seed: int = 0, progress=None, **options) -> dict:

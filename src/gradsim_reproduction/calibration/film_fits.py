@@ -56,14 +56,14 @@ def fit_film(job: tuple[str, int, int, str]) -> dict:
     try:
         path, calibration = make_film(one, folder)
         record |= {"corner_rms": calibration["corner_rms"], "made_in": time.process_time() - begun}
-        rectangle = _rectangle(one)
+        rectangle = rectangle_of(one)
         fit = identify(
-            as_it_is(one, path), one.unknowns, _clip(one, folder / "film.mp4", rectangle), seed=seed, **_OPTIONS
+            as_it_is(one, path), one.unknowns, clip_of(one, folder / "film.mp4", rectangle), seed=seed, **FIT_OPTIONS
         )
         naive = None
         if number % NAIVE == 0:
-            video = _clip(one, folder / "uniform.mp4", rectangle)
-            naive = fit_record(identify(as_pinhole(path), one.unknowns, video, seed=seed, **_OPTIONS), one)
+            video = clip_of(one, folder / "uniform.mp4", rectangle)
+            naive = fit_record(identify(as_pinhole(path), one.unknowns, video, seed=seed, **FIT_OPTIONS), one)
     except (InputError, ArithmeticError, RuntimeError, ValueError) as error:
         return record | {
             "status": "failed",
@@ -74,21 +74,26 @@ def fit_film(job: tuple[str, int, int, str]) -> dict:
     return record | fit_record(fit, one) | {"message": "", "naive": naive}
 
 
-_OPTIONS = {"starts": START_COUNT, "known_numbers": False}  # what known numbers would do is not looked at
+FIT_OPTIONS = {"starts": START_COUNT, "known_numbers": False}  # what known numbers would do is not looked at
 
 
-def make_film(one: Film, folder: Path) -> tuple[Path, dict]:
+def make_film(one: Film, folder: Path, gamma: float = 1.0) -> tuple[Path, dict]:
     """Write the film, the same frames at a constant rate, and the empty scene; scene with the calibrated camera, and result.json of its capture.
 
     A film that is there already stays.
+
+    Args:
+        one: The film.
+        folder: Where to.
+        gamma: Response of the sensor: values of pixels are light to the power of 1/gamma.
     """
     if (folder / "camera" / "result.json").exists():
         return folder / "camera" / "scene.yaml", json.loads((folder / "camera" / "result.json").read_text())
     camera, look = film_camera(one.kind, one.number, one.seed), one.random(LOOK)
     sigma, background, darkness = look.uniform(*SIGMA), texture(SIZE, look), look.uniform(0.15, 0.35)
     color = np.array(COLORS[look.integers(len(COLORS))])
-    noisy = lambda image: (
-        np.rint(255 * (image + sigma * look.standard_normal(image.shape))).clip(0, 255).astype(np.uint8)
+    noisy = lambda light: (
+        np.rint(255 * (light ** (1 / gamma) + sigma * look.standard_normal(light.shape))).clip(0, 255).astype(np.uint8)
     )
     images = [noisy(frame(camera, one.pose, one.side, t, background, color, darkness)) for t in one.stamps]
     encode(folder / "film.mp4", images, one.stamps)
@@ -135,7 +140,7 @@ def as_pinhole(path: Path) -> Scene:
     return Scene.parse(content)
 
 
-def _rectangle(one: Film) -> str:
+def rectangle_of(one: Film) -> str:
     """Mask of the colors in a rectangle that a user draws around the body in the first frame that is used."""
     first = 1 if one.frames else 0
     x, R = one.pose(one.stamps[first : first + 1])
@@ -146,7 +151,7 @@ def _rectangle(one: Film) -> str:
     return f"color:{low[0]},{low[1]},{high[0] - low[0]},{high[1] - low[1]}@{first}"
 
 
-def _clip(one: Film, video: Path, rectangle: str) -> Clip:
+def clip_of(one: Film, video: Path, rectangle: str) -> Clip:
     return Clip(video, mask=rectangle, background=video.parent / "empty.mp4", noise="auto", frames=one.frames)
 
 

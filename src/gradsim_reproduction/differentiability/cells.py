@@ -12,6 +12,7 @@ from functools import cache
 from gradsim_reproduction.differentiability import scenes
 from gradsim_reproduction.differentiability.check import Slope, Subject, slopes
 from gradsim_reproduction.differentiability.subjects import (
+    MasksSubject,
     PolicySubject,
     RenderedSubject,
     SmokeSubject,
@@ -83,6 +84,16 @@ GROUND = "ground.height ground.normal ground.margin"
 POST = "post.radius post.position post.margin"
 FRICTION = "ground.friction ground.friction_stiffness"
 BOUNCE = "ground.stiffness ground.dissipation"
+OPTICS = {
+    "camera.distortion.k1": "-0.5:0.1",
+    "camera.distortion.k2": "-0.05:0.2",
+    "camera.distortion.p1": "-0.01:0.01",
+    "camera.readout": "0.01:0.03",
+    "camera.exposure": "0.01:0.03",
+    "camera.delay": "0:0.03",
+    "camera.focal": "20:40",
+}
+SEEN_THROUGH = Absent("seen through any camera: the rows of bodies have it")
 NO_SPRINGS = Absent("a rigid body has no springs")
 VERTICES = "body.velocity body.angular_velocity body.vertex_velocity"
 ANCHOR = "body.anchors.0.stiffness"
@@ -344,6 +355,10 @@ ROWS = {
         ("velocity",),
     ),
 }
+ROWS["shutter"] = Row(
+    "Camera with a lens and a shutter",
+    {column: SEEN_THROUGH for column in COLUMNS if column != "camera"} | {"camera": " ".join(OPTICS)},
+)
 SUBJECTS: dict[str, Callable[[], Subject]] = {
     "rigid": lambda: TrajectorySubject(scenes.rigid()),
     "rigid own": lambda: TrajectorySubject(scenes.rigid(weight="density", friction=0.3, friction_stiffness=15, stiffness=2500, dissipation=0.4)),
@@ -358,6 +373,7 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
     "meeting": lambda: TrajectorySubject(scenes.meeting()),
     "plant": lambda: PolicySubject(scenes.solid(), "body.activation"),
     "smoke": SmokeSubject,
+    "shutter": lambda: MasksSubject(scenes.shutter(), OPTICS),
     "solid": lambda: TrajectorySubject(scenes.solid()),
     "solid other": lambda: with_actuation(scenes.solid("mu"), "body.activation"),
     "cloth": lambda: TrajectorySubject(scenes.cloth()),

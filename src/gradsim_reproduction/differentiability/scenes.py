@@ -219,6 +219,13 @@ def meeting() -> Scene:
     return _scene(bodies, timing=timing, contacts=contacts, attachments={"grip": grip})
 
 
+def shutter() -> Scene:
+    """A box in flight, through a lens with distortion, a rolling shutter and an exposure."""
+    body = {"shape": {"box": {"size": [0.3, 0.24, 0.18]}}, "mass": 2.0, "position": [0.01, -0.02, 0.21], **TURNED}
+    optics = {"distortion": [-0.2, 0.05, 1e-3, -2e-3, 0.01], "readout": 0.02, "exposure": 0.015, "instants": 3}
+    return _scene({"body": {**body, "velocity": [0.8, 0.3, 0.4]}}, camera={**CAMERA, **optics, "delay": 0.01})
+
+
 def _soft(share: float) -> tuple[dict[str, Any], dict[str, Any]]:
     """Ground and post for light bodies."""
     ground = {"margin": 0.004, "stiffness": 300 * share, "dissipation": 0.5, "friction_stiffness": 2 * share}

@@ -10,10 +10,14 @@ from torch import Tensor
 from gradsim.control.plant import Control, Parameters, Plant
 from gradsim.control.policies import Feedback
 from gradsim.geometry.surface import Surface
+from gradsim.identification.observation.base import Masks
+from gradsim.identification.problem import Problem
+from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.physics.smoke.solver import Smoke
 from gradsim.physics.system import Values
 from gradsim.render.renderer import Renderer
+from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
 from gradsim.scene.parameters import parameters
 
@@ -185,3 +189,43 @@ class RenderedSubject:
         first, *others = self.surface.parts
         dressed = replace(first, appearance=replace(first.appearance, **looks))
         return Surface(self.surface.vertices.expand(worlds, -1, -1, -1), (dressed, *others))
+
+
+class MasksSubject:
+    """Cost of masks of a motion through a camera with a lens and a shutter, by solver coordinates of numbers of the camera.
+
+    Args:
+        scene: The scene; what its camera states is unknown.
+        ranges: Unknowns with their ranges, by name.
+        frames: Number of frames.
+    """
+
+    SIGMA, AWAY = 0.1, 0.02  # noise of the masks; from the coordinates of the masks to those of the derivatives
+
+    def __init__(self, scene: Scene, ranges: Mapping[str, str], frames: int = 4):
+        model, view = Model(scene), Silhouettes.of(scene)
+        space = Space(scene, [f"{name}:{span}" for name, span in ranges.items()])
+        self.u, blank = (
+            torch.lerp(space.low, space.high, 1 / 3)[None],
+            torch.zeros(frames, *reversed(scene.camera.size)),
+        )
+        with torch.no_grad():
+            trajectory = model.rollout_unchecked(model.values(space.values(self.u + self.AWAY)), frames)
+            masks = Masks(blank, 1.0, view).image(trajectory)
+        self.problem, self.names = Problem(model, Masks(masks, self.SIGMA, view), space), list(ranges)
+
+    def values(self) -> Values:
+        return {name: self.u[:, k] for k, name in enumerate(self.names)}
+
+    def observe(self, given: Values) -> list[Tensor]:
+        return [self.problem.sum_of_squares(self._points(given))[0][:, None]]
+
+    def tangent(self, direction: Values) -> list[Tensor]:
+        worlds = max(len(v) for v in direction.values())
+        _, _, gradient = self.problem.linearize(self.u.expand(worlds, -1), self.problem.frames)
+        along = torch.stack([direction.get(name, torch.zeros(1)).expand(worlds) for name in self.names], 1)
+        return [2 * (gradient * along).sum(1, keepdim=True)]
+
+    def _points(self, given: Values) -> Tensor:
+        worlds = max(len(v) for v in given.values())
+        return torch.stack([{**self.values(), **given}[name].expand(worlds) for name in self.names], 1)

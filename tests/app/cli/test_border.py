@@ -84,7 +84,7 @@ MISSING = [
     ),
     (("landscape", "cube", "--ignore", "gone.webm", "--video", "file", *UNKNOWN), "gone.webm does not exist"),
     (("plan", "cube", "--want", "cube.mass", "--after", "gone"), "gone does not exist; give the folder of a fit"),
-    (("capture", "gone.mp4", "--target", "a4"), "gone.mp4 does not exist; give a video, an image"),
+    (("capture", "gone.mp4", "--target", "a4", "sheet:30cmx20cm"), "gone.mp4 does not exist; give a video, an image"),
     (("control", "gone.yaml"), "the task file gone.yaml does not exist"),
 ]
 

@@ -45,21 +45,21 @@ def test_a_terminal_keeps_one_line_of_every_stage():
 
 @pytest.mark.parametrize("is_terminal", [False, True])
 def test_a_search_says_frames_chi2_and_the_time_left(is_terminal, monkeypatch):
-    """Half of the frames are a quarter of the work: 10 s of it leave 30 s."""
+    """From 4 frames to 36 of 64 is (216 − 8)/(512 − 8) of the work: 52 s of it leave 74 s. The first stage does not count."""
     now = [100.0]
     monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
     progress = console.progress(Console(file=io.StringIO(), force_terminal=is_terminal, width=200))
     progress.stage("fitting")
-    now[0] += 10
     lines = []
-    for frames, chi2_per_n in ((30, 1.104), (60, None)):
+    for frames, chi2_per_n, seconds in ((4, None, 300), (36, 1.104, 52), (64, None, 70)):
+        now[0] += seconds
         callback = progress_callback(progress)
-        entry = {"iteration": 3, "cost": 9.0, "values": {"cube.mass": 5.0}, "frames": frames, "of_frames": 60}
+        entry = {"iteration": 3, "cost": 9.0, "values": {"cube.mass": 5.0}, "frames": frames, "of_frames": 64}
         callback(entry | {"chi2_per_n": chi2_per_n})
         lines.append(progress._state() if is_terminal else progress._stream.getvalue().splitlines()[-1])  # pyright: ignore
-        now[0] += 10
-    assert "frames 30/60, χ²/N 1.1, about 30 s left in this search" in lines[0]
-    assert "frames 60/60" in lines[1] and "left" not in lines[1] and "χ²" not in lines[1]
+    assert "frames 4/64" in lines[0] and "left" not in lines[0]
+    assert "frames 36/64, χ²/N 1.1, about 70 s left in this search" in lines[1]
+    assert "frames 64/64" in lines[2] and "left" not in lines[2] and "χ²" not in lines[2]
     progress.done()
 
 
@@ -106,6 +106,18 @@ def test_a_figure_without_a_goal_has_not_met_one():
     assert "✓" not in text(console.figures_table({"found": figure}))
     assert "✓" in text(console.figures_table({"found": {**figure, "goal": 0.6}}))
     assert "✗" in text(console.figures_table({"found": {**figure, "ok": False}}))
+
+
+def test_figures_that_do_not_apply_are_left_out():
+    empty = {"value": None, "paper": None, "goal": None, "ok": True}
+    shown = text(console.figures_table({"distance": empty, "unreached": {**empty, "goal": 1.0, "ok": False}}))
+    assert "distance" not in shown and "unreached" in shown
+
+
+def test_the_first_iteration_may_be_number_zero():
+    stream = io.StringIO()
+    console.LineProgress(stream).update(0, 0.25, {"distance": (1.5, float("nan"))})
+    assert "iteration 0, loss 0.25   distance 1.5" in stream.getvalue()
 
 
 def test_figures_show_value_paper_goal_and_mark():

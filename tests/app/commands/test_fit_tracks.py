@@ -77,7 +77,7 @@ def test_a_finished_run_of_tracks_is_not_run_again(inputs, tmp_path):
         ((), "noise of the tracks"),
         (("--noise", "auto"), "--noise auto is for masks"),
         (("--noise", "0.1", "--background", "median"), "--background are for masks"),
-        (("--noise", "0.1", "--mask", "mask.webm"), "no --mask"),
+        (("--noise", "0.1", "--mask", "color:1,2,3,4"), "no --mask"),
         (("--noise", "0.1", "--starts", "0"), "starts is 0"),
         (("--noise", "0.1", "--estimator", "guess"), "guess"),
     ],

@@ -79,6 +79,14 @@ def test_worlds_that_fail_are_not_numbers_and_cost_infinity(scene):
     assert trajectory["ball"]["x"][0].isfinite().all() and trajectory["ball"]["x"][1].isnan().all()
 
 
+def test_an_engine_that_refuses_every_world_says_why(scene):
+    def unable(scene, times):
+        raise InputError("this engine has no balls.")
+
+    with pytest.raises(InputError, match="unable moves no world of this scene: this engine has no balls"):
+        EngineModel(scene, unable).rollout()
+
+
 @pytest.mark.parametrize(
     ("engine", "words"),
     [

@@ -37,23 +37,32 @@ _SECONDS_BEFORE_BARS = 2.0
 
 
 class _Search:
-    """State of a search in words: `frames 24/60, χ²/N 1.1, about 40 s left in this search`, or without frames `iteration 8, loss 0.12`.
+    """State of a search in words: `frames 24/60, χ²/N 1.1, about 40 s left in this search`, or `iteration 8, loss 0.12`.
 
-    The clip of a search grows by the same number of frames from stage to stage, so the work grows as its square.
+    The clip of a search grows by the same number of frames from stage to stage. The work of a stage is taken as the square root
+    of its frames, measured from the first stage on, which also compiles and has all starts.
     """
 
     def __init__(self):
-        self.begun = time.monotonic()
-        self.iteration, self.loss = 0, float("nan")
-        self.count, self.total, self.chi2_per_n = 0, 0, None
+        self.iteration: int | None = None
+        self.loss = float("nan")
+        self._count, self._total, self._chi2_per_n = 0, 0, None
+        self._first: tuple[int, float] | None = None  # frames and time of the first stage
+
+    def grow(self, count: int, total: int, chi2_per_n: float | None) -> None:
+        """Set the frames so far, all frames, and χ²/N."""
+        self._count, self._total, self._chi2_per_n = count, total, chi2_per_n
+        self._first = self._first or (count, time.monotonic())
 
     def words(self) -> str:
         """The state; "" before the first iteration."""
-        if not self.total:
-            return f"iteration {self.iteration}, loss {self.loss:.3g}" if self.iteration else ""
-        fit = f", χ²/N {self.chi2_per_n:.3g}" if self.chi2_per_n is not None else ""
-        left = time_left(time.monotonic() - self.begun, (self.count / self.total) ** 2)
-        return f"frames {self.count}/{self.total}{fit}{left and f', about {left} in this search'}"
+        if self._first is None:
+            return f"iteration {self.iteration}, loss {self.loss:.3g}" if self.iteration is not None else ""
+        fit = f", χ²/N {self._chi2_per_n:.3g}" if self._chi2_per_n is not None else ""
+        count, begun = self._first
+        begin, now, end = (frames**1.5 for frames in (count, self._count, self._total))
+        left = time_left(time.monotonic() - begun, (now - begin) / (end - begin) if end > begin else 1.0)
+        return f"frames {self._count}/{self._total}{fit}{left and f', about {left} in this search'}"
 
 
 class LineProgress:
@@ -84,7 +93,7 @@ class LineProgress:
         self._print(f"  {self._search.words()}{estimates}")
 
     def frames(self, count: int, total: int, chi2_per_n: float | None) -> None:
-        self._search.count, self._search.total, self._search.chi2_per_n = count, total, chi2_per_n
+        self._search.grow(count, total, chi2_per_n)
 
     def fraction(self, finished: int, total: int) -> None:
         if time.monotonic() - max(self._printed, self._stage_begun) >= _SECONDS_BEFORE_BARS:
@@ -126,7 +135,7 @@ class LiveProgress:
         self._search.iteration, self._search.loss, self._values = iteration, loss, dict(values)
 
     def frames(self, count: int, total: int, chi2_per_n: float | None) -> None:
-        self._search.count, self._search.total, self._search.chi2_per_n = count, total, chi2_per_n
+        self._search.grow(count, total, chi2_per_n)
 
     def fraction(self, finished: int, total: int) -> None:
         self._finished, self._total = finished, total
@@ -182,6 +191,8 @@ def figures_table(figures: Mapping[str, Mapping]) -> Table:
     """Figures of an experiment, of the paper, and their goals."""
     table = _table("Figures", ("figure", "value", "paper", "goal", "met"))
     for name, figure in figures.items():
+        if figure["value"] is None and figure.get("goal") is None:
+            continue  # does not apply, such as a distance in space to a goal that is a picture
         no_goal = figure["ok"] and figure.get("goal") is None
         mark = Text("–") if no_goal else Text("✓", "green") if figure["ok"] else Text("✗", "red")
         table.add_row(name, _short(figure["value"]), _short(figure.get("paper")), _short(figure.get("goal")), mark)

@@ -77,7 +77,7 @@ def _options(command) -> Iterator[tuple[str, str]]:
         value = getattr(command, field.name)
         if is_dataclass(value):
             yield from _options(value)
-        else:
+        elif not (field.name == "target" and isinstance(value, list)):  # what is in view of `gradsim capture`
             yield from ((field.name, text) for text in _texts(value))
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 BAD_INPUT = 2
+QUICK = ("Scenes", "Examples", "Import")  # commands that need neither PyTorch nor Warp
 _BAD_PATHS = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
@@ -74,6 +75,8 @@ def _answer(command) -> int:
     try:
         check_arguments(command)
         require_inputs(command)
+        if type(command).__name__ not in QUICK:
+            err.print("loading PyTorch and Warp", style="dim")
         return command.run(out, err)
     except BrokenPipeError:
         raise

@@ -163,14 +163,18 @@ class EngineModel(Model):
         return numbers
 
     def _move(self, jobs: Sequence[dict[str, float]], values: Values, frames: int) -> dict[str, dict[str, Tensor]]:
-        """States (jobs, frames, ...) of worlds with these numbers; equal ones are moved once."""
+        """States (jobs, frames, ...) of worlds with these numbers; equal ones are moved once.
+
+        Raises:
+            InputError: If the engine refuses all of them.
+        """
         fps, keys = self.scene.timing.fps, [tuple(sorted(job.items())) for job in jobs]
         stamps = (
             np.array([self.scene.timing.time(k) for k in range(frames)])
             if self.scene.timing.stamps
             else np.arange(frames) / fps
         )
-        unique = list(dict.fromkeys(keys))
+        unique, refusals = list(dict.fromkeys(keys)), []
 
         def run(key: tuple) -> dict[str, Motion] | None:
             numbers = dict(key)
@@ -180,11 +184,16 @@ class EngineModel(Model):
             try:
                 scene = with_values(self.scene, {n: x for n, x in numbers.items() if not n.startswith("timing.")})
                 return dict(self.engine(scene, clock["offset"] + clock["rate"] * stamps))
-            except (FloatingPointError, InputError):
+            except FloatingPointError:
+                return None
+            except InputError as refusal:
+                refusals.append(refusal)
                 return None
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             motions = dict(zip(unique, pool.map(run, unique), strict=True))
+        if len(refusals) == len(unique):  # not of numbers that a search tries, then, but of the scene
+            raise InputError(f"{self.title} moves no world of this scene: {refusals[0]}") from refusals[0]
         states = {}
         for system in self.systems:
             x, q = (
