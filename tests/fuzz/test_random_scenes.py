@@ -57,6 +57,9 @@ def test_random_scenes_are_finite_or_refused_by_name(capsys):
                 word = f"crash {type(error).__name__}: {error}"[:160]
         kind = KINDS[number % len(KINDS)].__name__
         counts[kind, word.split()[0]] += 1
+        if number % 200 == 199:
+            with capsys.disabled():
+                print(number + 1, dict(counts), len(bad), flush=True)
         if word.startswith(("unnamed", "crash")):
             bad.append(f"{number} {kind} {dtype}: {word}")
     total = Counter()

@@ -26,7 +26,8 @@ from gradsim_reproduction.real.cube_recordings import noise
 from gradsim_reproduction.reality import cube, hinge
 
 WANTED = "ground.friction"
-CHOSEN, REPETITIONS, ITERATIONS = 3, 40, 12
+CHOSEN, ITERATIONS = 3, 12
+REPETITIONS = {"cube": 400, "hinge": 40}  # twelve tosses have 220 threes, each of which is fitted once
 PARTICLES, TRUTHS, STRIDE, CHUNK = (
     6000,
     300,
@@ -65,28 +66,30 @@ def real_tosses(seed: int, progress: Progress) -> dict:
             tosses = make(seed)
         except InputError:
             continue
-        records[name] = compare_threes(tosses, seed, lambda k: progress.fraction(k, REPETITIONS))
+        count = REPETITIONS[name]
+        records[name] = compare_threes(tosses, seed, count, lambda k, count=count: progress.fraction(k, count))
     return records
 
 
-def compare_threes(tosses: Tosses, seed: int, report: Callable[[int], None]) -> dict:
+def compare_threes(tosses: Tosses, seed: int, repetitions: int, report: Callable[[int], None]) -> dict:
     """Planned and random threes of halves, and the friction of all.
 
     Args:
         tosses: The tosses.
         seed: Of halves and random threes.
+        repetitions: Number of halves.
         report: Receives the number of finished repetitions.
     """
-    rng, known, repetitions = np.random.default_rng(seed), {}, []
+    rng, known, records = np.random.default_rng(seed), {}, []
     friction, count = cache(tosses.friction), len(tosses.names)
-    for k in range(REPETITIONS):
+    for k in range(repetitions):
         half = sorted(rng.choice(count, count // 2, replace=False).tolist())
         random = tuple(sorted(rng.choice(half, CHOSEN, replace=False).tolist()))
         planned = choose(tosses.distances, tosses.log_friction, LAW_ERROR, half, CHOSEN, known)
         names = [[tosses.names[k] for k in three] for three in (planned, random)]
-        repetitions.append({"planned": friction(planned), "random": friction(random), "tosses": names})
+        records.append({"planned": friction(planned), "random": friction(random), "tosses": names})
         report(k + 1)
-    return {"all": friction(tuple(range(count))), "repetitions": repetitions}
+    return {"all": friction(tuple(range(count))), "repetitions": records}
 
 
 def cube_tosses(seed: int) -> Tosses:
