@@ -1,7 +1,7 @@
-"""Error bars and predictive bands of cables: a discrepancy with memory, and numbers that scatter between runs.
+"""Error bars and predictive bands of cables: a discrepancy with memory, numbers that scatter between runs, and predictions of runs that were not fitted.
 
-Scores are those of the loss of the fit, whose weights are 1/(1 + (r/s)²). The mass of a marker is left out: recordings hardly tell it (its share of the information is
-some 1e-5), and its logarithm runs off where it is small.
+Scores are those of the loss of the fit, whose weights are 1/(1 + (r/s)²). The roll of each run is an unknown of this run alone. The width of bands is taken from training
+runs: each half is predicted from a fit to the other (cross-conformal: Vovk 2015).
 """
 
 from collections.abc import Sequence
@@ -10,56 +10,78 @@ import numpy as np
 from torch import Tensor
 
 from gradsim.identification.uncertainty.discrepancy import Discrepancy, Scores, combine
-from gradsim.identification.uncertainty.intervals import Z95
 from gradsim_reproduction.reality import cable_model as cables
 from gradsim_reproduction.reality.cable_recordings import FPS
 
-TOLD = [k for k, name in enumerate(cables.NUMBERS) if name != "marker"]  # numbers that have error bars
+COUNT = len(cables.NUMBERS)
 NULL = 1e-9  # share of the information of a run below which a direction of a frame is open
+COVERED = 0.95  # share of coordinates in a band
 
 
-def scores_of(residual: Tensor, slopes: Tensor) -> Scores:
-    """Scores of a run by the numbers in `TOLD`.
+def scores_of(residual: Tensor, slopes: Tensor, run: int) -> Scores:
+    """Scores of a run by the numbers, and by its roll.
 
     Args:
         residual: Prediction minus recording (frames, n, 3) [m].
-        slopes: Derivatives of the prediction by all numbers (numbers, frames, n, 3).
+        slopes: Derivatives of the prediction by all numbers and the roll (numbers + 1, frames, n, 3).
+        run: Its place among the runs.
     """
-    r, J = residual.detach().flatten(1).numpy(), slopes[TOLD].detach().flatten(2).permute(1, 2, 0).numpy()
-    weight = 1 / (1 + (r / cables.OUTLIER) ** 2)
+    r, J = residual.detach().flatten(1).numpy(), slopes.detach().flatten(2).permute(1, 2, 0).numpy()
+    good = np.isfinite(r) & np.isfinite(J).all(2)  # a run whose steps cannot be solved ends early
+    weight, r, J = (
+        np.where(good, 1 / (1 + (r / cables.OUTLIER) ** 2), 0.0),
+        np.where(good, r, 0.0),
+        np.where(good[..., None], J, 0.0),
+    )
     A, g = np.einsum("tci,tc,tcj->tij", J, weight, J), np.einsum("tci,tc->ti", J, weight * r)
     squares, axes = np.linalg.eigh(A)
     root = np.where(squares > NULL * squares.max(), np.sqrt(np.clip(squares, 0.0, None)), 0.0)
     inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
     roots, y = (np.einsum("tij,tj,tkj->tik", axes, d, axes) for d in (root, inverse))
-    everywhere = np.ones(len(TOLD), bool)
-    return Scores(np.arange(len(r)) / FPS, roots, -np.einsum("tij,tj->ti", y, g), np.arange(len(TOLD)), everywhere)
+    columns = np.array([*range(COUNT), COUNT + run])
+    return Scores(np.arange(len(r)) / FPS, roots, -np.einsum("tij,tj->ti", y, g), columns, columns < COUNT)
 
 
-def discrepancy_of(runs: Sequence[cables.CableRun], u: Tensor) -> Discrepancy:
-    """Discrepancy of the runs that u (numbers,) was fitted to."""
+def discrepancy_of(cable: cables.Cable) -> Discrepancy:
+    """Discrepancy of the runs that a cable was fitted to; unknowns are its numbers, then the rolls of the runs."""
     parts, squares = [], []
-    for run in runs:
-        predicted, slopes = (y.detach() for y in run.sensitivity(u))
+    for k, run in enumerate(cable.runs):
+        predicted, slopes = (y.detach() for y in run.sensitivity(cable.u))
         residual = predicted - run.target
-        parts.append(scores_of(residual, slopes))
-        squares.append(residual.square().mean().item())
-    return combine(parts, np.zeros((len(TOLD), len(TOLD))), u[TOLD].numpy(), float(np.mean(squares)))
+        parts.append(scores_of(residual, slopes, k))
+        squares.append(residual.nan_to_num(cables.FAR).square().mean().item())
+    u = np.concatenate([cable.u.numpy(), [run.roll for run in cable.runs]])
+    return combine(parts, np.zeros((len(u), len(u))), u, float(np.mean(squares)))
 
 
-def half_width(fitted: Discrepancy, slopes: Tensor) -> np.ndarray:
-    """Half width (frames, n, 3) [m] of the 95 % band of a run that was not fitted.
+def scale_of(cable: cables.Cable, fitted: Discrepancy, slopes: Tensor) -> np.ndarray:
+    """Standard deviations (frames, n, 3) [m] of a run that was not fitted, but for a factor.
 
     Args:
-        fitted: Discrepancy of the fitted runs.
-        slopes: Derivatives of the run's prediction by all numbers (numbers, frames, n, 3).
+        cable: The cable.
+        fitted: Its discrepancy.
+        slopes: Derivatives of the run's prediction by all numbers and the roll (numbers + 1, frames, n, 3).
     """
-    J = slopes[TOLD].detach().numpy()
-    spread = np.einsum("itnc,ij,jtnc->tnc", J, fitted.covariance + fitted.scatter, J)
-    return Z95 * np.sqrt(spread + fitted.mean_square)
+    J = slopes.detach().nan_to_num().numpy()
+    spread = np.zeros((COUNT + 1, COUNT + 1))
+    spread[:COUNT, :COUNT] = (fitted.covariance + fitted.scatter)[:COUNT, :COUNT]
+    spread[COUNT, COUNT] = cable.roll_spread**2
+    return np.sqrt(np.einsum("itnc,ij,jtnc->tnc", J, spread, J) + fitted.mean_square)
+
+
+def width_factor(errors: Sequence[np.ndarray], scales: Sequence[np.ndarray]) -> float:
+    """Half width of 95 % bands over `scale_of`, from runs that were predicted and not fitted.
+
+    Args:
+        errors: Absolute errors of each run (frames, n, 3) [m].
+        scales: Their standard deviations but for the factor [m].
+    """
+    return float(np.quantile(np.concatenate([(e / s).ravel() for e, s in zip(errors, scales, strict=True)]), COVERED))
 
 
 def chi2_of_halves(first: Discrepancy, second: Discrepancy) -> float:
-    """χ² of the difference of two fits to disjoint runs, of as many degrees of freedom as `TOLD` has numbers."""
-    difference = first.u - second.u
-    return float(difference @ np.linalg.solve(first.covariance + second.covariance, difference))
+    """χ² of the difference of two fits to disjoint runs, of as many degrees of freedom as there are numbers."""
+    numbers = slice(0, COUNT)
+    difference = first.u[numbers] - second.u[numbers]
+    covariance = (first.covariance + second.covariance)[numbers, numbers]
+    return float(difference @ np.linalg.solve(covariance, difference))

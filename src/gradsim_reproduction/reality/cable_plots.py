@@ -33,6 +33,11 @@ def draw(out: Path, records: Mapping[int, Mapping], recordings: Mapping[int, Map
             f"Cable {cable}",
             "Recorded (orange) and predicted (blue) cables, seen along y, at four times of each evaluation run.",
         )
+    pictures["cable_errors"] = (
+        lambda: _errors(records, recordings),
+        "Errors over time",
+        "Mean absolute error of each evaluation run over its coordinates. Runs that are thrown above their ends part from the prediction there.",
+    )
     films = [
         write_film(
             out / f"cable{cable}.gif",
@@ -56,6 +61,21 @@ def _clips(record: Mapping, runs: list[Recording]) -> list[Clip]:
         error = record["run_error_mm"][run.name]
         clips.append(Clip(f"{run.name}: {error:.1f} mm", run.x[frames][:, None], full[:, None]))
     return clips
+
+
+def _errors(records: Mapping[int, Mapping], recordings: Mapping[int, Mapping]) -> Figure:
+    figure = new_figure(WIDTH, 2.2)
+    for panel, (cable, record) in zip(figure.subplots(1, len(records), squeeze=False)[0], records.items(), strict=True):
+        for run, predicted in zip(recordings[cable]["eval"], record["predictions"], strict=True):
+            frames = GIVEN + EVERY * np.arange(len(predicted))
+            off = np.abs(np.array(predicted) - run.x[frames][:, ENDS:-ENDS]).mean((1, 2))
+            panel.plot(frames / FPS, 1e3 * off, lw=1, label=run.name)
+        panel.set_title(f"Cable {cable}", fontsize=7)
+        panel.set_xlabel("time [s]", fontsize=7)
+        panel.tick_params(labelsize=6)
+        panel.legend(fontsize=5)
+    figure.axes[0].set_ylabel("error [mm]", fontsize=7)
+    return figure
 
 
 def _shapes(record: Mapping, runs: list[Recording]) -> Figure:

@@ -16,6 +16,7 @@ from gradsim.errors import InputError
 FPS = 100.0  # [Hz]
 ENDS = 2  # vertices at each end that are given
 GIVEN = 2  # first frames that are given
+GRAVITY = (0.0, 0.0, -9.81)  # [m/s²]
 
 
 @dataclass(frozen=True, eq=False)

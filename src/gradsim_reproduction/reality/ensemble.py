@@ -4,9 +4,11 @@ u ~ N(m, S) within the unit cube;   m, S ← those of the best of them, mixed wi
 score = |y - median|/half width of the band of its side;   factor = 95 % quantile of the scores of such runs
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import scipy.stats
 import torch
 from torch import Tensor
 
@@ -14,6 +16,8 @@ KEEP = 0.3  # share of the former mean and covariance in the next
 WIDE = 0.3  # standard deviation at first, of a range
 BAND = 0.95
 FLOOR = 2e-3  # [m] half width of a band at least: where a body and a table meet is not known better
+NODES = 99  # of Student's distribution
+TINY, LARGEST = 1e-6, 5.0  # least quantile of scores; logarithm of the largest over their mean
 
 
 def cross_entropy(
@@ -63,6 +67,21 @@ def scores(x: Tensor, truth: Tensor) -> Tensor:
 
 
 def widening(ensembles: Sequence[Tensor], truths: Sequence[Tensor]) -> float:
-    """Factor of the bands that covers 95 % of the coordinates of these runs."""
+    """Factor of the bands that covers 95 % of the coordinates of a further run.
+
+    Few runs do not show how far runs differ, so their scatter is a random effect: with the 95 % quantile q of the scores of each of n runs, log q of a further one has Student's distribution of
+    n - 1 degrees of freedom about their mean, √(1 + 1/n) times as wide as they scatter. Scores over q are those of all runs.
+
+    Args:
+        ensembles: Ensemble of each run (members, frames, k).
+        truths: The runs (frames, k).
+    """
     parts = [scores(x, y).flatten() for x, y in zip(ensembles, truths, strict=True)]
-    return float(torch.cat(parts).quantile(BAND))
+    sizes = torch.stack([part.quantile(BAND) for part in parts]).clamp(min=TINY)
+    n, log = len(parts), sizes.log()
+    spread = float(log.std()) * math.sqrt(1 + 1 / n) if n > 1 else 0.0
+    shares = (np.arange(NODES) + 0.5) / NODES
+    steps = torch.tensor(scipy.stats.t.ppf(shares, max(n - 1, 1)) * spread).clamp(max=LARGEST)
+    further = (log.mean() + steps).exp()
+    relative = torch.cat([part / size for part, size in zip(parts, sizes, strict=True)])
+    return float(np.quantile((relative[:, None] * further).numpy(), BAND))

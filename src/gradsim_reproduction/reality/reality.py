@@ -1,16 +1,16 @@
 """The reality league: real recordings predicted by few numbers, compared with trained networks and trivial predictors.
 
-Rows `beam`, `cube` and `hinge` are in files of these names. Row `cables`: six numbers of each cable are fitted to its training runs, then its `eval_*` runs are predicted over their whole
-length, open loop, from the first two frames and the given ends. Nothing was chosen by the `eval_*` runs.
+Rows `beam`, `cube` and `hinge` are in files of these names. Row `cables`: the natural shape and three numbers of each cable are fitted to its training runs, then its `eval_*` runs are
+predicted over their whole length, open loop, from the first two frames and the given ends. Nothing was chosen by the `eval_*` runs.
 """
 
 from collections.abc import Mapping
 
 import numpy as np
-import torch
 
 from gradsim.app.figures import figure
 from gradsim.errors import InputError
+from gradsim.identification.uncertainty.discrepancy import Discrepancy
 from gradsim_reproduction.reality import cable_bands as bands
 from gradsim_reproduction.reality import cable_model as cables
 from gradsim_reproduction.reality.beam import beam_row
@@ -82,7 +82,7 @@ def cable_rows(run: Run) -> dict:
         name = f"cable{record['cable']}"
         figures[f"{name}_error_mm"] = figure(record["error_mm"], goal=GOAL)
         figures[f"{name}_band_coverage"] = figure(record["coverage"], ok=COVERED[0] <= record["coverage"] <= COVERED[1])
-    chi2 = sum(record["chi2_of_halves"] for record in records) / (len(bands.TOLD) * len(records))
+    chi2 = sum(record["chi2_of_halves"] for record in records) / (bands.COUNT * len(records))
     figures["cable_halves"] = figure(chi2, ok=HALVES[0] <= chi2 <= HALVES[1])
     figures["cable_error_mm"] = figure(max(record["error_mm"] for record in records), goal=GOAL)
     return {"rows": rows, "images": images, "figures": figures}
@@ -96,48 +96,66 @@ AVERAGED = (
 
 
 def fit_cable(job: tuple[int, bool]) -> Mapping:
-    """Numbers of a cable from training runs, and errors of its evaluation runs."""
-    cable, quick = job
-    runs, frames = load(cable), QUICK_FRAMES if quick else FRAMES
+    """Shape and numbers of a cable from training runs, and errors of its evaluation runs."""
+    number, quick = job
+    runs, frames = load(number), QUICK_FRAMES if quick else FRAMES
     chosen = runs["train"][: QUICK_RUNS if quick else RUNS]
-    training = [cables.CableRun(recording, min(frames, len(recording.x))) for recording in chosen]
-    start = torch.tensor(cables.START, dtype=torch.float64)
-    start[: cables.POSITIVE] = start[: cables.POSITIVE].log()
     iterations = QUICK_ITERATIONS if quick else ITERATIONS
-    u, loss = cables.fit(training, start, iterations)
-    fitted = [(one.predict(u) - one.target).abs().numpy() for one in training]
-    bars = bands.discrepancy_of(training, u)
-    halves = [
-        bands.discrepancy_of(half, cables.fit(half, start, iterations)[0]) for half in (training[::2], training[1::2])
+    cable = cables.fit_runs(chosen, frames, iterations)
+    fitted = [(one.predict(cable.u) - one.target).abs().numpy() for one in cable.runs]
+    halves = [cables.fit_runs(half, frames, iterations) for half in (chosen[::2], chosen[1::2])]
+    bars, *half_bars = (bands.discrepancy_of(one) for one in (cable, *halves))
+    others = [
+        [_predicted(half, bar, recording, frames) for recording in rest]
+        for half, bar, rest in zip(halves, half_bars, (chosen[1::2], chosen[::2]), strict=True)
     ]
-    held = [cables.CableRun(recording, min(frames, len(recording.x))) for recording in runs["eval"]]
-    ahead = [[y.detach() for y in one.sensitivity(u)] for one in held]
-    predictions, widths = [p.numpy() for p, _ in ahead], [bands.half_width(bars, slopes) for _, slopes in ahead]
-    errors = [np.abs(p - one.target.numpy()) for p, one in zip(predictions, held, strict=True)]
-    numbers = torch.cat([u[: cables.POSITIVE].exp(), u[cables.POSITIVE :]]).tolist()
+    crossed = [one for half in others for one in half]
+    factor = bands.width_factor([e for _, e, _ in crossed], [w for *_, w in crossed])
+    held = [_predicted(cable, bars, recording, frames) for recording in runs["eval"]]
+    predictions, errors, widths = [p for p, *_ in held], [e for _, e, _ in held], [factor * w for *_, w in held]
+    targets = [one.x[GIVEN : min(frames, len(one.x)), ENDS:-ENDS] for one in runs["eval"]]
+    trivial = lambda model: (
+        MM
+        * float(np.mean([np.abs(model(one, frames) - x).mean() for one, x in zip(runs["eval"], targets, strict=True)]))
+    )
     return {
-        "cable": cable,
-        "numbers": dict(zip(cables.NUMBERS, numbers, strict=True)),
+        "cable": number,
+        "numbers": dict(zip(cables.NUMBERS, cable.u.exp().tolist(), strict=True)),
         "units": dict(zip(cables.NUMBERS, cables.UNITS, strict=True)),
-        "loss_m2": loss,
+        "curvature": cable.shape.curvature.tolist(),
+        "rolls": {one.recording.name: one.roll for one in cable.runs},
+        "unexplained_moments": cable.shape.unexplained,
+        "loss_m2": cable.loss,
         "training": [recording.name for recording in chosen],
         "training_error_mm": [MM * float(r.mean()) for r in fitted],
+        "crossed_error_mm": MM * float(np.mean([e.mean() for _, e, _ in crossed])),
         "error_mm": MM * float(np.mean([e.mean() for e in errors])),
-        "run_error_mm": {one.recording.name: MM * float(e.mean()) for one, e in zip(held, errors, strict=True)},
+        "run_error_mm": {one.name: MM * float(e.mean()) for one, e in zip(runs["eval"], errors, strict=True)},
         "axis_error_mm": (MM * np.mean([e.mean((0, 1)) for e in errors], 0)).tolist(),
-        "bias_mm": MM * float(np.mean([_bias(p, one) for p, one in zip(predictions, held, strict=True)])),
-        "std": dict(zip([cables.NUMBERS[k] for k in bands.TOLD], bars.std.tolist(), strict=True)),
+        "bias_mm": MM
+        * float(np.mean([np.abs((p - x).mean(0)).mean() for p, x in zip(predictions, targets, strict=True)])),
+        "std": dict(zip(cables.NUMBERS, bars.std[: bands.COUNT].tolist(), strict=True)),
         "discrepancy": {"scale_mm": MM * bars.process.scale, "time_s": bars.process.time},
         "band_mm": MM * float(np.mean([w.mean() for w in widths])),
+        "band_factor": factor,
         "coverage": float(np.mean([(e <= w).mean() for e, w in zip(errors, widths, strict=True)])),
-        "chi2_of_halves": bands.chi2_of_halves(*halves),
-        "halves": [{"u": half.u.tolist(), "std": half.std.tolist()} for half in halves],
-        "still_mm": MM
-        * float(np.mean([np.abs(still(one.recording, frames) - one.target.numpy()).mean() for one in held])),
-        "straight_mm": MM
-        * float(np.mean([np.abs(straight(one.recording, frames) - one.target.numpy()).mean() for one in held])),
+        "chi2_of_halves": bands.chi2_of_halves(*half_bars),
+        "halves": [{"u": bar.u[: bands.COUNT].tolist(), "std": bar.std[: bands.COUNT].tolist()} for bar in half_bars],
+        "still_mm": trivial(still),
+        "straight_mm": trivial(straight),
         "predictions": [p[::5].round(5).tolist() for p in predictions],
     }
+
+
+def _predicted(cable: cables.Cable, bars: Discrepancy, recording: Recording, frames: int) -> tuple[np.ndarray, ...]:
+    """Prediction of a run that was not fitted, its absolute errors, and their scale (frames - 2, n - 4, 3) [m]."""
+    run = cable.run(recording, min(frames, len(recording.x)))
+    predicted, slopes = (y.detach() for y in run.sensitivity(cable.u))
+    return (
+        predicted.numpy(),
+        (predicted - run.target).abs().nan_to_num(cables.FAR).numpy(),
+        bands.scale_of(cable, bars, slopes),
+    )
 
 
 def still(recording: Recording, frames: int) -> np.ndarray:
@@ -153,8 +171,3 @@ def straight(recording: Recording, frames: int) -> np.ndarray:
     share = ((s[1:-2] - s[0]) / (s[-2] - s[0]))[:, None]
     first, last = (x[GIVEN:frames, k, None] for k in (ENDS - 1, -ENDS))
     return first + share * (last - first)
-
-
-def _bias(prediction: np.ndarray, run: cables.CableRun) -> float:
-    """Mean size of the mean residual of each coordinate over time [m]: what is wrong in the shape at rest."""
-    return float(np.abs((prediction - run.target.numpy()).mean(0)).mean())
