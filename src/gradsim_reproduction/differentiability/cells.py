@@ -92,6 +92,12 @@ OPTICS = {
     "camera.exposure": "0.01:0.03",
     "camera.delay": "0:0.03",
     "camera.focal": "20:40",
+    "camera.distortion.p2": "-0.01:0.01",
+    "camera.distortion.k3": "-0.05:0.05",
+    "camera.rotation_vector.x": "-0.02:0.02",
+    "camera.rotation_vector.y": "-0.02:0.02",
+    "camera.rotation_vector.z": "-0.02:0.02",
+    "camera.translation.x": "-0.05:0.05",
 }
 SEEN_THROUGH = Absent("seen through any camera: the rows of bodies have it")
 NO_SPRINGS = Absent("a rigid body has no springs")

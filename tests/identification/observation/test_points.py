@@ -168,7 +168,10 @@ def test_a_marker_without_a_track_is_no_unknown():
 MISTAKES = {
     "no such marker": (("frame,name,u,v,sd", "0,e,1,1,1"), "line 2: the scene has no marker `e`"),
     "twice": (("frame,name,u,v,sd", "0,a,1,1,1", "0,a,2,2,1"), "line 3: `a` is in frame 0 twice"),
-    "one frame": (("frame,name,u,v,sd", "0,a,1,1,1", "1,a,1,1,1", "1,b,1,1,1"), "has `b` in two frames or more"),
+    "one frame": (
+        ("frame,name,u,v,sd", "0,a,1,1,1", "1,a,1,1,1", "1,b,1,1,1"),
+        "has `b` in one frame only.*remove its rows",
+    ),
     "nothing tracked": (("frame,name,u,v,sd", "0,a,,,1"), "no marker in two frames"),
     "no noise": (("frame,name,u,v", "0,a,1,1"), "noise of the tracks .* is not stated"),
     "noise of 0": (("frame,name,u,v,sd", "0,a,1,1,0"), "sd is 0; expected a number above 0"),

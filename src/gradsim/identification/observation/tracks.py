@@ -72,8 +72,10 @@ def read_tracks(
     names = [name for name in scene.markers if any(key[1] == name for key in entries)]
     count = {name: sum(key[1] == name for key in entries) for name in names}
     if not names or min(count.values()) < 2:
-        short = "no marker" if not names else f"`{min(count, key=count.__getitem__)}`"
-        raise InputError(f"{path} has {short} in two frames or more; a track of one frame tells nothing of a motion.")
+        short = f"`{min(count, key=count.__getitem__)}` in one frame only" if names else "no marker in two frames"
+        raise InputError(
+            f"{path} has {short}; a track of one frame tells nothing of a motion: remove its rows, or track it further."
+        )
     shape = (max(1 + max(frame for frame, _ in entries), frames or 0), len(names))
     positions, noise, drift = np.full((*shape, len(axes)), np.nan), np.ones(shape), np.zeros(shape)
     for (frame, name), entry in entries.items():
