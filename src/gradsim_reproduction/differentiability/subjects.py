@@ -203,6 +203,7 @@ class MasksSubject:
     SIGMA, AWAY = 0.1, 0.02  # noise of the masks; from the coordinates of the masks to those of the derivatives
 
     def __init__(self, scene: Scene, ranges: Mapping[str, str], frames: int = 4):
+        assert scene.camera is not None  # through which the masks are seen
         model, view = Model(scene), Silhouettes.of(scene)
         space = Space(scene, [f"{name}:{span}" for name, span in ranges.items()])
         self.u, blank = (

@@ -3,7 +3,7 @@
 The cube weighs 7.2139 ± 0.0012 kg; friction of the ground 0.5768 ± 0.0019. The video cannot tell the stiffness of the ground.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gradsim.app.report.sections import Section, estimate, has_error
 from gradsim.errors import UNTRUSTED, Status
@@ -53,7 +53,7 @@ def quantity(name: str) -> str:
     return f"{' '.join(parts[1:]).replace('_', ' ')} of the {owner}"
 
 
-def _number(name: str, unknown: dict) -> str:
+def _number(name: str, unknown: Mapping) -> str:
     value = f"{estimate(unknown)} {unknown['unit']}".rstrip()
     owner, _, key = name.rpartition(".")
     if key == "mass" and "." not in owner and owner:

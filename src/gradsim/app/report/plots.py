@@ -95,11 +95,12 @@ def intervals(section: Section, initial: Mapping[str, Sequence[float | None]]) -
         ranges.text(0, row - 0.27, f"{u['low']:g}", ha="left", va="bottom", fontsize=7.5, alpha=0.75)
         ranges.text(1, row - 0.27, f"{u['high']:g} {u['unit']}", ha="right", va="bottom", fontsize=7.5, alpha=0.75)
         ranges.text(0.5, row - 0.27, f"{estimate(u)} {u['unit']}", ha="center", va="bottom")
-        bounded = has_error(u) and u["std"] and None not in (u["interval95"] or (None,))
-        if scores is not None and bounded and None not in (u["truth"], u["value"]):
-            low, high = u["interval95"]
-            sides = [[(u["value"] - low) / u["std"]], [(high - u["value"]) / u["std"]]]
-            scores.errorbar((u["value"] - u["truth"]) / u["std"], row, xerr=sides, **MARKER)
+        numbers = (u["value"], u["truth"], u["std"] or None, *(u["interval95"] or (None, None)))
+        if scores is not None and has_error(u) and None not in numbers:
+            value, truth, std, first, last = (float(x) for x in numbers if x is not None)
+            scores.errorbar(
+                (value - truth) / std, row, xerr=[[(value - first) / std], [(last - value) / std]], **MARKER
+            )
     ranges.set(yticks=range(count), yticklabels=names, xlim=(-0.02, 1.02), xticks=[], ylim=(count - 0.5, -0.75))
     ranges.set_title(
         "Estimate and starts in the range" if is_narrow() else "Estimate, 95 % interval and starts within the range"
