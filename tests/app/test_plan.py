@@ -1,6 +1,7 @@
 """`gradsim plan` from the command line."""
 
 import json
+from pathlib import Path
 
 import pytest
 from plan_cases import pendulum
@@ -73,8 +74,12 @@ def test_recordings_are_ranked_by_what_they_tell(folder):
     [
         (["--want", "bob.string_lenght", "--choose", "bob.angle=0:1"], "string_length"),
         (["--want", "bob.string_length", "--choose", "bob.angle"], "NAME=LOW:HIGH"),
-        (["--want", "bob.string_length", "--among", "missing"], "not a folder"),
-        (["--want", "bob.string_length", "--after", "missing", "--choose", "bob.angle=0:1"], "holds no fit"),
+        (["--want", "bob.string_length", "--among", "missing"], "missing does not exist"),
+        (["--want", "bob.string_length", "--among", __file__], "not a folder"),
+        (
+            ["--want", "bob.string_length", "--after", str(Path(__file__).parent), "--choose", "bob.angle=0:1"],
+            "holds no fit",
+        ),
         (
             ["--want", "bob.string_length", "--choose", "bob.angle=0:1", "--map", "bob.angle", "timing.fps"],
             "the map is over",
