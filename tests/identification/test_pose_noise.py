@@ -94,21 +94,50 @@ def test_masks_of_a_moving_camera_have_the_derivatives_of_differences(tmp_path, 
     assert (adjoint - 2 * gradient).abs().max() < 1e-9 * adjoint.abs().max()
 
 
-def test_the_noise_of_poses_is_that_of_many_draws(tmp_path):
-    """Whitened residuals of 400 draws of pose errors and noise, without a fit: covariance 1 within 6 sd of its entries, 6/√400."""
+@pytest.mark.parametrize("memory", [0.0, 0.3])
+def test_the_noise_of_poses_is_that_of_many_draws(tmp_path, memory):
+    """Whitened residuals of 400 draws of pose errors and noise, without a fit: covariance 1 within 6 sd of its entries, 6/√400.
+
+    With a memory, errors of poses are an Ornstein–Uhlenbeck process of this correlation time [s].
+    """
     R, t = shaking(3)
-    world = moving_scene(poses_file(tmp_path / "poses.json", R, t), 3)
+    sd = 4 * SD if memory else SD
+    covariance = np.tile(np.diag(sd**2), (3, 1, 1))
+    CameraPoses(np.arange(3) / FPS, R[:3], t[:3], covariance, memory).save(tmp_path / "poses.json")
+    share = np.exp(-1 / FPS / memory) if memory else 0.0
+    world = moving_scene(tmp_path / "poses.json", 3)
     clean, rng = seen(thrown(3), R, t), np.random.default_rng(0)
     observation = points(world, clean).linearized_at(Model(world).rollout())
     rows = []
     for _ in range(400):
-        error = SD * rng.standard_normal((3, 6))
-        turned = Rotation.from_rotvec(error[:, :3]).as_matrix() @ R
-        pixels = seen(thrown(3), turned, t + error[:, 3:]) + 0.4 * rng.standard_normal(clean.shape)
+        error = sd * rng.standard_normal((3, 6))
+        for k in (1, 2):
+            error[k] = share * error[k - 1] + np.sqrt(1 - share**2) * error[k]
+        turned = Rotation.from_rotvec(error[:, :3]).as_matrix() @ R[:3]
+        pixels = seen(thrown(3), turned, t[:3] + error[:, 3:]) + 0.4 * rng.standard_normal(clean.shape)
         rows.append((pixels - clean).ravel() / 0.4)
     whitened = observation._correlated.whiten(torch.tensor(np.array(rows)), 3).numpy()  # pyright: ignore[reportOptionalMemberAccess]
     covariance = whitened.T @ whitened / len(rows)
     assert np.abs(covariance - np.eye(len(covariance))).max() < 0.3
+
+
+def test_errors_of_poses_that_are_alike_over_time_have_the_covariance_of_a_process(tmp_path):
+    """Block (k, l) of the covariance is exp(-|t_k - t_l|/τ) J_k L_k L_lᵀ J_lᵀ, with J_k L_k of independent errors."""
+    R, t = shaking(3)
+    covariance = np.tile(np.diag(SD**2), (3, 1, 1))
+    blocks = []
+    for memory in (0.0, 0.1):
+        CameraPoses(np.arange(3) / FPS, R, t, covariance, memory).save(tmp_path / f"{memory}.json")
+        world = moving_scene(tmp_path / f"{memory}.json", 3)
+        noise = points(world, seen(thrown(3), R, t)).linearized_at(Model(world).rollout())._correlated
+        assert noise is not None
+        blocks.append(noise.modes.flatten(1, 2).numpy())
+    independent, alike = blocks
+    for k in range(3):
+        for j in range(3):
+            local = [independent[i][:, 6 * i : 6 * i + 6] for i in (k, j)]
+            expected = np.exp(-abs(k - j) / FPS / 0.1) * local[0] @ local[1].T
+            assert np.abs(alike[k] @ alike[j].T - expected).max() < 1e-9 * np.abs(expected).max()
 
 
 def shaken_fit(tmp_path, seed, sd=SD, still=False):
@@ -175,6 +204,7 @@ def test_tracks_in_frames_without_a_pose_do_not_count(tmp_path):
         ({"R": [[[1, 0, 0], [0, 1, 0], [0, 0, 2]]] * 2}, "is not a rotation"),
         ({"t": [[0, 0, 1]]}, "has shape"),
         ({"covariance": [(-np.eye(6)).tolist()] * 2}, "positive semidefinite"),
+        ({"correlation_time": -0.1}, "expected seconds, 0 or more"),
     ],
 )
 def test_a_wrong_file_of_poses_is_refused(tmp_path, change, words):

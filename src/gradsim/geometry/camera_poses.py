@@ -8,10 +8,13 @@ import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import (
+    Any,
+    NotRequired,  # of `typing` pydantic takes it from Python 3.12 on
+)
 
 import numpy as np
-from typing_extensions import TypedDict  # of `typing` pydantic takes it from Python 3.12 on
+from typing_extensions import TypedDict
 
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import write_json
@@ -31,6 +34,7 @@ class PosesRecord(TypedDict):
     R: list[list[list[float]]]
     t: list[list[float]]
     covariance: list[list[list[float]]]
+    correlation_time: NotRequired[float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +45,8 @@ class CameraPoses:
         times: (n,), increasing, after the first frame of the video [s].
         R: World → camera (n, 3, 3).
         t: (n, 3) [m].
-        covariance: (n, 6, 6) of ω and t, where R = exp(ω) R [rad, m]; independent from pose to pose.
+        covariance: (n, 6, 6) of ω and t, where R = exp(ω) R [rad, m].
+        correlation_time: Time [s] over which the correlation of errors of two poses falls to 1/e; 0: errors are independent.
 
     Raises:
         InputError: If shapes, times, rotations or covariances are wrong.
@@ -51,6 +56,7 @@ class CameraPoses:
     R: np.ndarray
     t: np.ndarray
     covariance: np.ndarray
+    correlation_time: float = 0.0
 
     def __post_init__(self):
         n = len(self.times)
@@ -71,6 +77,8 @@ class CameraPoses:
             raise InputError("`R` of poses is not a rotation (R Rᵀ = 1, det R = +1) everywhere.")
         if np.linalg.eigvalsh((self.covariance + np.swapaxes(self.covariance, 1, 2)) / 2).min() < 0:
             raise InputError("`covariance` of poses is not positive semidefinite everywhere.")
+        if not 0 <= self.correlation_time < float("inf"):
+            raise InputError(f"`correlation_time` of poses is {self.correlation_time!r}; expected seconds, 0 or more.")
 
     def at(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """R (m, 3, 3) and t (m, 3) at some times (m,) [s]."""
@@ -90,9 +98,17 @@ class CameraPoses:
         """Covariance (m, 6, 6) of the nearest pose."""
         return self.covariance[np.abs(times[:, None] - self.times).argmin(1)]
 
+    def correlation_at(self, times: np.ndarray) -> np.ndarray:
+        """Correlation (m, m) of the errors of the poses at some times (m,) [s]."""
+        if not self.correlation_time:
+            return np.eye(len(times))
+        return np.exp(-np.abs(times[:, None] - times) / self.correlation_time)
+
     def save(self, path: Path, more: dict[str, Any] | None = None) -> None:
         """Write the file, with further keys."""
         arrays = {name: getattr(self, name).tolist() for name in ("times", "R", "t", "covariance")}
+        if self.correlation_time:
+            arrays["correlation_time"] = self.correlation_time
         write_json(path, {"schema": SCHEMA, **arrays, **(more or {})})
 
 
@@ -114,6 +130,7 @@ def _read(path: Path, changed: int) -> CameraPoses:
     if content["schema"] != SCHEMA:
         raise InputError(f"{path} has the schema {content['schema']!r}; expected {SCHEMA}: {WAY_OUT}.")
     try:
-        return CameraPoses(*(np.array(content[name], np.float64) for name in ("times", "R", "t", "covariance")))
+        arrays = {name: np.array(content[name], np.float64) for name in ("times", "R", "t", "covariance")}
+        return CameraPoses(**arrays, correlation_time=content.get("correlation_time", 0.0))
     except (InputError, ValueError) as error:
         raise InputError(f"{path}: {error} {WAY_OUT.capitalize()}.") from None

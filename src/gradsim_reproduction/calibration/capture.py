@@ -12,7 +12,8 @@ The row `h264 boards` is other cameras whose views are frames of an h264 video, 
 The row `opencv corners` is the same fit on the corners of OpenCV's cornerSubPix, whose errors are not independent.
 
 The rows `coverage` and `naive` are of films of bodies in motion by such cameras (`films.py`), the row `response` of films by
-cameras whose pixels are no shares of light (`responses.py`).
+cameras whose pixels are no shares of light (`responses.py`), the row `hand_held` of films from a hand over a textured
+ground (`hand_held.py`).
 """
 
 from collections.abc import Sequence
@@ -35,6 +36,7 @@ from gradsim.video.read import read
 from gradsim_reproduction.calibration.board_images import CameraTruth, Look, board_image
 from gradsim_reproduction.calibration.film_scenes import CRF, FPS
 from gradsim_reproduction.calibration.films import film_figures, film_plots, film_rows, films
+from gradsim_reproduction.calibration.hand_held import hand_held_figures, hand_held_row, hand_held_summary
 from gradsim_reproduction.calibration.responses import response_figures, response_row, response_summary
 from gradsim_reproduction.calibration.spin import spin_row, spin_summary
 from gradsim_reproduction.clips.videos import encode
@@ -51,7 +53,7 @@ FLIP = np.diag([1.0, -1.0, -1.0])  # board of OpenCV, y down and z into it → o
 def capture(run: Run) -> Outcome:
     """Calibrate random cameras, fit films of cubes, and the spin of balls; writes a ledger of each, and plots.
 
-    Quick: 6 cameras of each kind instead of 50, 2 films, 1 with an unknown response, and 2 balls with a texture and 1 without instead of 20 and 2.
+    Quick: 6 cameras of each kind instead of 50, 2 films, 1 with an unknown response, 1 from a hand, and 2 balls with a texture and 1 without instead of 20 and 2.
     """
     require_extra("cv2", "this experiment", "capture")
     count = run.scenes or (QUICK if run.quick else CAMERAS)
@@ -93,7 +95,10 @@ def capture(run: Run) -> Outcome:
     responses = response_row(run)
     rows["response"] = response_summary(responses)
     figures |= response_figures(rows["response"])
-    content = {"records": records, "films": filmed, "responses": responses, "balls": balls}
+    held = hand_held_row(run)
+    rows["hand_held"] = hand_held_summary(held)
+    figures |= hand_held_figures(rows["hand_held"])
+    content = {"records": records, "films": filmed, "responses": responses, "hand_held": held, "balls": balls}
     return {"rows": rows, **content, "images": images}, figures
 
 

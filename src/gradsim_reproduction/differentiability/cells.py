@@ -15,6 +15,7 @@ from gradsim_reproduction.differentiability.subjects import (
     MasksSubject,
     PolicySubject,
     RenderedSubject,
+    ResponseSubject,
     SmokeSubject,
     TrajectorySubject,
     with_actuation,
@@ -99,6 +100,8 @@ OPTICS = {
     "camera.rotation_vector.z": "-0.02:0.02",
     "camera.translation.x": "-0.05:0.05",
 }
+FISHEYE = {f"camera.fisheye.k{k}": f"{-0.1 * k}:{0.1 * k}" for k in (1, 2, 3, 4)}
+RESPONSE = {"camera.gamma": "1.5:3", "camera.gain": "0.9:1.6"}
 SEEN_THROUGH = Absent("seen through any camera: the rows of bodies have it")
 NO_SPRINGS = Absent("a rigid body has no springs")
 VERTICES = "body.velocity body.angular_velocity body.vertex_velocity"
@@ -363,7 +366,14 @@ ROWS = {
 }
 ROWS["shutter"] = Row(
     "Camera with a lens and a shutter",
-    {column: SEEN_THROUGH for column in COLUMNS if column != "camera"} | {"camera": " ".join(OPTICS)},
+    {column: SEEN_THROUGH for column in COLUMNS if column != "camera"}
+    | {
+        "camera": {
+            "shutter": " ".join(OPTICS),
+            "shutter fisheye": " ".join(FISHEYE),
+            "shutter response": " ".join(RESPONSE),
+        }
+    },
 )
 SUBJECTS: dict[str, Callable[[], Subject]] = {
     "rigid": lambda: TrajectorySubject(scenes.rigid()),
@@ -380,6 +390,8 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
     "plant": lambda: PolicySubject(scenes.solid(), "body.activation"),
     "smoke": SmokeSubject,
     "shutter": lambda: MasksSubject(scenes.shutter(), OPTICS),
+    "shutter fisheye": lambda: MasksSubject(scenes.fisheye(), FISHEYE),
+    "shutter response": lambda: ResponseSubject(scenes.response(), RESPONSE),
     "solid": lambda: TrajectorySubject(scenes.solid()),
     "solid other": lambda: with_actuation(scenes.solid("mu"), "body.activation"),
     "cloth": lambda: TrajectorySubject(scenes.cloth()),

@@ -221,9 +221,24 @@ def meeting() -> Scene:
 
 def shutter() -> Scene:
     """A box in flight, through a lens with distortion, a rolling shutter and an exposure."""
-    body = {"shape": {"box": {"size": [0.3, 0.24, 0.18]}}, "mass": 2.0, "position": [0.01, -0.02, 0.21], **TURNED}
     optics = {"distortion": [-0.2, 0.05, 1e-3, -2e-3, 0.01], "readout": 0.02, "exposure": 0.015, "instants": 3}
-    return _scene({"body": {**body, "velocity": [0.8, 0.3, 0.4]}}, camera={**CAMERA, **optics, "delay": 0.01})
+    return _filmed(**optics, delay=0.01)
+
+
+def fisheye() -> Scene:
+    """The same box through a fisheye lens."""
+    near = {"eye": [0.15, -0.65, 0.4], "target": [0.05, 0, 0.2], "fov": 1.3}
+    return _filmed(fisheye=[-0.05, 0.02, -0.01, 0.005], look_at=near)
+
+
+def response() -> Scene:
+    """The same box by a camera with a response and a gain, with motion blur."""
+    return _filmed(exposure=0.015, instants=3, gamma=2.0, gain=1.2)
+
+
+def _filmed(**camera) -> Scene:
+    body = {"shape": {"box": {"size": [0.3, 0.24, 0.18]}}, "mass": 2.0, "position": [0.01, -0.02, 0.21], **TURNED}
+    return _scene({"body": {**body, "velocity": [0.8, 0.3, 0.4]}}, camera={**CAMERA, **camera})
 
 
 def _soft(share: float) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,6 +12,7 @@ from gradsim.control.plant import Control, Parameters, Plant
 from gradsim.control.policies import Feedback
 from gradsim.geometry.surface import Surface
 from gradsim.identification.observation.base import Masks
+from gradsim.identification.observation.light_masks import LightMasks
 from gradsim.identification.problem import Problem
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
@@ -20,6 +22,7 @@ from gradsim.render.renderer import Renderer
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
 from gradsim.scene.parameters import parameters
+from gradsim.video.background import subtract_background
 
 LOOK = ("color", "texture", "diffuse", "specular", "shininess")
 CHECKS = (5, 4)  # rows and columns of the texture
@@ -213,7 +216,10 @@ class MasksSubject:
         with torch.no_grad():
             trajectory = model.rollout_unchecked(model.values(space.values(self.u + self.AWAY)), frames)
             masks = Masks(blank, 1.0, view).image(trajectory)
-        self.problem, self.names = Problem(model, Masks(masks, self.SIGMA, view), space), list(ranges)
+        self.problem, self.names = Problem(model, self._observed(masks, view), space), list(ranges)
+
+    def _observed(self, masks: Tensor, view: Silhouettes) -> Masks:
+        return Masks(masks, self.SIGMA, view)
 
     def values(self) -> Values:
         return {name: self.u[:, k] for k, name in enumerate(self.names)}
@@ -230,3 +236,30 @@ class MasksSubject:
     def _points(self, given: Values) -> Tensor:
         worlds = max(len(v) for v in given.values())
         return torch.stack([{**self.values(), **given}[name].expand(worlds) for name in self.names], 1)
+
+
+class ResponseSubject(MasksSubject):
+    """The same of a video whose values are light to the power of 1/γ, with the gain over a film of the empty scene.
+
+    Its masks are measured from colors of 8 bits, and follow γ and gain (`identification.observation.light_masks`).
+    """
+
+    DARK, BRIGHT = (0.08, 0.06, 0.15), (0.75, 0.7, 0.6)  # colors of the body and of the background
+
+    def __init__(self, scene: Scene, ranges: Mapping[str, str], frames: int = 4):
+        assert scene.camera is not None and scene.camera.gamma is not None and scene.camera.gain is not None
+        self.gamma, self.gain = scene.camera.gamma, scene.camera.gain
+        self.blur = (scene.camera.exposure or 0.0) * scene.timing.fps
+        super().__init__(scene, ranges, frames)
+
+    def _observed(self, masks: Tensor, view: Silhouettes) -> Masks:
+        alpha = masks.double().numpy()
+        dark, bright = np.array(self.DARK) ** self.gamma, self.gain * np.array(self.BRIGHT) ** self.gamma
+        light = alpha[..., None] * dark + (1 - alpha[..., None]) * bright
+        video = np.rint(255 * light ** (1 / self.gamma)).clip(0, 255).astype(np.uint8)
+        plate = np.broadcast_to(self.gain ** (1 / self.gamma) * np.array(self.BRIGHT), video.shape[1:])
+        measured = subtract_background(video, plate, None, True, alpha > 0.5, self.blur, self.gamma)
+        assert measured.edges is not None  # of a video with soft edges
+        plain = Masks(torch.tensor(measured.masks), self.SIGMA, view, torch.tensor(measured.weight))
+        plain.outline_noise = True
+        return LightMasks(plain, measured.edges.at_gain(self.gamma, self.gain), self.gamma, self.gain)

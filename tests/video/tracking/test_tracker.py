@@ -73,6 +73,22 @@ def test_tracks_rougher_than_their_patches_say_have_a_larger_noise():
     assert 0.7 < np.median(tracks.sd) / (0.1 / 3**0.5) < 1.6
 
 
+def test_a_track_that_is_rougher_than_the_others_has_a_larger_noise_of_its_own():
+    """Of nine points, one is in a part of the image that is shown up to 0.3 px off."""
+    rng = np.random.default_rng(6)
+    off = rng.uniform(-0.3, 0.3, (30, 2))
+    places = {f"p{k}": (40.0 + 30 * (k % 3), 40.0 + 30 * (k // 3)) for k in range(9)}
+    flat = texture(rng)
+    still = [np.array([[1.0, 0, 0.2 * k], [0, 1, 0.1 * k]]) for k in range(30)]
+    shaken = [np.array([[1.0, 0, 0.2 * k + off[k, 0]], [0, 1, 0.1 * k + off[k, 1]]]) for k in range(30)]
+    images = shifted(flat, still)
+    for image, other in zip(images, shifted(flat, shaken), strict=True):
+        image[85:120, 85:120] = other[85:120, 85:120]
+    tracks = track(video(images, rng), places)
+    noise = np.median(tracks.sd[1:], 0)
+    assert noise[8] > 2 * np.median(noise[:8])
+
+
 def test_a_patch_that_changes_is_cut_anew_and_its_drift_grows():
     """A texture that turns into another one while it moves by 0.5 px a frame."""
     rng = np.random.default_rng(3)

@@ -25,7 +25,7 @@ class Capture(Command):
         arg(
             metavar="SPEC ...",
             help="What is in view, of chessboard:10x7:25mm (squares), charuco:7x5:40mm:30mm:4x4_50, aruco:4x4_50:7:12cm "
-            "(number, side), apriltag:36h11:0:12cm, a4, letter, sheet:30cmx20cm, length:1m:212,340,401,338 (two points in px; with --scene); its place in the world may follow: "
+            "(number, side), apriltag:36h11:0:12cm, a4, letter, sheet:30cmx20cm, length:1m:212,340,401,338 (two points in px; with --scene), ground (textured, with --poses and --scene or a marker); its place in the world may follow: "
             "@X,Y,Z[,RX,RY,RZ] in m and deg. Markers may be several.",
         ),
     ] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Capture(Command):
     """Frame whose pose is the camera's."""
 
     poses: bool = False
-    """A camera that moves through a clip with the target in view: its pose in each frame, DIR/poses.json; needs the lens (--intrinsics or --focal). With --scene also a scene with `camera: {motion: poses.json}`."""
+    """A camera that moves through a clip with the target or a textured ground in view: its pose in each frame, DIR/poses.json; needs the lens (--intrinsics, --focal or the scene's). With --scene also a scene with `camera: {motion: poses.json}`."""
 
     def run(self, out, err):
         if self.poses:

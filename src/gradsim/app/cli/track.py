@@ -31,6 +31,8 @@ class Track(Command):
     """Scene whose markers are tracked from where they are at its start."""
     frame: Annotated[int, arg(metavar="K")] = 0
     """First frame."""
+    click: Annotated[float, arg(metavar="PX")] = 0.5
+    """Standard deviation of the places of --points, such as clicks on a mark: a part of `drift`, which all rows of a track share."""
     radius: Annotated[int, arg(metavar="PX")] = 8
     """Patches are squares of 2 PX + 1; larger ones for little texture, smaller ones for small or curved bodies."""
     out: Annotated[Path, arg(metavar="DIR")] = Path("runs/track")
@@ -39,7 +41,7 @@ class Track(Command):
     def run(self, out, err):
         from gradsim.app.commands.tracking.track import TrackOptions, track_video
 
-        names = ("auto", "region", "scene", "frame", "radius")
+        names = ("auto", "region", "scene", "frame", "radius", "click")
         options = TrackOptions(points=tuple(flatten(self.points)), **{name: getattr(self, name) for name in names})
         with working(err) as progress:
             text = track_video(self.video, self.out, options, progress)

@@ -96,6 +96,10 @@ def capture(source: Path, out: Path, options: CaptureOptions, progress: Progress
 def _check(options: CaptureOptions, targets: Sequence[Target], source: Path) -> None:
     opencv()
     for target in targets:
+        if target.kind == "ground":
+            raise InputError(
+                f"--target {target.text}: a ground gives the motion of a camera, not its lens; add --poses."
+            )
         if target.dictionary:
             dictionary(target)
     check_path(Path(source))

@@ -129,15 +129,13 @@ class Points(Coordinates):
         poses = self.silhouettes.camera.poses
         assert poses is not None
         slopes = self._by_pose(trajectory)[0] * self._scale[..., None]  # (frames, n, 2, 6)
-        covariance = torch.tensor(poses.covariance_at(trajectory.times[: self.frames].numpy()))
+        times = trajectory.times[: self.frames].numpy()
+        covariance = torch.tensor(poses.covariance_at(times))
+        over_time = torch.linalg.cholesky(torch.tensor(poses.correlation_at(times)))
         squares, axes = torch.linalg.eigh((covariance + covariance.mT) / 2)
         root = axes * squares.clamp(min=0).sqrt()[:, None]
         local = slopes @ root[:, None]
-        frames, n = local.shape[:2]
-        modes = torch.zeros(frames, n, 2, frames, 6, dtype=torch.float64)
-        at = torch.arange(frames)
-        modes[at, :, :, at] = local
-        modes = modes.flatten(3)
+        modes = (local[:, :, :, None] * over_time[:, None, None, :, None]).flatten(3)
         other = copy.copy(self)
         other._correlated = CorrelatedNoise(modes if self._drift is None else torch.cat([self._drift, modes], -1))
         return other

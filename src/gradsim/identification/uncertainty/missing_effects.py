@@ -38,6 +38,7 @@ CHANCE = 1e-3  # of W without any effect, below which there is one: one fit in a
 CLEAR = 3.0  # standard deviations from which on an effect is named besides the clearest one
 STEP = 1e-2  # of differences, of an effect's typical size
 BLUR_SD = 0.1  # by codecs, of the variance of edges along a motion: RMS 0.04, at most 0.10 in 9 clips of `reproduce clips` [px²]
+MAX_CODEC_SD = 1.0  # [s²] of an exposure squared: a body at rest tells nothing of it
 TESTED = (  # effects, and numbers of a scene that make one superfluous where they are unknown or have a prior
     ("rolling shutter", ("*.readout",)),
     (BLUR.name, (f"*{EXPOSURE}",)),
@@ -239,7 +240,7 @@ class _Test:
         count = data.silhouettes.instants
         screen = screen[0, count // 2 :: count]
         speed = (screen[1:] - screen[:-1]) * (problem.model.scene.timing.fps * data.silhouettes.binning)
-        return 12 * BLUR_SD / max(1e-300, speed.square().sum(-1).mean().item())
+        return min(MAX_CODEC_SD, 12 * BLUR_SD / max(1e-300, speed.square().sum(-1).mean().item()))
 
 
 def _testable(problem: Problem) -> list[CameraEffect]:

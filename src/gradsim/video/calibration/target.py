@@ -5,6 +5,7 @@
     aruco:DICTIONARY:ID:SIZE,  apriltag:FAMILY:ID:SIZE    size of the black square: aruco:4x4_50:7:12cm
     a4, letter, sheet:WIDTHxHEIGHT                        a sheet of paper: sheet:30cmx20cm
     length:METERS:U1,V1,U2,V2                             two points of the image [px] and their distance: length:1m:212,340,401,338
+    ground                                                a textured plane, of a camera that moves; its place is any point of it
 
 A place @X,Y,Z[,RX,RY,RZ] may follow: the center of the target [m], and the turn [deg] about the axes x, then y, then z of
 the world. A target that is not turned lies flat with its face up (+z), its right side (as printed) along +x and its top
@@ -22,7 +23,7 @@ from gradsim.errors import InputError
 from gradsim.scene import units
 
 SHEETS = {"a4": (0.297, 0.210), "letter": (0.2794, 0.2159)}  # [m], lying on the long side
-KINDS = "chessboard:10x7:25mm, charuco:7x5:40mm:30mm:4x4_50, aruco:4x4_50:7:12cm, apriltag:36h11:0:12cm, a4, letter, sheet:30cmx20cm, length:1m:212,340,401,338"
+KINDS = "chessboard:10x7:25mm, charuco:7x5:40mm:30mm:4x4_50, aruco:4x4_50:7:12cm, apriltag:36h11:0:12cm, a4, letter, sheet:30cmx20cm, length:1m:212,340,401,338, ground"
 MIN_SQUARES = 3  # squares of a board on a side
 
 
@@ -31,7 +32,7 @@ class Target:
     """A target of known size.
 
     Attributes:
-        kind: "chessboard", "charuco", "marker", "sheet" or "length".
+        kind: "chessboard", "charuco", "marker", "sheet", "length" or "ground".
         text: As the user wrote it.
         columns, rows: Squares of a board.
         square: Side of a square or of a marker, or a known length [m].
@@ -42,6 +43,7 @@ class Target:
         ends: Of a length in the image, ((u, v), (u, v)) [px].
         position: Center in the world [m].
         turn: Rotation vector target → world [rad].
+        is_placed: True of a ground whose place is stated.
     """
 
     kind: str
@@ -57,6 +59,7 @@ class Target:
     ends: tuple[tuple[float, float], ...] = ()
     position: tuple[float, float, float] = (0.0, 0.0, 0.0)
     turn: tuple[float, float, float] = field(default=(0.0, 0.0, 0.0))
+    is_placed: bool = False
 
     @property
     def is_board(self) -> bool:
@@ -81,9 +84,21 @@ def parse_target(text: str) -> Target:
     kind = kind.lower()
     position, turn = _place(place, text) if at else ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
     common = {"text": text, "position": position, "turn": turn}
-    expected = {"chessboard": 2, "charuco": 4, "aruco": 3, "apriltag": 3, "a4": 0, "letter": 0, "sheet": 1, "length": 2}
+    expected = {
+        "chessboard": 2,
+        "charuco": 4,
+        "aruco": 3,
+        "apriltag": 3,
+        "a4": 0,
+        "letter": 0,
+        "sheet": 1,
+        "length": 2,
+        "ground": 0,
+    }
     if kind not in expected or len(parts) != expected[kind]:
         raise InputError(f"--target is {text!r}; expected one of {KINDS}, perhaps followed by @X,Y,Z,RX,RY,RZ.")
+    if kind == "ground":
+        return Target("ground", is_placed=bool(at), **common)
     if kind in ("a4", "letter"):
         width, height = SHEETS[kind]
         return Target("sheet", width=width, height=height, **common)
@@ -113,13 +128,17 @@ def parse_target(text: str) -> Target:
 
 
 def check_targets(targets: Sequence[Target]) -> None:
-    """Require one board or one sheet, or any number of different markers.
+    """Require one board or one sheet, or any number of different markers, and at most one ground.
 
     Raises:
         InputError: If they cannot be in one image.
     """
     if not targets:
         raise InputError(f"no target; give --target, one of {KINDS}.")
+    grounds = [target for target in targets if target.kind == "ground"]
+    if len(grounds) > 1:
+        raise InputError("two targets are a ground; give one.")
+    targets = [target for target in targets if target.kind != "ground"]
     if len(targets) > 1 and any(target.kind != "marker" for target in targets):
         raise InputError(
             "several targets: only markers can be combined; give one board or one sheet, or markers alone."

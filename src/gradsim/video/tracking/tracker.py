@@ -285,18 +285,32 @@ def _flow(before: _Frame, after: _Frame, place: np.ndarray, guess: np.ndarray) -
 
 
 def _with_roughness(tracks: FeatureTracks) -> FeatureTracks:
-    """The tracks with standard deviations that are no smaller than their roughness, the same factor for all.
+    """The tracks with standard deviations that are no smaller than their roughness.
 
     Of independent noise, differences of order n have the variance (2n)!/(n!)² of it. The median is over all differences, so that
-    impacts, which disturb few of them, do not count.
+    impacts, which disturb few of them, do not count. One factor is that of all tracks; a track that is rougher than the others has its
+    own, drawn towards the common one as far as it has few differences.
     """
     differences = np.diff(tracks.positions, ORDER, axis=0) / math.sqrt(math.comb(2 * ORDER, ORDER))
     windows = np.lib.stride_tricks.sliding_window_view(tracks.sd**2, ORDER + 1, axis=0).mean(-1)
-    ratio = (differences / np.sqrt(windows)[..., None])[np.isfinite(differences)]
-    if len(ratio) < FEW_DIFFERENCES:
+    ratios = differences / np.sqrt(windows)[..., None]
+    values = ratios[np.isfinite(ratios)]
+    if len(values) < FEW_DIFFERENCES:
         return tracks
-    factor = float(np.clip(np.median(np.abs(ratio)) / 0.6745, 1.0, MAX_NOISE_RATIO))
-    return replace(tracks, sd=factor * tracks.sd, drift=factor * tracks.drift)
+    common = _factor(values)
+    factors = np.full(len(tracks.names), common)
+    for j in range(len(tracks.names)):
+        of_track = ratios[:, j][np.isfinite(ratios[:, j])]
+        if len(of_track):
+            count = len(of_track)
+            square = (FEW_DIFFERENCES * common**2 + count * _factor(of_track) ** 2) / (FEW_DIFFERENCES + count)
+            factors[j] = max(common, math.sqrt(square))
+    return replace(tracks, sd=factors * tracks.sd, drift=factors * tracks.drift)
+
+
+def _factor(ratios: np.ndarray) -> float:
+    """Scale of differences over what they should be, at least 1, by their median."""
+    return float(np.clip(np.median(np.abs(ratios)) / 0.6745, 1.0, MAX_NOISE_RATIO))
 
 
 def _long_enough(tracks: FeatureTracks, first: int) -> FeatureTracks:

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,8 @@ from gradsim.visualization.overlay_video import mark_points
 
 TRACKS, VIDEO, SCENE = "tracks.csv", "overlay.webm", "scene.yaml"
 RADII = 4, 40  # [px] of patches
+CLICK = 0.5  # [px] standard deviation of a coordinate that a person clicked
+MAX_CLICK = 20.0  # [px]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +40,7 @@ class TrackOptions:
         scene: Scene whose markers are tracked, or on whose bodies chosen points are put.
         frame: First frame.
         radius: Of patches [px].
+        click: Standard deviation [px] of the places of `points`, which all positions of a track share.
     """
 
     points: tuple[str, ...] = ()
@@ -46,6 +49,7 @@ class TrackOptions:
     scene: Path | None = None
     frame: int = 0
     radius: int = RADIUS
+    click: float = CLICK
 
 
 def track_video(path: Path, out: Path, options: TrackOptions, progress: Progress | None = None) -> str:
@@ -83,6 +87,8 @@ def track_video(path: Path, out: Path, options: TrackOptions, progress: Progress
         points, markers = _on_bodies(scene, points)
     progress.stage(f"tracking {', '.join(points)} through {len(video.frames) - options.frame} frames")
     tracks = track(video.frames, points, options.frame, options.radius)
+    if options.points and options.click:
+        tracks = replace(tracks, drift=np.hypot(tracks.drift, options.click))
     out.mkdir(parents=True, exist_ok=True)
     _write_table(out / TRACKS, tracks, _frame_numbers(video))
     videos.write_preview(
@@ -109,6 +115,10 @@ def _check(options: TrackOptions) -> None:
         raise InputError("--region is for --auto; give both, or points alone.")
     if not RADII[0] <= options.radius <= RADII[1]:
         raise InputError(f"--radius is {options.radius}; expected {RADII[0]} to {RADII[1]} px.")
+    if not 0 <= options.click <= MAX_CLICK:
+        raise InputError(
+            f"--click is {options.click:g}; expected 0 to {MAX_CLICK:g} px, such as 0.5 for a careful click."
+        )
 
 
 def _points(options: TrackOptions, scene: Scene | None, frame: np.ndarray) -> dict[str, np.ndarray]:
