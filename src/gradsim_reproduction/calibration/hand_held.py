@@ -201,17 +201,15 @@ def fit_hand_held(job: tuple[int, int, str]) -> dict:
     try:
         scene = make_film(number, seed, folder)
         film = folder / "film.mp4"
-        capture_poses(film, folder / "poses", PoseOptions(targets=("ground",), scene=scene))
-        track_video(film, folder / "tracks", TrackOptions(points=clicks(number, seed), scene=scene))
+        track_video(film, folder / "tracks", TrackOptions(points=clicks(number, seed), scene=scene, click=CLICK_SD))
+        marked = folder / "tracks" / "scene.yaml"
+        capture_poses(film, folder / "poses", PoseOptions(targets=("ground",), scene=marked))
         record |= pose_errors(number, seed, folder)
-        tracks = folder / "tracks" / "tracks.csv"
         unknowns = [f"{name}:{low:g}:{high:g}" for name, (low, high) in RANGES.items()]
-        moving = folder / "poses" / "scene.yaml"
-        for name, path in (("moving", moving), ("at rest", scene)):
+        for name, path in (("moving", folder / "poses" / "scene.yaml"), ("at rest", marked)):
             camera = Scene.load(path)
-            observation = read_tracks(
-                camera, tracks, loss="cauchy"
-            )  # as `--robust cauchy`: tracks that jump count less
+            # as `--robust cauchy`: tracks that jump count less
+            observation = read_tracks(camera, folder / "tracks" / "tracks.csv", loss="cauchy")
             fit = identify(camera, unknowns, observation=observation, seed=seed, known_numbers=False)
             record[name] = fit_record(fit, number, seed)
     except (InputError, ArithmeticError, RuntimeError, ValueError) as error:

@@ -95,6 +95,22 @@ def test_chosen_points_become_markers_on_the_body(inputs, tmp_path):
         assert np.allclose([FOCAL * x / (1 + y) + SIZE[0] / 2, -FOCAL * z / (1 + y) + SIZE[1] / 2], pixel, atol=1e-3)
 
 
+def test_clicks_on_markers_become_priors_of_their_places(inputs, tmp_path):
+    """0.8 px at 1 m and a focal length of 200 px are 4 mm; the drift is that of the patch alone."""
+    u, v = 80 + 200 * 0.05 / 0.85, 60 - 200 * 0.04 / 0.85
+    more = ("--points", f"a={u},{v}", "--scene", str(inputs / "scene.yaml"), "--click", "0.8")
+    assert run(inputs, tmp_path, *more) == 0
+    scene = gs.Scene.load(tmp_path / "scene.yaml")
+    assert scene.priors["markers.a.point.x"] == (0.05, 0.004) and scene.priors["markers.a.point.z"] == (0.04, 0.004)
+    assert not any("markers.b" in name for name in scene.priors)
+    assert float(rows(tmp_path / "tracks.csv")[0]["drift"]) == 0
+
+
+def test_clicks_without_a_scene_are_a_drift_of_the_whole_track(inputs, tmp_path):
+    assert run(inputs, tmp_path, "--points", "p=91,50", "--click", "0.8") == 0
+    assert all(float(row["drift"]) >= 0.8 for row in rows(tmp_path / "tracks.csv"))
+
+
 def test_stated_points_need_no_scene(inputs, tmp_path, capsys):
     assert run(inputs, tmp_path, "--points", "spot=80,60", "--radius", "6", "--frame", "2") == 0
     table = rows(tmp_path / "tracks.csv")
@@ -113,6 +129,7 @@ def test_stated_points_need_no_scene(inputs, tmp_path, capsys):
         (("--points", "a=80,60", "--frame", "11"), "--frame is 11; the video has 12 frames"),
         (("--points", "a=80,60", "--radius", "1"), "--radius is 1; expected 4 to 40 px"),
         (("--points", "a=80,60", "--region", "1,1,5,5"), "--region is for --auto"),
+        (("--points", "p=91,50", "--click", "-1"), "--click is -1; expected 0 to 20 px"),
         (("--auto", "0"), "--auto is 0"),
         (("--auto", "3", "--region", "1,2"), "expected X,Y,W,H in px"),
         (("--points", "a=10,10"), "has no texture"),

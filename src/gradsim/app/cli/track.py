@@ -32,7 +32,7 @@ class Track(Command):
     frame: Annotated[int, arg(metavar="K")] = 0
     """First frame."""
     click: Annotated[float, arg(metavar="PX")] = 0.5
-    """Standard deviation of the places of --points, such as clicks on a mark: a part of `drift`, which all rows of a track share."""
+    """Standard deviation of the places of --points. With --scene, priors of its markers of these names, in DIR/scene.yaml; else a part of `drift`."""
     radius: Annotated[int, arg(metavar="PX")] = 8
     """Patches are squares of 2 PX + 1; larger ones for little texture, smaller ones for small or curved bodies."""
     out: Annotated[Path, arg(metavar="DIR")] = Path("runs/track")

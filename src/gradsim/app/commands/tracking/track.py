@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from gradsim.render.silhouettes import Silhouettes
 from gradsim.runtime.atomic import atomic_write
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.scene import Scene
+from gradsim.scene.body import Rigid
 from gradsim.scene.interactions import Marker
 from gradsim.video.clip_properties import variable_stamps
 from gradsim.video.tracking.tracker import RADIUS, FeatureTracks, gray_frames, textured_points, track
@@ -40,7 +41,7 @@ class TrackOptions:
         scene: Scene whose markers are tracked, or on whose bodies chosen points are put.
         frame: First frame.
         radius: Of patches [px].
-        click: Standard deviation [px] of the places of `points`, which all positions of a track share.
+        click: Standard deviation [px] of the places of `points`: priors of the scene's markers of these names, or a part of the drift.
     """
 
     points: tuple[str, ...] = ()
@@ -87,18 +88,45 @@ def track_video(path: Path, out: Path, options: TrackOptions, progress: Progress
         points, markers = _on_bodies(scene, points)
     progress.stage(f"tracking {', '.join(points)} through {len(video.frames) - options.frame} frames")
     tracks = track(video.frames, points, options.frame, options.radius)
-    if options.points and options.click:
-        tracks = replace(tracks, drift=np.hypot(tracks.drift, options.click))
+    priors = {} if scene is None or not options.points else _click_priors(scene, tracks.names, options.click)
+    clicked = [j for j, name in enumerate(tracks.names) if options.points and f"markers.{name}.point.x" not in priors]
+    tracks.drift[:, clicked] = np.hypot(tracks.drift[:, clicked], options.click)
     out.mkdir(parents=True, exist_ok=True)
     _write_table(out / TRACKS, tracks, _frame_numbers(video))
     videos.write_preview(
         out / VIDEO, mark_points(video.frames, tracks.positions, np.empty((len(video.frames), 0, 2))), video.fps
     )
-    if scene and markers:
-        places = {name: markers[name] for name in tracks.names}
-        scene.model_copy(update={"markers": {**scene.markers, **places}}).save(out / SCENE)
+    if scene and (markers or priors):
+        places = {name: markers[name] for name in tracks.names if name in markers}
+        content = scene.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
+        content["markers"] = {**content.get("markers", {}), **{k: m.model_dump(exclude_none=True) for k, m in places.items()}}
+        content["priors"] = {**priors, **content.get("priors", {})}
+        Scene.parse(content if content["priors"] else {k: v for k, v in content.items() if k != "priors"}, folder=out).save(out / SCENE)
     progress.done()
-    return "\n".join([*_words(tracks), *([f"markers: {out / SCENE}"] if markers else [])])
+    return "\n".join([*_words(tracks), *([f"markers: {out / SCENE}"] if markers or priors else [])])
+
+
+def _click_priors(scene: Scene, names: Sequence[str], click: float) -> dict[str, str]:
+    """Priors of the places of clicked markers on rigid bodies: a click that is off by a pixel is a marker at another place of the body.
+
+    Args:
+        scene: The scene; the distance of a marker from the camera is that at its start.
+        names: Of the tracks.
+        click: Standard deviation of a click [px].
+    """
+    placed = [name for name in names if name in scene.markers and scene.markers[name].point is not None]
+    if not placed or not click:
+        return {}
+    K, R, t = scene.view().matrices()
+    priors = {}
+    for name in placed:
+        marker = scene.markers[name]
+        body = scene.bodies[marker.body]
+        assert isinstance(body, Rigid) and marker.point is not None  # no other body has markers at a `point`
+        depth = float((R @ np.array(body.position) + t)[2])
+        sd = click * abs(depth) / float(K[0, 0]) / body.scale
+        priors |= {f"markers.{name}.point.{axis}": f"{x:.6g} ± {sd:.3g}" for axis, x in zip("xyz", marker.point, strict=True)}
+    return priors
 
 
 def _check(options: TrackOptions) -> None:
