@@ -30,6 +30,7 @@ LARGEST_FILE = 60_000  # [bytes] of a full disk's last file
 MEMORY, SECONDS = 16 << 30, 600
 MEASURED = (
     "seconds",
+    "seal",  # of a unit: a digest of its times, too
     "made_by",
     "versions",
     "created",

@@ -36,19 +36,30 @@ STEP = 0.02  # of the central differences [px]
 STEP_RTOL, MAX_STEPS = 1e-7, 40  # relative change of the squares that ends the steps, and most of them
 DIAMETERS = 0.75  # of the body, around its outlines, that are rendered
 NOISE = 0.3  # of the outline of a mask [px]
+WAVE = 5.0  # [px] of an outline along which its errors are alike
 # Standard deviation of a number, in widths of the image by which it moves outlines, above which it is open
 OPEN_SD = 0.05
 NAMED_COMPONENT = 0.3  # component of an open direction from which a number is named
-PLACE, MOTION, DISTANCE, TURN, FOCAL, SIZE, STRING = (
+PLACE, MOTION, DISTANCE, TURN, AIM, FOCAL, SIZE, STRING = (
     "place",
     "motion",
     "distance",
     "turn",
+    "aim",
     "focal",
     "size",
     "string",
 )
-PARTS = (PLACE, MOTION, STRING, SIZE, DISTANCE, TURN, FOCAL)  # of a scene that can be refined
+PARTS = (
+    PLACE,
+    MOTION,
+    STRING,
+    SIZE,
+    DISTANCE,
+    TURN,
+    AIM,
+    FOCAL,
+)  # of a scene that can be refined; aim: turn without roll
 DEFAULT_PARTS = (PLACE, MOTION, STRING, DISTANCE)  # a body of known size before a camera of known lens and direction
 
 
@@ -62,6 +73,7 @@ class Refinement:
         before: Mean distance between outlines of body and masks before [px].
         error: And after.
         changes: Numbers by name, before and after.
+        sd: Standard deviation of each number after, where masks are off by `NOISE` everywhere alike, and by what is left over `WAVE`.
     """
 
     scene: Scene
@@ -69,6 +81,7 @@ class Refinement:
     before: float
     error: float
     changes: dict[str, tuple[float, float]]
+    sd: dict[str, float]
 
 
 def refine_scene(
@@ -105,7 +118,9 @@ def refine_scene(
     best = min((start, rough.x, fine.x), key=problem.error)
     changes = {n.name: (n.value, n.value + n.unit * float(y)) for n, y in zip(numbers, best, strict=True)}
     after = _with_changes(scene, {name: value for name, (_, value) in changes.items()})
-    return Refinement(after, chosen, problem.error(start), problem.error(best), changes)
+    spread = np.sqrt(np.diag(problem.covariance(best)))
+    sd = {n.name: float(n.unit * s) for n, s in zip(numbers, spread, strict=True)}
+    return Refinement(after, chosen, problem.error(start), problem.error(best), changes, sd)
 
 
 @dataclass(frozen=True)
@@ -144,6 +159,7 @@ def _numbers(scene: Scene, parts: Sequence[str], frames: np.ndarray) -> list[_Nu
         SIZE: number("radius", body.radius, pixel) if pendulum else number("scale", body.scale, body.scale / many),
         DISTANCE: [_Number("camera.distance", 0.0, depth / many)],
         TURN: [_Number(f"camera.turn.{axis}", 0.0, 1 / focal) for axis in "xyz"],
+        AIM: [_Number(f"camera.turn.{axis}", 0.0, 1 / focal) for axis in "xy" if TURN not in parts],
         FOCAL: [_Number("camera.focal", focal, focal / many)],
     }
     return [number for part in PARTS if part in parts for number in table[part]]
@@ -244,6 +260,17 @@ class _Outlines:
     def error(self, y: np.ndarray) -> float:
         """Mean distance between outlines [px]: the area between them over their length."""
         return float(np.abs(self.pixels(y)).sum()) / self.perimeter
+
+    def covariance(self, y: np.ndarray) -> np.ndarray:
+        """Covariance of the numbers at a minimum: of masks that are wider or narrower everywhere, and of what is left, which is alike over `WAVE`."""
+        J, r = self.slope_of(self.pixels)(y), self.pixels(y)
+        image = r.reshape(self.masks.shape) + self.masks
+        # change of the coverage by an outline that is 1 px farther out: the size of its slope
+        wider = np.stack([np.hypot(*np.gradient(one)) for one in image]).ravel()
+        inverse = np.linalg.pinv(J.T @ J)
+        common = NOISE * inverse @ (J.T @ wider)
+        left = WAVE * (r @ r) / max(1, np.count_nonzero(wider > 0.05)) * inverse
+        return np.outer(common, common) + left
 
     def check_known(self, slope: np.ndarray) -> None:
         """Raise if outlines do not tell some numbers from one another; `slope` is that of `features`."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from gradsim.app.commands.capture import capture
-from gradsim.app.commands.capture_files import CaptureOptions
+from gradsim.app.commands.capturing.capture import capture
+from gradsim.app.commands.capturing.files import CaptureOptions
 from gradsim_reproduction.calibration.board_images import Look, board_image
 from gradsim_reproduction.calibration.film_images import OPTICS_BLUR, FilmCamera
 from gradsim_reproduction.calibration.film_scenes import CRF, FPS, SIGMA, SIZE

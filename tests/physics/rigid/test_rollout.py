@@ -230,6 +230,17 @@ def test_push_delivers_its_impulse_whatever_its_window_and_the_step(window, step
     assert error(states["l"][:, 1], case["l"]) < 1e-13  # through the centre of mass
 
 
+def test_an_impulse_long_after_the_end_does_nothing():
+    """A step of 1e18 is no 32-bit number."""
+    case = body(8, impulse=[[0.3, -0.5, 0.2]])
+    states = simulate(case, 2, 0.01, 10, windows=((1e15, 1e15),))
+    assert (
+        error(states["v"], simulate(case | {"impulse": 0 * case["impulse"]}, 2, 0.01, 10, windows=((1e15, 1e15),))["v"])
+        == 0
+    )
+    assert error(states["v"][:, -1], states["v"][:, 0]) == 0
+
+
 @pytest.mark.parametrize("integrator", ["semi-implicit", "rk4"])
 def test_blow_off_the_centre_turns_the_body_by_arm_times_impulse(integrator):
     generator = torch.Generator().manual_seed(21)

@@ -25,7 +25,7 @@ class Capture(Command):
         arg(
             metavar="SPEC ...",
             help="What is in view, of chessboard:10x7:25mm (squares), charuco:7x5:40mm:30mm:4x4_50, aruco:4x4_50:7:12cm "
-            "(number, side), apriltag:36h11:0:12cm, a4, letter, sheet:30cmx20cm, length:1m:212,340,401,338 (two points in px; with --scene), ground (textured, with --poses and --scene or a marker); its place in the world may follow: "
+            "(number, side), apriltag:36h11:0:12cm, a4, letter, sheet:30cmx20cm, length:1m:212,340,401,338 (two points in px; with --scene), ground (textured, with --poses and --scene or a marker), body (the scene's, where it has it, with --mask); its place in the world may follow: "
             "@X,Y,Z[,RX,RY,RZ] in m and deg. Markers may be several.",
         ),
     ] = field(default_factory=list)
@@ -46,15 +46,19 @@ class Capture(Command):
     frame: Annotated[int | None, arg(metavar="K", help_behavior_hint="(default: the first with the target)")] = None
     """Frame whose pose is the camera's."""
 
+    mask: Annotated[str | None, arg(metavar="MASK", help_behavior_hint="(with --target body)")] = None
+    """Mask of the body, as for `gradsim new`: color:X,Y,W,H, grabcut:X,Y,W,H, or a video of masks."""
+    background: Annotated[str, arg(metavar="FILE|median|mog2", help_behavior_hint="(with --target body)")] = "median"
+    """Image or video of the empty scene, as for `gradsim new`."""
     poses: bool = False
     """A camera that moves through a clip with the target or a textured ground in view: its pose in each frame, DIR/poses.json; needs the lens (--intrinsics, --focal or the scene's). With --scene also a scene with `camera: {motion: poses.json}`."""
 
     def run(self, out, err):
         if self.poses:
             return self._poses(out, err)
-        from gradsim.app.commands.capture import CaptureOptions, capture
+        from gradsim.app.commands.capturing.capture import CaptureOptions, capture
 
-        names = ("scene", "model", "focal", "intrinsics", "views", "frame")
+        names = ("scene", "model", "focal", "intrinsics", "views", "frame", "mask", "background")
         options = CaptureOptions(
             targets=tuple(flatten(self.target)), fix=tuple(self.fix), **{name: getattr(self, name) for name in names}
         )
@@ -67,8 +71,10 @@ class Capture(Command):
     def _poses(self, out, err) -> int:
         from gradsim.app.commands.tracking.poses import PoseOptions, capture_poses
 
-        if self.frame is not None or self.fix or self.model != "pinhole":
-            raise InputError("--frame, --fix and --model are not for --poses, whose lens is known; leave them out.")
+        if self.frame is not None or self.fix or self.model != "pinhole" or self.mask:
+            raise InputError(
+                "--frame, --fix, --model and --mask are not for --poses, whose lens is known; leave them out."
+            )
         names = ("scene", "focal", "intrinsics")
         options = PoseOptions(targets=tuple(flatten(self.target)), **{name: getattr(self, name) for name in names})
         with working(err) as progress:

@@ -310,7 +310,8 @@ def push_schedule(program: RigidRollout, layout: Layout, device: torch.device):
             overlap = (left + program.dt).clamp(max=end) - left.clamp(min=begin)
             fractions[:, k] = overlap.clamp(min=0) / (end - begin)
         else:
-            steps_of_impulses[k] = int(begin / program.dt + 1e-6)  # a step late where rounding leaves it a hair before
+            # a step late where rounding leaves it a hair before; one after the end is never reached
+            steps_of_impulses[k] = int(min(begin / program.dt + 1e-6, steps))
     return layout.scalars(fractions.to(device)), layout.counts(steps_of_impulses.to(device))
 
 

@@ -6,6 +6,7 @@
     a4, letter, sheet:WIDTHxHEIGHT                        a sheet of paper: sheet:30cmx20cm
     length:METERS:U1,V1,U2,V2                             two points of the image [px] and their distance: length:1m:212,340,401,338
     ground                                                a textured plane, of a camera that moves; its place is any point of it
+    body                                                  the scene's body itself, of known shape and size, where the scene has it
 
 A place @X,Y,Z[,RX,RY,RZ] may follow: the center of the target [m], and the turn [deg] about the axes x, then y, then z of
 the world. A target that is not turned lies flat with its face up (+z), its right side (as printed) along +x and its top
@@ -23,7 +24,7 @@ from gradsim.errors import InputError
 from gradsim.scene import units
 
 SHEETS = {"a4": (0.297, 0.210), "letter": (0.2794, 0.2159)}  # [m], lying on the long side
-KINDS = "chessboard:10x7:25mm, charuco:7x5:40mm:30mm:4x4_50, aruco:4x4_50:7:12cm, apriltag:36h11:0:12cm, a4, letter, sheet:30cmx20cm, length:1m:212,340,401,338, ground"
+KINDS = "chessboard:10x7:25mm, charuco:7x5:40mm:30mm:4x4_50, aruco:4x4_50:7:12cm, apriltag:36h11:0:12cm, a4, letter, sheet:30cmx20cm, length:1m:212,340,401,338, ground, body"
 MIN_SQUARES = 3  # squares of a board on a side
 
 
@@ -32,7 +33,7 @@ class Target:
     """A target of known size.
 
     Attributes:
-        kind: "chessboard", "charuco", "marker", "sheet", "length" or "ground".
+        kind: "chessboard", "charuco", "marker", "sheet", "length", "ground" or "body".
         text: As the user wrote it.
         columns, rows: Squares of a board.
         square: Side of a square or of a marker, or a known length [m].
@@ -94,11 +95,14 @@ def parse_target(text: str) -> Target:
         "sheet": 1,
         "length": 2,
         "ground": 0,
+        "body": 0,
     }
     if kind not in expected or len(parts) != expected[kind]:
         raise InputError(f"--target is {text!r}; expected one of {KINDS}, perhaps followed by @X,Y,Z,RX,RY,RZ.")
-    if kind == "ground":
-        return Target("ground", is_placed=bool(at), **common)
+    if kind == "body" and at:
+        raise InputError(f"--target {text}: the place of the body is that of the scene; leave @… out.")
+    if kind in ("ground", "body"):
+        return Target(kind, is_placed=bool(at), **common)
     if kind in ("a4", "letter"):
         width, height = SHEETS[kind]
         return Target("sheet", width=width, height=height, **common)

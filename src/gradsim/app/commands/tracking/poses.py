@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from gradsim import video as videos
-from gradsim.app.commands.capture_files import read_capture
+from gradsim.app.commands.capturing.files import read_capture
 from gradsim.app.job import open_scene
 from gradsim.errors import InputError
 from gradsim.geometry.camera_poses import CameraPoses
@@ -76,7 +76,7 @@ def capture_poses(source: Path, out: Path, options: PoseOptions, progress: Progr
     check_targets(targets)
     opencv()
     for target in targets:
-        if target.kind in ("length", "sheet"):
+        if target.kind in ("length", "sheet", "body"):
             raise InputError(
                 f"--target {target.text}: --poses need a board or markers, whose corners have names, or a ground; a {target.kind} has none."
             )

@@ -99,9 +99,14 @@ def track_video(path: Path, out: Path, options: TrackOptions, progress: Progress
     if scene and (markers or priors):
         places = {name: markers[name] for name in tracks.names if name in markers}
         content = scene.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
-        content["markers"] = {**content.get("markers", {}), **{k: m.model_dump(exclude_none=True) for k, m in places.items()}}
+        content["markers"] = {
+            **content.get("markers", {}),
+            **{k: m.model_dump(exclude_none=True) for k, m in places.items()},
+        }
         content["priors"] = {**priors, **content.get("priors", {})}
-        Scene.parse(content if content["priors"] else {k: v for k, v in content.items() if k != "priors"}, folder=out).save(out / SCENE)
+        Scene.parse(
+            content if content["priors"] else {k: v for k, v in content.items() if k != "priors"}, folder=out
+        ).save(out / SCENE)
     progress.done()
     return "\n".join([*_words(tracks), *([f"markers: {out / SCENE}"] if markers or priors else [])])
 
@@ -114,18 +119,20 @@ def _click_priors(scene: Scene, names: Sequence[str], click: float) -> dict[str,
         names: Of the tracks.
         click: Standard deviation of a click [px].
     """
-    placed = [name for name in names if name in scene.markers and scene.markers[name].point is not None]
-    if not placed or not click:
+    clicked = [name for name in names if name in scene.markers and scene.markers[name].point is not None]
+    if not clicked or not click:
         return {}
     K, R, t = scene.view().matrices()
     priors = {}
-    for name in placed:
+    for name in clicked:
         marker = scene.markers[name]
         body = scene.bodies[marker.body]
         assert isinstance(body, Rigid) and marker.point is not None  # no other body has markers at a `point`
         depth = float((R @ np.array(body.position) + t)[2])
         sd = click * abs(depth) / float(K[0, 0]) / body.scale
-        priors |= {f"markers.{name}.point.{axis}": f"{x:.6g} ± {sd:.3g}" for axis, x in zip("xyz", marker.point, strict=True)}
+        priors |= {
+            f"markers.{name}.point.{axis}": f"{x:.6g} ± {sd:.3g}" for axis, x in zip("xyz", marker.point, strict=True)
+        }
     return priors
 
 

@@ -33,6 +33,7 @@ class CaptureOptions:
         intrinsics: capture.json of an earlier calibration.
         views: Largest number of views.
         frame: Frame whose pose is the camera's; None: the first with the target.
+        mask, background: Of the target `body`, as for `read_clip`.
     """
 
     targets: tuple[str, ...]
@@ -43,6 +44,8 @@ class CaptureOptions:
     intrinsics: Path | None = None
     views: int = 20
     frame: int | None = None
+    mask: str | None = None
+    background: str = "median"
 
 
 def read_capture(path: Path) -> dict:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gradsim.app.commands.capture_files import (
+from gradsim.app.commands.capturing.body import capture_body
+from gradsim.app.commands.capturing.files import (
     CaptureOptions,
     camera_content,
     capture_content,
@@ -14,7 +15,7 @@ from gradsim.app.commands.capture_files import (
     read_capture,
     write_scene,
 )
-from gradsim.app.commands.capture_length import capture_length
+from gradsim.app.commands.capturing.length import capture_length
 from gradsim.app.figures import write_result
 from gradsim.app.job import open_scene
 from gradsim.app.report import capture_plot, plots
@@ -80,6 +81,10 @@ def capture(source: Path, out: Path, options: CaptureOptions, progress: Progress
     scene = open_scene(options.scene) if options.scene else None
     if targets[0].kind == "length":
         return capture_length(source, out, options, targets[0], scene)
+    if targets[0].kind == "body":
+        return capture_body(source, out, options, targets[0], scene, progress)
+    if options.mask or options.background != "median":
+        raise InputError("--mask and --background are for --target body; leave them out.")
     earlier = read_capture(options.intrinsics) if options.intrinsics else None
     detections = _detect(source, targets, scene, earlier, options, progress)
     views = _chosen(detections, options)
