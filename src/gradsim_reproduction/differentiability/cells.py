@@ -84,6 +84,7 @@ START = {"position": "body.position", "rotation": "body.rotation_vector", "gravi
 GROUND = "ground.height ground.normal ground.margin"
 POST = "post.radius post.position post.margin"
 FRICTION = "ground.friction ground.friction_stiffness"
+JOINT_FRICTION = "joints.hinge.friction joints.hinge.friction_rate joints.wrist.friction joints.wrist.friction_rate joints.rail.friction joints.rail.friction_speed"
 BOUNCE = "ground.stiffness ground.dissipation"
 OPTICS = {
     "camera.distortion.k1": "-0.5:0.1",
@@ -263,6 +264,25 @@ ROWS = {
             "texture": {"springs film": TEXTURE.removeprefix("look.texture ")},
         },
     ),
+    "rod": Row(
+        "Rods",
+        {
+            **START,
+            "velocity": VERTICES,
+            "mass": "body.mass body.vertex_mass_factor",
+            "rest_length": "body.curvature1 body.curvature2 body.natural_twist",
+            "stiffness": f"body.stretching body.bending body.bending_ratio body.twisting {ANCHOR}",
+            "damping": f"body.stretching_time body.bending_time body.twisting_time {ANCHOR_DAMPING}",
+            "actuation": Missing("no muscle bends a rod; its natural curvature is one number in time"),
+            "friction": f"{FRICTION} post.friction post.friction_stiffness",
+            "elasticity": f"{BOUNCE} post.stiffness post.dissipation",
+            "external_force": "body.pushes.0.impulse body.anchors.0.offset",
+            "material": {"rod other": "body.density body.bending"},
+            "geometry": {"rod": f"body.radius {GROUND} {POST}", "rod other": "body.scale"},
+            **_video("rod film"),
+            "texture": {"rod film": TEXTURE.removeprefix("look.texture ")},
+        },
+    ),
     "linkage": Row(
         "Articulated bodies",
         {
@@ -278,7 +298,7 @@ ROWS = {
                 "linkage other": "joints.hinge.torque joints.rail.force joints.hinge.target",
             },
             "gravity": "gravity",
-            "friction": FRICTION,
+            "friction": f"{FRICTION} {JOINT_FRICTION}",
             "elasticity": BOUNCE,
             "external_force": "hand.pushes.0.impulse",
             "material": "weight.density",
@@ -397,6 +417,8 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
     "cloth": lambda: TrajectorySubject(scenes.cloth()),
     "cloth other": lambda: with_actuation(scenes.cloth("young"), "body.activation", "body.bending_activation"),
     "springs": lambda: TrajectorySubject(scenes.springs()),
+    "rod": lambda: TrajectorySubject(scenes.rod()),
+    "rod other": lambda: TrajectorySubject(scenes.rod("density")),
     "springs other": lambda: with_actuation(scenes.springs("density", scale=0.95), "body.rest_length_factor"),
 }  # fmt: skip
 RECORDED = [key for key, row in ROWS.items() if row.cells["camera"] == {f"{key} film": CAMERA}]

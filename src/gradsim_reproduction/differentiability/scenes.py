@@ -136,6 +136,42 @@ def springs(weight: str = "mass", **changes: float) -> Scene:
     return _scene({"body": body}, *_soft(0.05))
 
 
+def rod(weight: str = "mass") -> Scene:
+    """A curved rod, thicker in one direction, pinned at an end and held by an anchor at the other; it falls onto a ground and a ball."""
+    body = {
+        "kind": "rod",
+        "shape": {
+            "points": [
+                [-0.16, 0, 0],
+                [-0.1, 0.02, 0],
+                [-0.03, 0.03, 0.01],
+                [0.04, 0.03, 0.02],
+                [0.1, 0.01, 0.02],
+                [0.15, -0.02, 0.01],
+            ]
+        },
+        weight: {"mass": 0.05, "density": 0.15}[weight],
+        "stretching": 8,
+        "bending": 4e-3,
+        "bending_ratio": 0.7,
+        "twisting": 3e-4,
+        "stretching_time": 5e-4,
+        "bending_time": 2e-3,
+        "twisting_time": 4e-4,
+        "curvature1": 2.0,
+        "curvature2": -1.5,
+        "natural_twist": 1.5,
+        "scale": 0.95,
+        "radius": 0.01,
+        "position": [0.05, -0.01, 0.06],
+        **TURNED,
+        "pinned": ["-x"],
+        "anchors": [{"region": "+x", "stiffness": 5, "damping": 0.02, "offset": [0.02, 0.0, 0.03]}],
+        "pushes": [{"impulse": [0.02, 0.01, -0.03]}],
+    }
+    return _scene({"body": body}, *_soft(0.05), timing={**TIMING, "substeps": 60})
+
+
 def linkage() -> Scene:
     """An arm on a hinge, with a hand on a ball joint that hits the ground, and a weight that slides along it."""
     hinge = {
@@ -151,11 +187,14 @@ def linkage() -> Scene:
         "target": 0.2,
         "damping": 0.02,
         "torque": 0.1,
+        "friction": 0.02,
+        "friction_rate": 0.4,
         "armature": 0.004,
     }
     hinge |= {"lower": -0.1, "upper": 0.8, "limit_stiffness": 30}
     wrist = {"between": ["body", "hand"], "parent_point": [0.15, 0, 0], "child_point": [-0.1, 0.01, 0], "damping": 5e-3}
     wrist |= {"rotation_vector": [0.2, 0.3, -0.2], "angular_velocity": [1.0, -2.0, 0.5]}
+    wrist |= {"friction": 0.01, "friction_rate": 2.0}
     rail = {
         "between": ["body", "weight"],
         "axis": [1, 0.1, 0],
@@ -169,6 +208,8 @@ def linkage() -> Scene:
         "target": 0.01,
         "damping": 0.2,
         "force": 0.5,
+        "friction": 0.05,
+        "friction_speed": 0.2,
         "armature": 0.1,
     }
     box = lambda *size: {"shape": {"box": {"size": size}}}

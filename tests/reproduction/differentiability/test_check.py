@@ -22,7 +22,7 @@ RECORDED = (
     "springs",
 )  # a box with a texture, a smooth sheet, tubes without uv: the same code draws others
 
-COMPILED = ("linkage", "meeting", "pile")  # some ten seconds of compilation each
+COMPILED = ("linkage", "meeting", "pile", "rod")  # some ten seconds of compilation each
 
 
 def _cell(row: str, column: str):
