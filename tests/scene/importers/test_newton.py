@@ -358,3 +358,15 @@ def test_files_that_are_none_are_refused(tmp_path):
     (tmp_path / "scene.xml").write_text("<mujoco><worldbody/></mujoco>")
     with pytest.raises(InputError, match="no rigid body"):
         load(tmp_path / "scene.xml")
+
+
+@pytest.mark.parametrize("included", [False, True])
+def test_xml_with_entities_is_refused_before_it_is_read(tmp_path, included):
+    """Ten entities of ten others each are 10 GB."""
+    laughs = "".join(f'<!ENTITY a{k} "{f"&a{k - 1};" * 10}">' for k in range(1, 11))
+    bad = tmp_path / ("part.xml" if included else "arm.xml")
+    bad.write_text(f'<?xml version="1.0"?><!DOCTYPE mujoco [<!ENTITY a0 "ha">{laughs}]><mujoco>&a10;</mujoco>')
+    if included:
+        (tmp_path / "arm.xml").write_text('<mujoco><include file="part.xml"/></mujoco>')
+    with pytest.raises(InputError, match=f"{bad.name} declares XML entities"):
+        load(tmp_path / "arm.xml")

@@ -72,9 +72,9 @@ class EditorPage:
         self._lock, self._quiet = threading.RLock(), False
         self._through, self._placed, self._aspect = True, 0.0, 16 / 9
         editor.picture(0)
-        self._server = start_server(host, port)
+        self._server, guard = start_server(host, port)
         self.port = self._server.get_port()
-        self.url = address(host, self.port)
+        self.url = address(host, self.port, guard.token)
         self._add_panel(out)
         self._add_scene()
         self._server.on_client_connect(self._welcome)

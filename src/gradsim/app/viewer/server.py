@@ -6,11 +6,12 @@ import io
 import os
 import socket
 
+from gradsim.app.viewer.guard import Guard
 from gradsim.errors import InputError
 
 
 def start_server(host: str, port: int):
-    """A `viser.ViserServer`.
+    """A `viser.ViserServer`, and the guard of its pages.
 
     Args:
         host: Address to listen at.
@@ -33,8 +34,16 @@ def start_server(host: str, port: int):
         raise InputError(
             f"cannot listen at {host} ({error.strerror}); use 127.0.0.1, 0.0.0.0 or an address of this machine."
         ) from None
-    with contextlib.redirect_stdout(io.StringIO()):  # the command prints the address
-        return viser.ViserServer(host=host, port=port, verbose=False)
+    guard = Guard(host)
+    with contextlib.redirect_stdout(io.StringIO()), guard.installed_in_viser():  # the command prints the address
+        server = viser.ViserServer(host=host, port=port, verbose=False)
+    if guard.token and not guard.installed:
+        stop_server(server)
+        raise InputError(
+            f"this version of viser ({viser.__version__}) starts its server in another way, so that no token can protect it; listen at 127.0.0.1, "
+            'or run `pip install "viser==1.1.1"`.'
+        )
+    return server, guard
 
 
 def stop_server(server) -> None:
@@ -43,9 +52,10 @@ def stop_server(server) -> None:
         server.stop()
 
 
-def address(host: str, port: int) -> str:
-    """Address of a page."""
-    return f"http://{'localhost' if host in ('0.0.0.0', '127.0.0.1') else host}:{port}"
+def address(host: str, port: int, token: str = "") -> str:
+    """Address of a page, with its token."""
+    page = f"http://{'localhost' if host in ('0.0.0.0', '127.0.0.1') else host}:{port}"
+    return f"{page}/?token={token}" if token else page
 
 
 def tunnel_command(port: int) -> str:

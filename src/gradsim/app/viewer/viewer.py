@@ -54,9 +54,9 @@ class Viewer:
             InputError: If viser is not installed, or this machine has no such address or port.
         """
         self.content, self._lock = content, threading.Lock()
-        self._server = start_server(host, port)
+        self._server, guard = start_server(host, port)
         self.port = self._server.get_port()
-        self.url = address(host, self.port)
+        self.url = address(host, self.port, guard.token)
         self._through: str | None = None
         self._aspect = 1.0  # of the window that looks through a camera
         self._playing, self._clock = False, 0.0

@@ -87,6 +87,8 @@ def load(
         raise InputError(f"{path} ends in none of {', '.join(FORMATS)}; give an MJCF, URDF or USD file.")
     if not path.is_file():
         raise InputError(f"the file {path} to import does not exist.")
+    if kind != "usd":
+        source_text.refuse_entities(path)
     builder, said = _read(path, kind, fixed_base)
     extras = source_text.extras(path, kind)
     draft = _Draft({"name": path.stem, "gravity": _gravity(builder, extras), "bodies": {}, "joints": {}, "grounds": {}})

@@ -4,6 +4,7 @@ Cameras of MJCF and USD look along −z with y up, as in OpenGL; a scene's camer
 """
 
 import importlib
+import re
 import xml.etree.ElementTree as xml
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -33,6 +34,9 @@ IGNORED_ELEMENTS = {  # elements without effect on the motion: path in the file,
     "mjcf": {"sensor/*": "sensor", "keyframe/key": "keyframe", "contact/*": "contact rule", ".//light": "light"},
     "urdf": {"transmission": "transmission", "gazebo": "gazebo extension", ".//sensor": "sensor"},
 }
+DECLARED_ENTITY = re.compile(r"<!ENTITY", re.IGNORECASE)
+INCLUDED_FILE = re.compile(r"<include\b[^>]*\bfile\s*=\s*[\"']([^\"']+)[\"']")
+DEEPEST_INCLUDE = 16  # files in files
 MEDIUM = ("density", "viscosity", "wind")
 UNREAD_LENS = ("focal", "focalpixel", "principal", "principalpixel", "sensorsize")
 
@@ -75,6 +79,31 @@ def extras(path: Path, kind: str) -> Extras:
     if kind == "mjcf":
         _mjcf(roots, result)
     return result
+
+
+def refuse_entities(path: Path, above: tuple[Path, ...] = ()) -> None:
+    """Refuse XML that declares entities, in the file and those it includes: a few of them expand to more than any memory.
+
+    Args:
+        path: File.
+        above: Files that include it.
+
+    Raises:
+        InputError: If one does.
+    """
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return  # its reader says why
+    if DECLARED_ENTITY.search(text):
+        raise InputError(
+            f"{path} declares XML entities (<!ENTITY …>), which are not read, since they can expand without bound; write their values in their place "
+            "(xmllint --noent)."
+        )
+    for name in INCLUDED_FILE.findall(text):
+        included = path.parent / name
+        if included.resolve() not in above and len(above) < DEEPEST_INCLUDE:
+            refuse_entities(included, (*above, path.resolve()))
 
 
 def camera_content(pose: np.ndarray, focal: float, size: tuple[int, int]) -> dict[str, Any]:
