@@ -14,6 +14,7 @@ from gear import gear
 from precision import precision
 from renderer import render
 from rigid import rigid
+from rod import rod
 from smoke import smoke
 from solid import solid
 
@@ -45,6 +46,7 @@ CASES = {
     "gear": gear,
     "smoke": smoke,
     "chain": chain,
+    "rod": rod,
     "identify": identify,
     "render": render,
 }
