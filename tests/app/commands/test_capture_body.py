@@ -83,7 +83,7 @@ def test_the_outline_of_a_body_of_known_size_gives_focal_length_or_distance(inpu
 @pytest.mark.parametrize(
     "scene, more, words",
     [
-        ("focal.yaml", ("--frame", "9"), "--frames is '9:12'"),
+        ("focal.yaml", ("--frame", "9"), "--frame is 9; the body has to be whole in 3 frames"),
         ("focal.yaml", ("--focal", "-2"), "--focal is -2"),
         ("focal.yaml", ("--target", "a4"), "several targets"),
     ],

@@ -95,7 +95,7 @@ def test_chosen_points_become_markers_on_the_body(inputs, tmp_path):
         assert np.allclose([FOCAL * x / (1 + y) + SIZE[0] / 2, -FOCAL * z / (1 + y) + SIZE[1] / 2], pixel, atol=1e-3)
 
 
-def test_clicks_on_markers_become_priors_of_their_places(inputs, tmp_path):
+def test_clicks_on_markers_become_priors_of_their_places(inputs, tmp_path, capsys):
     """0.8 px at 1 m and a focal length of 200 px are 4 mm; the drift is that of the patch alone."""
     u, v = 80 + 200 * 0.05 / 0.85, 60 - 200 * 0.04 / 0.85
     more = ("--points", f"a={u},{v}", "--scene", str(inputs / "scene.yaml"), "--click", "0.8")
@@ -103,6 +103,7 @@ def test_clicks_on_markers_become_priors_of_their_places(inputs, tmp_path):
     scene = gs.Scene.load(tmp_path / "scene.yaml")
     assert scene.priors["markers.a.point.x"] == (0.05, 0.004) and scene.priors["markers.a.point.z"] == (0.04, 0.004)
     assert not any("markers.b" in name for name in scene.priors)
+    assert "scene to fit, with priors of the clicks" in capsys.readouterr().out
     assert float(rows(tmp_path / "tracks.csv")[0]["drift"]) == 0
 
 

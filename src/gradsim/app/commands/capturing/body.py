@@ -45,7 +45,14 @@ def capture_body(
             "the middle of the image, or calibrate by a board."
         )
     frame, mask = options.frame or 0, Path(options.mask) if options.mask else None
-    clip = read_clip(source, mask, options.background, "", f"{frame}:{frame + FRAMES}", progress)
+    try:
+        clip = read_clip(source, mask, options.background, "", f"{frame}:{frame + FRAMES}", progress)
+    except InputError as error:
+        if "--frames" not in str(error):
+            raise
+        raise InputError(
+            f"--frame is {frame}; the body has to be whole in {FRAMES} frames from there on: choose an earlier one."
+        ) from error
     if clip.regions is None:
         raise InputError(clip.problem)
     height, width = clip.coverage.shape[1:]

@@ -108,7 +108,13 @@ def track_video(path: Path, out: Path, options: TrackOptions, progress: Progress
             content if content["priors"] else {k: v for k, v in content.items() if k != "priors"}, folder=out
         ).save(out / SCENE)
     progress.done()
-    return "\n".join([*_words(tracks), *([f"markers: {out / SCENE}"] if markers or priors else [])])
+    return "\n".join(
+        [
+            *_words(tracks),
+            *([f"markers: {out / SCENE}"] if markers else []),
+            *([f"scene to fit, with priors of the clicks: {out / SCENE}"] if priors else []),
+        ]
+    )
 
 
 def _click_priors(scene: Scene, names: Sequence[str], click: float) -> dict[str, str]:
