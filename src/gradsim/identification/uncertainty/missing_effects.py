@@ -38,6 +38,7 @@ CHANCE = 1e-3  # of W without any effect, below which there is one: one fit in a
 CLEAR = 3.0  # standard deviations from which on an effect is named besides the clearest one
 STEP = 1e-2  # of differences, of an effect's typical size
 BLUR_SD = 0.1  # by codecs, of the variance of edges along a motion: RMS 0.04, at most 0.10 in 9 clips of `reproduce clips` [px²]
+REST = 1.0  # [px] of a vertex in the image over the video, below which a body is at rest
 MAX_CODEC_SD = 1.0  # [s²] of an exposure squared: a body at rest tells nothing of it
 TESTED = (  # effects, and numbers of a scene that make one superfluous where they are unknown or have a prior
     ("rolling shutter", ("*.readout",)),
@@ -84,6 +85,8 @@ def missing_effects(problem: Problem, u: Tensor, errors: OutlineErrors) -> Missi
         errors: Of its outlines.
     """
     effects = _testable(problem)
+    if effects and _is_at_rest(problem, u):
+        return None
     test = _Test(problem, u, errors, effects) if effects else None
     if test is None or not test.frames.information.isfinite().all():
         return None
@@ -111,6 +114,17 @@ def missing_effects(problem: Problem, u: Tensor, errors: OutlineErrors) -> Missi
         f" chance once in {1 / max(chance, 1e-12):.0g} videos.{describe(causes, problem, errors.size)}"
     )
     return MissingEffects(causes, together, statistic, len(indices), chance, words)
+
+
+def _is_at_rest(problem: Problem, u: Tensor) -> bool:
+    """True if nothing moves in the image: errors of outlines are then the same in all frames, and no effect can be told from them."""
+    data = problem.observation
+    assert isinstance(data, Masks)
+    with torch.no_grad():
+        values = problem.model.values(problem.space.values(u[None]))
+        screen = image_vertices(data.silhouettes, problem.model.rollout_unchecked(values, problem.frames))[0]
+    reach = (screen.amax((0, 1)) - screen.amin((0, 1))).amax().item() * data.silhouettes.binning
+    return reach < REST
 
 
 def chance_of(statistic: float, effects: int, outlines: int) -> float:
