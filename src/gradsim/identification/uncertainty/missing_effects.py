@@ -117,7 +117,7 @@ def missing_effects(problem: Problem, u: Tensor, errors: OutlineErrors) -> Missi
 
 
 def _is_at_rest(problem: Problem, u: Tensor) -> bool:
-    """True if nothing moves in the image: errors of outlines are then the same in all frames, and no effect can be told from them."""
+    """True if nothing moves in the image: errors of outlines are then the same in all frames, and look like an effect."""
     data = problem.observation
     assert isinstance(data, Masks)
     with torch.no_grad():
