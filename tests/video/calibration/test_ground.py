@@ -237,3 +237,14 @@ def test_mistakes_are_refused_with_the_way_out(inputs, tmp_path, capsys, more, w
     assert capture(folder, tmp_path / "out", *(text.format(folder) for text in more)) == 2
     assert words in " ".join(capsys.readouterr().err.replace("│", " ").split())
     assert not (tmp_path / "out").exists()
+
+
+def test_a_clip_that_is_too_long_is_refused_before_any_work(inputs, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("gradsim.app.commands.tracking.poses.MAX_FRAMES", 5)
+    assert (
+        capture(inputs[0], tmp_path / "out", "--poses", "--target", "ground", "--scene", str(inputs[0] / "scene.yaml"))
+        == 2
+    )
+    assert "has 6 frames; poses over a ground are for 5 at most" in " ".join(
+        capsys.readouterr().err.replace("│", " ").split()
+    )

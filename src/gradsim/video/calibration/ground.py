@@ -28,6 +28,7 @@ SELECTION_ROUNDS, GAUSS_NEWTON_STEPS = 6, 4  # of choosing what counts; Gauss–
 MAX_RESIDUAL_Z = 4.0  # residual of one observation in standard deviations
 MAX_POINT_RATIO = 2.5  # RMS of a point's residuals over the median of all, above which it is not of the plane
 SOFT_RESIDUAL_Z = 2.0  # from which on residuals count less, before what counts is chosen
+MAX_FRAMES = 600  # frames of one fit, whose normal equations are (6 frames)²
 MIN_FREEDOM = 20  # observations more than unknowns
 SHARED_FRAMES = 16  # frames whose residuals tell what neighboring observations share
 MAX_CORRELATION = 0.98  # of consecutive poses

@@ -7,8 +7,8 @@ the camera is trusted, or, with --focal or --intrinsics, the distance. Least squ
 from pathlib import Path
 
 from gradsim.app.clip import read_clip
-from gradsim.app.commands.capturing.files import CaptureOptions, read_capture
-from gradsim.app.commands.capturing.scale import Scale, write_scale
+from gradsim.app.commands.capturing.files import CaptureOptions
+from gradsim.app.commands.capturing.scale import Scale, camera_with_focal, write_scale
 from gradsim.errors import InputError
 from gradsim.identification.scene_refinement import AIM, DISTANCE, FOCAL, NOISE, refine_scene
 from gradsim.runtime.progress import Progress
@@ -56,18 +56,8 @@ def capture_body(
     if clip.regions is None:
         raise InputError(clip.problem)
     height, width = clip.coverage.shape[1:]
-    if tuple(scene.camera.size) != (width, height):
-        w, h = scene.camera.size
-        raise InputError(
-            f"the frames are {width} × {height} px, `camera.size` of {options.scene} is {w} × {h}; resize them, or change it."
-        )
-    focal = options.focal
-    if options.intrinsics:
-        focal = float(read_capture(options.intrinsics)["K"][0][0])
-    if focal is not None:
-        content = scene.camera.model_dump(exclude_none=True, exclude_unset=True, exclude={"K", "focal"})
-        content.get("look_at", {}).pop("fov", None)
-        scene = scene.model_copy(update={"camera": type(scene.camera).model_validate({**content, "focal": focal})})
+    with_focal, focal = camera_with_focal(scene.camera, options, (width, height))
+    scene = scene.model_copy(update={"camera": with_focal})
     progress.stage("least squares on the outline")
     part = FOCAL if focal is None else DISTANCE
     result = refine_scene(scene, clip.coverage, clip.regions, (AIM, part), 1)

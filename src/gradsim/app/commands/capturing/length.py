@@ -6,8 +6,8 @@ trusted, or, with --focal or --intrinsics, the distance; see `camera_from_length
 
 from pathlib import Path
 
-from gradsim.app.commands.capturing.files import CaptureOptions, read_capture
-from gradsim.app.commands.capturing.scale import Scale, write_scale
+from gradsim.app.commands.capturing.files import CaptureOptions
+from gradsim.app.commands.capturing.scale import Scale, camera_with_focal, write_scale
 from gradsim.errors import InputError
 from gradsim.identification.camera_calibration import camera_from_length
 from gradsim.scene import Scene
@@ -35,19 +35,7 @@ def capture_length(
             f"--target {target.text} needs --scene SCENE with a `camera`: one length gives one of its numbers."
         )
     height, width = next(iter(read_frames(Path(source)))).color.shape[:2]
-    if tuple(scene.camera.size) != (width, height):
-        w, h = scene.camera.size
-        raise InputError(
-            f"the frames are {width} × {height} px, `camera.size` of {options.scene} is {w} × {h}; resize them, or change it."
-        )
-    focal = options.focal
-    if options.intrinsics:
-        focal = float(read_capture(options.intrinsics)["K"][0][0])
-    camera = scene.camera
-    if focal is not None:
-        content = camera.model_dump(exclude_none=True, exclude_unset=True, exclude={"K", "focal"})
-        content.get("look_at", {}).pop("fov", None)
-        camera = type(camera).model_validate({**content, "focal": focal})
+    camera, focal = camera_with_focal(scene.camera, options, (width, height))
     at = target.position if any(target.position) else None
     known = camera_from_length(camera, target.ends, target.square, "focal" if focal is None else "distance", at)
     name, unit = ("camera.focal", "px") if focal is None else ("camera.translation.z", "m")

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from gradsim.app.commands.capturing.files import CaptureOptions, leading_comments
+from gradsim.app.commands.capturing.files import CaptureOptions, leading_comments, read_capture
 from gradsim.app.figures import write_result
 from gradsim.app.report.report import write_report
-from gradsim.errors import Status
+from gradsim.errors import InputError, Status
 from gradsim.identification.priors import CAPTURE
 from gradsim.numerics.formatting import with_error
 from gradsim.runtime.atomic import atomic_write, write_json
@@ -35,6 +35,34 @@ class Scale:
     std: float
     unit: str
     assumes: str
+
+
+def camera_with_focal(
+    camera: CameraSpec, options: CaptureOptions, size: tuple[int, int]
+) -> tuple[CameraSpec, float | None]:
+    """The camera of the scene with the stated focal length, or that of an earlier calibration, and this length [px]; None: it is unknown.
+
+    Args:
+        camera: The camera.
+        options: Of the command.
+        size: Width and height of the frames [px].
+
+    Raises:
+        InputError: If the frames have another size.
+    """
+    if tuple(camera.size) != size:
+        w, h = camera.size
+        raise InputError(
+            f"the frames are {size[0]} × {size[1]} px, `camera.size` of {options.scene} is {w} × {h}; resize them, or change it."
+        )
+    focal = options.focal
+    if options.intrinsics:
+        focal = float(read_capture(options.intrinsics)["K"][0][0])
+    if focal is None:
+        return camera, None
+    content = camera.model_dump(exclude_none=True, exclude_unset=True, exclude={"K", "focal"})
+    content.get("look_at", {}).pop("fov", None)
+    return CameraSpec.model_validate({**content, "focal": focal}), focal
 
 
 def write_scale(

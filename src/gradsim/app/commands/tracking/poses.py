@@ -16,7 +16,7 @@ from gradsim.runtime.provenance import versions
 from gradsim.scene import Scene
 from gradsim.video.calibration.detect import detect, dictionary, explain_absence, opencv
 from gradsim.video.calibration.estimate import Calibration
-from gradsim.video.calibration.ground import Plane, Reference, ground_poses
+from gradsim.video.calibration.ground import MAX_FRAMES, Plane, Reference, ground_poses
 from gradsim.video.calibration.ground_tracks import ground_tracks
 from gradsim.video.calibration.lens import COEFFICIENTS, KEYS, Lens, make_lens
 from gradsim.video.calibration.moving import MIN_CORNERS, pose_of, smooth_enough
@@ -139,6 +139,10 @@ def _over_ground(
     if not references and scene is not None:
         _, R, t = scene.view().matrices()
         references = {0: Reference(R, t)}
+    if len(images) > MAX_FRAMES:
+        raise InputError(
+            f"the clip has {len(images)} frames; poses over a ground are for {MAX_FRAMES} at most, since all are one fit: trim it."
+        )
     progress.stage(f"following the texture of the ground in {len(images)} frames")
     tracks = ground_tracks(images, lambda k: progress.fraction(k, len(images)))
     progress.stage(f"least squares on {len(tracks.frame)} observations of the ground")
