@@ -317,3 +317,13 @@ def test_every_command_that_makes_a_folder_has_one_by_default(command, capsys):
     with pytest.raises(SystemExit):
         main.main([command, "--help"])
     assert f"(default:runs/{command})" in "".join(capsys.readouterr().out.split()).replace("││", "").replace("│", "")
+
+
+@pytest.mark.parametrize("command", ["generate", "verify", "repair", "show", "export", "plan"])
+def test_the_help_of_every_command_of_data_sets_has_an_example_that_parses(command, capsys):
+    with pytest.raises(SystemExit):
+        main.main(["dataset", command, "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    example = next(line.removeprefix("Example: ") for line in lines if line.startswith("Example: "))
+    assert example.startswith(f"gradsim dataset {command} ")
+    parser.parse(example.split()[1:])

@@ -26,7 +26,10 @@ class ParallelCommand(Command):
 
 @dataclass(kw_only=True)
 class Generate(ParallelCommand):
-    """Generate videos with known physics; the same command again continues an interrupted run."""
+    """Generate videos with known physics; the same command again continues an interrupted run.
+
+    Example: gradsim dataset generate rigid --n 100 --out data
+    """
 
     kind: Annotated[Positional[str], arg(metavar="KIND")]
     """rigid, deformable or cloth."""
@@ -62,7 +65,10 @@ class Generate(ParallelCommand):
 
 @dataclass(kw_only=True)
 class Verify(ParallelCommand):
-    """Read a whole data set and report what is missing or corrupt; exit code 1 if anything is."""
+    """Read a whole data set and report what is missing or corrupt; exit code 1 if anything is.
+
+    Example: gradsim dataset verify data
+    """
 
     folder: Folder
     """The data set."""
@@ -86,7 +92,10 @@ class Verify(ParallelCommand):
 
 @dataclass(kw_only=True)
 class Repair(ParallelCommand):
-    """Generate again what `verify` finds missing or corrupt, and nothing else."""
+    """Generate again what `verify` finds missing or corrupt, and nothing else.
+
+    Example: gradsim dataset repair data
+    """
 
     folder: Folder
     """The data set."""
@@ -105,7 +114,10 @@ class Repair(ParallelCommand):
 
 @dataclass(kw_only=True)
 class Show(Command):
-    """Unpack one video (with mask, scene, truth, a strip of instants) and print how to fit it; or make a sheet of several."""
+    """Unpack one video (with mask, scene, truth, a strip of instants) and print how to fit it; or make a sheet of several.
+
+    Example: gradsim dataset show data 7 --out video7
+    """
 
     folder: Folder
     """The data set."""
@@ -139,7 +151,10 @@ class Show(Command):
 
 @dataclass(kw_only=True)
 class Export(Command):
-    """Export the videos in a format of other libraries."""
+    """Export the videos in a format of other libraries.
+
+    Example: gradsim dataset export data --to webdataset --out shards
+    """
 
     folder: Folder
     """The data set."""
@@ -170,7 +185,10 @@ class Export(Command):
 
 @dataclass(kw_only=True)
 class GenerationPlan(Command):
-    """Estimate time and size of a data set from those of an existing one."""
+    """Estimate time and size of a data set from those of an existing one.
+
+    Example: gradsim dataset plan data --n 100000
+    """
 
     folder: Folder
     """An existing data set of the same kind and sizes; a hundred videos are enough."""

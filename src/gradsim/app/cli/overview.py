@@ -11,7 +11,7 @@ GROUPS = {
         "new": ("a first scene file for a clip", "gradsim new clip.mp4 --size 0.07 --out ball.yaml"),
         "camera": ("focal length or distance from a known length, or from outlines",
                    "gradsim camera ball.yaml --length 0.3 --points 212,340,401,338 --out measured.yaml"),
-        "capture": ("lens and pose from a board, markers or a sheet of paper", "gradsim capture board.mp4 --target chessboard:10x7:25mm"),
+        "capture": ("lens and pose from a board, markers, a sheet, the body or the ground", "gradsim capture board.mp4 --target chessboard:10x7:25mm"),
         "track": ("points of a video by their texture", "gradsim track clip.mp4 --scene ball.yaml"),
         "import": ("a scene from MJCF, URDF or USD", "gradsim import robot.urdf --out robot.yaml"),
         "export": ("a scene or fit as MJCF or URDF", "gradsim export runs/fit --to mjcf"),
