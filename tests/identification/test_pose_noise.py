@@ -157,6 +157,7 @@ def scores(fit):
 def test_the_covariance_of_poses_is_in_the_error_bars(tmp_path):
     fit = shaken_fit(tmp_path, 0)
     assert fit.status == "ok" and np.abs(scores(fit)).max() < 4
+    assert all(set(entry["values"]) == set(fit.unknowns) for entry in fit.history)  # which the report draws
 
 
 @pytest.mark.parametrize("wrong", [{"sd": 0 * SD}, {"still": True}])

@@ -55,6 +55,7 @@ def at_answer(problem: Problem, outcome: Outcome) -> tuple[Problem, Outcome]:
     if cost[k] < best[0]:
         u, best = final[k], cost[k : k + 1]
     entry = history_entry(problem, "poses", problem.frames, u[None], best, outcome.iterations)
+    entry["values"] = dict(zip(problem.space.names, problem.space.numbers(u).tolist(), strict=True))
     history = [*outcome.history, entry]
     return problem, replace(outcome, final=final, cost=cost, best=u, best_cost=best[0].item(), history=history)
 

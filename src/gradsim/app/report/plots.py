@@ -161,7 +161,9 @@ def search(stages: Sequence[Mapping], section: Section) -> Figure:
     for color, (name, u) in zip(colors, section.unknowns.items(), strict=False):
         if u["value"] is None:
             continue
-        distances = [abs(s["values"][name] - u["value"]) / (u["high"] - u["low"]) for s in steps if name in s["values"]]
+        distances = [
+            abs(s["values"][name] - u["value"]) / (u["high"] - u["low"]) for s in steps if name in s.get("values", {})
+        ]
         values.plot(iterations[: len(distances)], [x or math.nan for x in distances], ".-", color=color, label=name)
     values.set(yscale="log", xlabel="iterations", ylabel="fraction of the range")
     values.set_title("Distance to the final value")

@@ -152,9 +152,7 @@ def _over_ground(
         for k, R, t, covariance, rms in zip(poses.frames, poses.R, poses.t, poses.covariance, poses.rms, strict=True)
     }
     first = (
-        "frames with the target in view"
-        if marked
-        else "the camera of the scene, which is taken as exact in the first frame"
+        "frames with the target in view" if marked else "the camera of the scene, whose pose is that of the first frame"
     )
     words = [
         (
