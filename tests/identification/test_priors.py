@@ -249,3 +249,15 @@ def test_the_rotation_of_a_file_is_about_the_camera_of_the_scene(tmp_path):
     aligned = {**file, "R": scene.view().matrices()[1].tolist()}
     (unchanged,), _ = priors_of([scene], capture(tmp_path / "same.json", **aligned))
     assert unchanged.mean == (0, 0, 0) and np.array(unchanged.covariance) == pytest.approx(C)
+
+
+def test_numbers_that_only_priors_know_are_in_one_sentence():
+    """A calibration of a camera has fifteen."""
+    from gradsim.identification.uncertainty.prior_shares import _of_priors_alone
+
+    assert _of_priors_alone([]) == []
+    assert _of_priors_alone([("a", 0.991)]) == [
+        "The video adds nothing to a: its standard deviation is 0.99 of the prior's."
+    ]
+    (words,) = _of_priors_alone([("a", 0.991), ("b", 0.953)])
+    assert words == "The video adds nothing to a, b: their standard deviations are 0.95 to 0.99 of the priors'."

@@ -7,6 +7,7 @@ In the linear model the video has the information F = JᵀJ and each prior P_b; 
 so the shares of the variance of each unknown sum to 1. They are exact where residuals are linear within the error bars.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -54,6 +55,7 @@ def report_priors(space: Ranges, u: Tensor, std: Tensor, video: Tensor) -> Prior
     if not space.weights:
         return None
     numbers, words, conflict = [], [], False
+    open_numbers: list[tuple[str, float]] = []
     values, means = space.numbers(u), space.numbers(space.prior_mean)
     for weight in space.weights:
         spread = torch.linalg.inv(weight.precision).diagonal().sqrt()
@@ -64,13 +66,14 @@ def report_priors(space: Ranges, u: Tensor, std: Tensor, video: Tensor) -> Prior
             entry = {"name": name, "mean": mean, "sd": stated, "unit": space.units[k], "source": weight.label}
             numbers.append(entry | {"ratio": ratio, "pull": pull})
             if ratio > ONLY_PRIOR:
-                words.append(f"The video adds nothing to {name}: its standard deviation is {ratio:.2f} of the prior's.")
+                open_numbers.append((name, ratio))
             if abs(pull) > CONFLICT:
                 conflict = True
                 words.append(
                     f"The video contradicts the prior of {name}: {rounded(values[k].item(), stated)} is {abs(pull):.1f} of its standard "
                     f"deviations from {mean:.6g} ± {stated:.2g}. The prior, the model, or another known number is wrong."
                 )
+    words = _of_priors_alone(open_numbers) + words
     return PriorReport(numbers, variance_shares(space, video), words, conflict)
 
 
@@ -94,3 +97,16 @@ def variance_shares(space: Ranges, video: Tensor) -> dict[str, dict[str, float]]
         name: {label: (variance[k] / whole[k]).item() for label, variance in variances.items()}
         for k, name in enumerate(space.names)
     }
+
+
+def _of_priors_alone(numbers: Sequence[tuple[str, float]]) -> list[str]:
+    """One sentence on the numbers, and their standard deviations over the priors', to which the video adds nothing."""
+    if not numbers:
+        return []
+    if len(numbers) == 1:
+        name, ratio = numbers[0]
+        return [f"The video adds nothing to {name}: its standard deviation is {ratio:.2f} of the prior's."]
+    names, ratios = zip(*numbers, strict=True)
+    return [
+        f"The video adds nothing to {', '.join(names)}: their standard deviations are {min(ratios):.2f} to {max(ratios):.2f} of the priors'."
+    ]
