@@ -18,6 +18,7 @@ from gradsim.identification.fit import Fit
 from gradsim.identification.observation.clip import Clip
 from gradsim.runtime.atomic import atomic_path
 from gradsim.scene import Scene, yaml_io
+from gradsim.video.h264 import write_h264
 from gradsim_reproduction.calibration.film_boards import calibrated
 from gradsim_reproduction.calibration.film_images import frame
 from gradsim_reproduction.calibration.film_scenes import (
@@ -107,18 +108,10 @@ def make_film(one: Film, folder: Path, gamma: float = 1.0) -> tuple[Path, dict]:
 
 def encode(path: Path, images: list[np.ndarray], stamps: np.ndarray) -> None:
     """Write an h264 video of frames at any times."""
-    import av
-
     clock = Fraction(1, 90000)
-    with atomic_path(path) as draft, av.open(str(draft), "w", format="mp4") as container:
-        video = container.add_stream("libx264", rate=FPS, options={"crf": str(CRF)})
-        video.width, video.height, video.pix_fmt = *SIZE, "yuv420p"
-        video.codec_context.time_base = video.time_base = clock
-        for image, t in zip(images, stamps, strict=True):
-            picture = av.VideoFrame.from_ndarray(planes(image), "yuv420p")
-            picture.pts, picture.time_base = round(t / clock), clock
-            container.mux(video.encode(picture))
-        container.mux(video.encode())
+    frames, ticks = np.stack([planes(image) for image in images]), [round(t / clock) for t in stamps]
+    with atomic_path(path) as draft:
+        write_h264(draft, frames, Fraction(FPS), {"crf": str(CRF)}, True, ticks, clock)
 
 
 def as_it_is(one: Film, path: Path) -> Scene:

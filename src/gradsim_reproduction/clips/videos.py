@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from gradsim.runtime.atomic import atomic_path
+from gradsim.video.h264 import write_h264
 from gradsim_reproduction.clips.motion import Motion, Truth, surface
 from gradsim_reproduction.clips.scenes import AIR, DRAG, LOOK, NOISE, RATE, RATE_OFF, Recording, from_camera, stream
 from gradsim_reproduction.foreign.area_coverage import coverage, project
@@ -95,16 +96,9 @@ def texture(size: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
 
 def encode(path: Path, images: np.ndarray, fps: float, crf: int, left_sited: bool) -> None:
     """Write an h264 video, from planes whose chroma is left-sited or from RGB as PyAV converts it."""
-    import av
-
-    with atomic_path(path) as draft, av.open(str(draft), "w", format="mp4") as container:
-        rate = Fraction(fps).limit_denominator(1000)
-        video = container.add_stream("libx264", rate=rate, options={"crf": str(crf)})
-        video.height, video.width, video.pix_fmt = images.shape[1], images.shape[2], "yuv420p"
-        for image in images:
-            content, kind = (planes(image), "yuv420p") if left_sited else (np.ascontiguousarray(image), "rgb24")
-            container.mux(video.encode(av.VideoFrame.from_ndarray(content, kind)))
-        container.mux(video.encode())
+    frames = np.stack([planes(image) for image in images]) if left_sited else images
+    with atomic_path(path) as draft:
+        write_h264(draft, frames, Fraction(fps).limit_denominator(1000), {"crf": str(crf)}, left_sited)
 
 
 def planes(image: np.ndarray) -> np.ndarray:

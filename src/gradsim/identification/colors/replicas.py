@@ -4,10 +4,13 @@ A codec predicts blocks of a frame from earlier and later ones by translation, a
 turns is so dragged along: spins are about a percent too small, alike in all frames, which no residual shows. The model has
 the pixels inside of outlines; all others are those of the video. With the noise of a sensor, written at the size of the file
 (constant rate factor by secants), and read again, it moves the answer by b; the answer is corrected by the mean b of some replicas, and b counts
-once more as an error, since this encoder is like that of the file, and not the same (Efron & Tibshirani 1993, chapter 10). It counts along b, and as much, in units of standard
-deviations K^(−1/2) of noise, in every other direction: what a codec does to a texture that is not quite the model's has that size, and not that direction,
+once more as an error, since this encoder is like that of the file, and not the same (Efron & Tibshirani 1993, chapter 10). It counts along b, and as noise of colors that explains
+its size: what a codec does to a texture that is not quite the model's has that size, and not that direction. Where colors inform with I, and colors and outlines
+together with K, noise of colors of variance s moves the answer with covariance s K⁻¹ I K⁻¹, and bᵀ K b is s tr(I K⁻¹) in the mean, so
 
-    C = b bᵀ + (bᵀ K b/n) K⁻¹          of n unknowns
+    C = b bᵀ + s K⁻¹ I K⁻¹          s = bᵀ K b / tr(I K⁻¹)
+
+The trace is the number of unknowns that colors decide, mostly the three of a spin.
 """
 
 import itertools
@@ -32,6 +35,7 @@ from gradsim.identification.colors.texture import Pixels, Texture
 from gradsim.identification.problem import Problem
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.video.h264 import write_h264
 
 COUNT = 4  # replicas
 SENSOR = 0.006  # standard deviation of the noise before the encoder, at least: codecs hide it
@@ -128,14 +132,16 @@ def codec_bias(
     bias = moves.mean(0)
     scatter = torch.cov(moves.mT).reshape(len(u), len(u)) / count
     original = colors.linear(s, colors.frames)
-    covariance = scatter + covariance_of_bias(bias, information + problem.prior_precision)
+    covariance = scatter + covariance_of_bias(bias, information, problem.prior_precision)
     return CodecBias(bias, covariance, rate, float(np.mean(levels)) / _rms(original))
 
 
-def covariance_of_bias(bias: Tensor, information: Tensor) -> Tensor:
-    """C (unknowns, unknowns) of a bias b (unknowns,), where K is the information of the answer (unknowns, unknowns)."""
-    size = bias @ information @ bias / len(bias)
-    return torch.outer(bias, bias) + size * inverted(information)
+def covariance_of_bias(bias: Tensor, information: Tensor, prior: Tensor) -> Tensor:
+    """C (unknowns, unknowns) of a bias b (unknowns,), with what colors inform, I, and what is known without them (unknowns, unknowns)."""
+    total = information + prior
+    inverse = inverted(total)
+    decided = torch.trace(information @ inverse).clamp(min=1e-12)  # in number of unknowns
+    return torch.outer(bias, bias) + bias @ total @ bias / decided * (inverse @ information @ inverse)
 
 
 def _one_world(trajectory: Trajectory) -> Trajectory:
@@ -204,13 +210,4 @@ def _matched_rate(frames: np.ndarray, encoding: Encoding, path: Path) -> float:
 def _encode(path: Path, frames: np.ndarray, encoding: Encoding, rate: float) -> float:
     """Write h264, and return its bytes per frame."""
     options = {"crf": f"{rate:.2f}", "g": str(encoding.interval)} | ({} if encoding.reordered else {"bf": "0"})
-    with av.open(str(path), "w", format="mp4") as container:
-        stream = container.add_stream("libx264", rate=Fraction(encoding.fps).limit_denominator(1001), options=options)
-        stream.height, stream.width, stream.pix_fmt = frames.shape[1], frames.shape[2], "yuv420p"
-        size = 0
-        for frame in [*frames, None]:
-            image = None if frame is None else av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), "rgb24")
-            for packet in stream.encode(image):
-                size += packet.size
-                container.mux(packet)
-    return size / len(frames)
+    return write_h264(path, frames, Fraction(encoding.fps).limit_denominator(1001), options) / len(frames)
