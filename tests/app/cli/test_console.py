@@ -120,6 +120,19 @@ def test_the_first_iteration_may_be_number_zero():
     assert "iteration 0, loss 0.25   distance 1.5" in stream.getvalue()
 
 
+@pytest.mark.parametrize(("count", "rest"), [(10, ""), (11, "and 1 more"), (55, "and 45 more")])
+def test_progress_names_the_first_numbers_and_counts_the_others(count, rest):
+    values = {f"number_{k}": (float(k), float("nan")) for k in range(count)}
+    lines, live = io.StringIO(), console.LiveProgress(Console(file=io.StringIO(), force_terminal=True))
+    live.stage("outlines")
+    for kind in (console.LineProgress(lines), live):
+        kind.update(3, 0.25, values)
+    for shown in (lines.getvalue(), text(live._draw())):
+        assert "number_9" in shown and "number_10" not in shown
+        assert rest in shown and ("more" in shown) == bool(rest)
+    live.done()
+
+
 def test_figures_show_value_paper_goal_and_mark():
     figures = {"friction": {"value": 0.2213, "paper": None, "goal": 0.22, "ok": False}}
     assert ["friction", "0.2213", "–", "0.22", "✗"] in [

@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # at run time it would bring PyTorch
 _STYLES = {"good": "green", "open": "yellow", "bad": "red"}
 _SECONDS_BETWEEN_LINES = 1.0
 _SECONDS_BEFORE_BARS = 2.0
+_MOST_NUMBERS = 10  # that progress shows: those that a user named come first, and numbers of a calibration are dozens
 
 
 class _Search:
@@ -89,8 +90,9 @@ class LineProgress:
         if time.monotonic() - self._printed < _SECONDS_BETWEEN_LINES:
             return
         self._printed = time.monotonic()
-        estimates = "".join(f"   {name} {with_error(*value)}" for name, value in values.items())
-        self._print(f"  {self._search.words()}{estimates}")
+        named, rest = _first(values)
+        estimates = "".join(f"   {name} {with_error(*value)}" for name, value in named.items())
+        self._print(f"  {self._search.words()}{estimates}{rest and f'   {rest}'}")
 
     def frames(self, count: int, total: int, chi2_per_n: float | None) -> None:
         self._search.grow(count, total, chi2_per_n)
@@ -156,12 +158,22 @@ class LiveProgress:
     def _draw(self) -> Group:
         self._spinner.update(text=Text.assemble(self._text, (self._state(), "dim")))
         rows = Table.grid(padding=(0, 2))
-        for name, value in self._values.items():
+        named, rest = _first(self._values)
+        for name, value in named.items():
             rows.add_row("  " + name, with_error(*value))
+        if rest:
+            rows.add_row("  " + rest, "")
         if self._total and time.monotonic() - self._begun >= _SECONDS_BEFORE_BARS:
             bar = ProgressBar(self._total, self._finished, width=40)
             rows.add_row(bar, _items(self._finished, self._total, self._begun))
         return Group(self._spinner, rows)
+
+
+def _first(values: Mapping[str, tuple[float, float]]) -> tuple[dict[str, tuple[float, float]], str]:
+    """The first values by name, and how many others there are, in words; "" for none."""
+    named = dict(list(values.items())[:_MOST_NUMBERS])
+    others = len(values) - len(named)
+    return named, f"and {others} more" if others else ""
 
 
 def _items(finished: int, total: int, begun: float) -> str:
