@@ -11,8 +11,8 @@ from gradsim.video.h264 import write_h264
 CLOCK = Fraction(1, 90000)
 
 
-def frames(count=20, height=96, width=128):
-    """A noisy pattern that moves."""
+def frames(count=26, height=240, width=320):
+    """A noisy pattern that moves; at half the size an encoder in this process writes the same bytes, too."""
     rng = np.random.default_rng(0)
     rows, columns = np.mgrid[:height, :width]
     images = [np.sin((columns + 3 * k) / 9) * np.cos((rows + k) / 7) for k in range(count)]
