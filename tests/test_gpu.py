@@ -1,4 +1,4 @@
-"""The CPU's results on a GPU: motion and gradients of every scene of the library, pictures, smoke and losses, in float64.
+"""The CPU's results on a GPU: motion and gradients of every scene of the library, pictures and smoke, in float64.
 
 Sums meet in another order there, so results agree to rounding, and not to the bit.
 """

@@ -6,11 +6,14 @@ same frames are encoded differently each time (up to 110 of 255 in a pixel), whi
 """
 
 import json
-import subprocess
+import math
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
+from subprocess import PIPE, Popen
+from tempfile import TemporaryFile
 
 import numpy as np
 
@@ -47,15 +50,18 @@ def write_h264(
         "stamps": list(stamps),
         "clock": None if clock is None else str(clock),
     }
-    run = subprocess.run(
-        [sys.executable, "-m", __name__],
-        input=json.dumps(order).encode() + b"\n" + np.ascontiguousarray(frames, np.uint8).tobytes(),
-        capture_output=True,
-        check=False,
-    )
-    if run.returncode:
-        raise RuntimeError(f"libx264 wrote no {path}: {run.stderr.decode(errors='replace').strip()[-2000:]}")
-    return int(run.stdout)
+    command = [sys.executable, "-m", __name__]
+    with TemporaryFile() as words, Popen(command, stdin=PIPE, stdout=PIPE, stderr=words) as encoder:
+        assert encoder.stdin is not None
+        with suppress(BrokenPipeError):  # of an encoder that has ended: its status and words tell why
+            encoder.stdin.write(json.dumps(order).encode() + b"\n")
+            for frame in frames:
+                encoder.stdin.write(frame.astype(np.uint8, copy=False).tobytes())
+        size, _ = encoder.communicate()
+        words.seek(0)
+        if encoder.returncode:
+            raise RuntimeError(f"libx264 wrote no {path}: {words.read().decode(errors='replace').strip()[-2000:]}")
+    return int(size)
 
 
 def main() -> None:
@@ -63,18 +69,21 @@ def main() -> None:
     import av
 
     order = json.loads(sys.stdin.buffer.readline())
-    frames = np.frombuffer(sys.stdin.buffer.read(), np.uint8).reshape(order["shape"])
-    kind, size = ("yuv420p" if order["planar"] else "rgb24"), 0
-    height = frames.shape[1] * 2 // 3 if order["planar"] else frames.shape[1]
+    count, *shape = order["shape"]
+    kind, clock, size = "yuv420p" if order["planar"] else "rgb24", order["clock"], 0
     with av.open(order["path"], "w", format="mp4") as container:
         video = container.add_stream("libx264", rate=Fraction(order["rate"]), options=order["options"])
-        video.width, video.height, video.pix_fmt = frames.shape[2], height, "yuv420p"
-        if order["clock"] is not None:
-            video.codec_context.time_base = video.time_base = Fraction(order["clock"])
-        for k, image in enumerate([*frames, None]):
-            frame = None if image is None else av.VideoFrame.from_ndarray(image, kind)
-            if frame is not None and order["clock"] is not None:
-                frame.pts, frame.time_base = order["stamps"][k], Fraction(order["clock"])
+        video.width, video.height = shape[1], shape[0] * 2 // 3 if order["planar"] else shape[0]
+        video.pix_fmt = "yuv420p"
+        if clock is not None:
+            video.codec_context.time_base = video.time_base = Fraction(clock)
+        for k in range(count + 1):
+            frame = None  # at the end, for the packets that wait
+            if k < count:
+                content = sys.stdin.buffer.read(math.prod(shape))
+                frame = av.VideoFrame.from_ndarray(np.frombuffer(content, np.uint8).reshape(shape), kind)
+            if frame is not None and clock is not None:
+                frame.pts, frame.time_base = order["stamps"][k], Fraction(clock)
             for packet in video.encode(frame):
                 size += packet.size
                 container.mux(packet)

@@ -46,7 +46,7 @@ WIDEST = 0.02  # of a range, over which curvature is measured
 NEWTON = 1  # steps with the curvature of the cost, which is up to twenty times as flat as those linearizations have it
 # of such a step, the first that lowers the cost: sharp textures make it rough, and of one ball a whole step raised it by 537
 SHARES = (1.0, 0.5, 0.25, 0.125)
-BY_TEXTURE = 2  # and by the texture
+BY_TEXTURE = 2  # measurements of the outlines by the texture
 EXPLAINED = 0.65  # RMS of replicas over that of the video, below which colors are not those of the model
 UNEXPLAINED = (
     "Colors inside of the outlines are {:.1f} times as far off as noise and codec make them: the bodies do not turn or look like the model. "
