@@ -103,6 +103,8 @@ class Rigid(BodyNode):
         inertia: Principal moments about the center of mass, at scale 1 [kg m²]; by default those of the shape with
             uniform density. They scale with the square of `scale` and do not change with `mass`.
         inertia_quat_xyzw: Orientation of the principal axes in the body frame.
+        inertia_log_cholesky: d₁, d₂, d₃, s₁₂, s₂₃, s₁₃ of the log-Cholesky parametrization of the inertia, relative to that of the shape with
+            uniform density, for which they are 0: six unknowns that are physical at any value, where `inertia` is not. It changes with `mass`.
         centre_of_mass: Center of mass in the frame of the shape, at scale 1 [m]; by default with uniform density.
         scale: Uniform scale of the shape.
         position: Position of the center of mass [m].
@@ -125,6 +127,9 @@ class Rigid(BodyNode):
     density: Annotated[float | None, positive("kg/m^3")] = None
     inertia: Annotated[Vector3 | None, Tuple(positive("kg m^2"))] = None
     inertia_quat_xyzw: Annotated[Vector4, UNIT_QUATERNION] = (0.0, 0.0, 0.0, 1.0)
+    inertia_log_cholesky: Annotated[
+        tuple[float, float, float, float, float, float] | None, Tuple(Quantity("", -5.0, 5.0), 6)
+    ] = None
     centre_of_mass: Annotated[Vector3 | None, vector("m")] = None
     scale: Annotated[float, positive("")] = 1.0
     position: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
@@ -152,6 +157,8 @@ class Rigid(BodyNode):
             yield ("collision",), "got 'sphere' for another shape; expected `vertices`, `hull` or `none`."
         if "inertia" in raw and "density" in raw:
             yield ("inertia",), "is given together with `density`; give `mass` instead of `density`."
+        if "inertia" in raw and "inertia_log_cholesky" in raw:
+            yield ("inertia_log_cholesky",), "is given together with `inertia`; give one of them."
         if non_default_keys(cls, raw, ("inertia_quat_xyzw",)) and "inertia" not in raw:
             yield ("inertia_quat_xyzw",), "is given without `inertia`; give the moments about these axes."
 

@@ -28,6 +28,9 @@ from gradsim.scene.springs import SPRINGS, Springs
 
 AXES, CHANNELS = ("x", "y", "z"), ("r", "g", "b")
 COEFFICIENTS = {"distortion": ("k1", "k2", "p1", "p2", "k3"), "fisheye": ("k1", "k2", "k3", "k4")}  # of a lens
+COMPONENTS = COEFFICIENTS | {
+    "inertia_log_cholesky": ("d1", "d2", "d3", "s12", "s23", "s13")
+}  # of vectors of more than three
 # Arrays, 0 by default
 SIGNED_ARRAYS = {"vertex_velocity": (False, "m/s", -math.inf), "motion_offset": (False, "m", -math.inf)}
 MIN_DELAY = -0.5  # delay of a camera [frames]: states go on that far before the start
@@ -50,7 +53,7 @@ AXIS_JOINT_KEYS = (
 )
 SOFT_KEYS = (*START, "scale", "rest_length_factor", "contact", "anchors", "pushes")
 KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or several, is expanded to their keys
-    Rigid: ("mass", "density", "inertia", "scale", *START, *CONTACT, "pushes"),
+    Rigid: ("mass", "density", "inertia", "inertia_log_cholesky", "scale", *START, *CONTACT, "pushes"),
     Push: ("impulse", "force"),
     Solid: (*MATERIAL, "activation", "relaxation", "hysteresis", *SOFT_KEYS, "regions"),
     Relaxation: ("ratio", "time"),
@@ -163,7 +166,7 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
 
 def component_letters(name: str) -> tuple[str, ...]:
     """Letters of the components of a vector parameter."""
-    return COEFFICIENTS.get(name.rpartition(".")[2]) or (CHANNELS if name.endswith(".colour") else AXES)
+    return COMPONENTS.get(name.rpartition(".")[2]) or (CHANNELS if name.endswith(".colour") else AXES)
 
 
 def _letters(name: str, parameter: Parameter) -> tuple[str, ...]:
@@ -270,6 +273,8 @@ def _hint(name: str, known: Mapping[str, Parameter]) -> str:
     children = [k.removeprefix(f"{name}.") for k in known if k.startswith(f"{name}.")]
     if children:
         return f"; `{name}` has {', '.join(children)}."
+    if key == "inertia_log_cholesky" or owner.endswith(".inertia_log_cholesky"):
+        return "; write `inertia_log_cholesky: [0, 0, 0, 0, 0, 0]` into that rigid body first: its inertia is that of its density until the scene says more."
     if owner in known:
         letters, row_of = _letters(owner, known[owner]), known[owner].row_of
         what = f"has components {', '.join(letters)}" if letters else "is one number"

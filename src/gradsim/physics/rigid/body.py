@@ -20,6 +20,7 @@ from gradsim.errors import InputError
 from gradsim.geometry import mesh as meshes
 from gradsim.geometry.surface import Part
 from gradsim.numerics import rotation
+from gradsim.numerics.pseudo_inertia import inertia_of
 from gradsim.physics.appearance import look_of
 from gradsim.physics.contact.impact import IMPACT_STEP_FACTOR, clip_length, fall_speed, height_above
 from gradsim.physics.contact.laws import stiffening
@@ -139,7 +140,7 @@ class RigidBody(System):
         if f"{self.name}.inertia" in values:
             moments = size[:, None] * values[f"{self.name}.inertia"]
             return (self.principal * moments[:, None]) @ self.principal.T
-        return (self.mass(values) * size)[:, None, None] * self.inertia_per_mass
+        return (self.mass(values) * size)[:, None, None] * self._per_mass(values)
 
     def inertia_inverse(self, values: Values) -> Tensor:
         """Its inverse (worlds, 3, 3)."""
@@ -147,7 +148,14 @@ class RigidBody(System):
         if f"{self.name}.inertia" in values:
             moments = size[:, None] * values[f"{self.name}.inertia"]
             return (self.principal / moments[:, None]) @ self.principal.T
-        return self.inverse_inertia_per_mass / (self.mass(values) * size)[:, None, None]
+        known = f"{self.name}.inertia_log_cholesky" not in values
+        inverse = self.inverse_inertia_per_mass if known else torch.linalg.inv(self._per_mass(values))
+        return inverse / (self.mass(values) * size)[:, None, None]
+
+    def _per_mass(self, values: Values) -> Tensor:
+        """Inertia per mass at scale 1 (3, 3), or of each world (worlds, 3, 3) [m²]."""
+        numbers = values.get(f"{self.name}.inertia_log_cholesky")
+        return self.inertia_per_mass if numbers is None else inertia_of(self.inertia_per_mass, numbers)
 
     def momentum(self, q: Tensor, spin: Tensor, values: Values) -> Tensor:
         """Angular momentum l (worlds, ..., 3) [kg m²/s] of the body that is turned by q and spins by ω [rad/s]."""

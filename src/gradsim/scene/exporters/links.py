@@ -146,6 +146,8 @@ def _mass_properties(body: Rigid, mesh: meshes.Mesh) -> tuple[float, np.ndarray,
     """Mass [kg], inertia about the center of mass (3, 3) [kg m²], and that center in the shape at scale 1 (3,) [m]."""
     import torch
 
+    from gradsim.numerics.pseudo_inertia import inertia_of
+
     solid = meshes.mass_properties(torch.tensor(mesh.vertices), torch.tensor(mesh.faces), torch.tensor(1.0).double())
     volume, shape_centre = solid.mass.item(), solid.centre.numpy()
     centre = shape_centre if body.centre_of_mass is None else np.array(body.centre_of_mass)
@@ -155,6 +157,9 @@ def _mass_properties(body: Rigid, mesh: meshes.Mesh) -> tuple[float, np.ndarray,
         return mass, body.scale**2 * (axes * body.inertia) @ axes.T, centre
     off = shape_centre - centre
     per_mass = solid.inertia.numpy() / volume + off @ off * np.eye(3) - np.outer(off, off)
+    if body.inertia_log_cholesky is not None:
+        numbers = torch.tensor([body.inertia_log_cholesky]).double()
+        per_mass = inertia_of(torch.tensor(per_mass), numbers)[0].numpy()
     return mass, mass * body.scale**2 * per_mass, centre
 
 
