@@ -11,7 +11,7 @@ from PIL import Image
 
 from gradsim.errors import InputError
 from gradsim.video import Video, check_video, read, write
-from gradsim.video.read import is_lossy
+from gradsim.video.read import is_lossy, is_subsampled
 
 SUFFIXES = [".webm", ".mp4", ".gif"]
 
@@ -337,6 +337,13 @@ def test_check_finds_small_disagreements_of_the_clock():
 def test_codecs_of_cameras_are_lossy(tmp_path, frames, name, encoder, pixels, options, lossy):
     encode(tmp_path / name, frames, encoder, pixels, options=options)
     assert is_lossy(tmp_path / name) == lossy
+    assert is_subsampled(tmp_path / name)
+
+
+def test_chroma_of_all_pixels_is_not_subsampled(tmp_path, frames):
+    encode(tmp_path / "a.mp4", frames, "libx264", "yuv444p")
+    Image.fromarray(frames[0]).save(tmp_path / "a.png")
+    assert not is_subsampled(tmp_path / "a.mp4") and not is_subsampled(tmp_path / "a.png")
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -150,6 +150,18 @@ def is_lossy(path: str | Path) -> bool:
         )  # H.264 is lossless in that profile alone
 
 
+def is_subsampled(path: str | Path) -> bool:
+    """True for a file whose chroma has fewer pixels than its luma."""
+    import av
+
+    path = Path(path)
+    if not path.is_file() or path.suffix.lower() not in CONTAINERS:
+        return False
+    with av.open(str(path)) as container:
+        format = container.streams.video[0].codec_context.format
+        return format is not None and len({(part.width, part.height) for part in format.components}) > 1
+
+
 def read_times(path: str | Path) -> tuple[np.ndarray, float] | None:
     """Times of the frames [s] and rate [1/s] of a container, as those of `read`, without decoding; None for other files.
 

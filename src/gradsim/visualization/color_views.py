@@ -7,7 +7,7 @@ import torch
 
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification.colors.interior import InteriorColors
-from gradsim.identification.colors.response import mean_of_blocks, values_of
+from gradsim.identification.colors.response import mean_of_blocks
 from gradsim.identification.colors.surface_points import PixelList, Pose, body_named, surface_points, visible_faces
 from gradsim.identification.colors.texture import Texture
 from gradsim.physics.trajectory import Trajectory
@@ -57,9 +57,9 @@ def _view(trajectory: Trajectory, name: str, texture: Texture, direction: Sequen
     visible = surface_points(body, pose, pixels, silhouettes, faces)
     hit = (visible.slant > 0.02).numpy() if faces is None else (faces >= 0).numpy()
     points = visible.points.numpy()
-    known = texture.grid.interpolate(points, texture.used[:, None].astype(float))[:, 0] > 0.5
+    known = texture.grid.interpolate(points, texture.shown[:, None].astype(float))[:, 0] > 0.5
     known |= texture.known is not None
-    albedo = values_of(texture.grid.interpolate(points, texture.all_nodes()), texture.pixels.gamma)
+    albedo = texture.albedo_values(points)
     color = np.where(known[:, None], albedo, HIDDEN_COLOR)
     return np.where(hit[:, None], color, BACKGROUND_COLOR).reshape(SIDE, SIDE, 3).clip(0, 1)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gradsim.identification.colors.response import (
+    channels_of,
     light_of,
     log_of_root_weight,
     mean_of_blocks,
@@ -11,6 +12,7 @@ from gradsim.identification.colors.response import (
     values_of,
     weight_of,
 )
+from gradsim.video.background import COLOR_WEIGHTS
 
 VALUES = np.random.default_rng(5).uniform(0.1, 0.95, (40, 3))
 GRAY = np.repeat(VALUES[:, :1], 3, 1)
@@ -41,3 +43,12 @@ def test_a_block_of_pixels_has_the_mean_of_their_light():
     np.testing.assert_allclose(mean_of_blocks(image, 2, 1.0)[0, 0, 0], image[0, :2, :2].mean((0, 1)))
     light = (image[0, :2, :2] ** 2.2).mean((0, 1))
     np.testing.assert_allclose(mean_of_blocks(image, 2, 2.2)[0, 0, 0], light ** (1 / 2.2))
+
+
+def test_channels_have_the_metric_of_their_weights_and_gray_noise_its_size():
+    channels = channels_of(COLOR_WEIGHTS)
+    metric = channels.T @ channels
+    np.testing.assert_allclose(metric / metric.trace(), COLOR_WEIGHTS / COLOR_WEIGHTS.trace(), atol=1e-12)
+    assert metric.trace() == pytest.approx(3)
+    np.testing.assert_allclose(channels[0] / channels[0].sum(), [0.299, 0.587, 0.114], atol=1e-3)  # luma of BT.601
+    np.testing.assert_allclose(channels_of(np.eye(3)).T @ channels_of(np.eye(3)), np.eye(3), atol=1e-12)

@@ -1,9 +1,12 @@
 """Textures by linear least squares: what they recover, and what they follow of a change."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from gradsim.identification.colors.texture import Exposure, Grid, Pixels, Texture, harmonics
+from gradsim.identification.colors.texture import Texture, harmonics
+from gradsim.identification.colors.texture_parts import Exposure, Grid, Pixels
 
 FRAMES = 4
 
@@ -64,3 +67,59 @@ def test_projection_takes_off_what_exposure_and_texture_follow(colored):
     assert size(left[..., 0]) < 0.15 * size(brighter)  # conjugate gradients end at 20 steps
     assert size(left[..., 1]) < 0.2 * size(painted)  # smoothness resists a texture of noise
     assert size(left[..., 2]) > 0.6 * size(noise)  # 900 nodes of 3000 pixels
+
+
+def test_textures_settle_at_one_minimum_wherever_they_start(colored):
+    grid, points, pixels, exposure = colored
+    costs = []
+    for start in (None, Exposure(1.2 * exposure.gain, exposure.offset + 0.05, 0 * exposure.light)):
+        texture = Texture(grid, points, pixels, start=start, steps=1)
+        texture.settle()
+        costs.append(texture.cost)
+        factor = texture.exposure.factor(pixels)
+        assert np.abs(factor.mean(0) - 1).max() < 0.02  # smoothness alone would let it grow to twice that
+    # sums of 9000 squares; each pixel has a noise of 0.02 in the mind of the priors, so a cost of 4e-4 is a unit
+    assert abs(costs[0] - costs[1]) < 1e-3 * costs[0]
+
+
+def test_steps_from_the_minimum_nearby_reach_that_of_other_points(colored):
+    grid, points, pixels, _ = colored
+    first = Texture(grid, points, pixels)
+    minimum = first.settle()
+    turned = points @ np.array([[1, 0.02, 0], [-0.02, 1, 0], [0, 0, 1]])
+    rng = np.random.default_rng(4)
+    start = Exposure(
+        first.exposure.gain + 0.02 * rng.standard_normal((FRAMES, 3)), first.exposure.offset, first.exposure.light
+    )
+    near = Texture(grid, turned, pixels, steps=2, near=replace(minimum, exposure=start))
+    exact = Texture(grid, turned, pixels)
+    exact.settle()
+    assert near.cost == pytest.approx(exact.cost, rel=2e-3)
+    assert Texture(grid, turned, pixels, start=start, steps=0).cost > 1.05 * exact.cost
+
+
+def test_what_smoothness_costs_does_not_jump_with_the_nodes_that_pixels_show():
+    """A shaded sphere that is turned little by little: with all nodes of the surface, second differences of the cost are small."""
+    rng = np.random.default_rng(3)
+    normals = rng.standard_normal((4000, 3))
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    front = normals[normals[:, 1] < -0.4]
+    count = len(front)
+    pixels = Pixels(
+        np.repeat(0.5 + 0.4 * np.sin(3 * front[:, :1]), 3, 1),
+        np.ones(count),
+        np.zeros(count, int),
+        np.zeros((count, 8)),
+        1,
+    )
+    ripples = []
+    bare = Grid.around(np.full(3, -1.0), np.full(3, 1.0), 0.15)
+    for grid in (bare, bare.with_surface(normals)):
+        costs = []
+        for angle in np.linspace(0, 0.1, 21):
+            turn = np.array([[np.cos(angle), 0, np.sin(angle)], [0, 1, 0], [-np.sin(angle), 0, np.cos(angle)]])
+            texture = Texture(grid, front @ turn, pixels, steps=0)
+            costs.append(texture.cost)
+        ripples.append(np.abs(np.diff(costs, 2)).mean())
+    assert not (texture.shown & ~texture.used).any() and texture.used.sum() > texture.shown.sum()
+    assert ripples[1] < 0.2 * ripples[0]

@@ -8,7 +8,7 @@ import numpy as np
 from gradsim import video as videos
 from gradsim.identification.observation.from_video import matching_frames
 from gradsim.video.background import MOG2, background_behind, read_background
-from gradsim.video.read import is_lossy
+from gradsim.video.read import is_lossy, is_subsampled
 from gradsim.video.timing import align_frames
 
 
@@ -24,6 +24,7 @@ class Film:
         subtracted: Whether masks are what differs from a background.
         background: (height, width, 3) in [0, 1], of the empty scene; None: the median of the frames.
         gamma, gain: Response of the camera; None where the scene does not state it.
+        subsampled: Whether the codec has chroma at half the resolution.
     """
 
     frames: np.ndarray
@@ -34,6 +35,7 @@ class Film:
     background: np.ndarray | None = None
     gamma: float | None = None
     gain: float | None = None
+    subsampled: bool = False
 
     @classmethod
     def read(
@@ -73,6 +75,7 @@ class Film:
             None if file is None else (view.gain or 1.0) ** (1 / (view.gamma or 1.0)) * read_background(file),
             view.gamma,
             view.gain,
+            is_subsampled(path),
         )
 
     def empty(self, bodies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -38,10 +38,9 @@ from gradsim.scene.body import Rigid
 
 ACROSS = 16.0  # [px] least diameter of a body whose colors are compared
 FINE, COARSE = 12.0, 5.5  # radius of a body in compared pixels, at least, for the answer and for the search
-# cells of textures in compared pixels: edges of a texture are blurred by a cell, which a wrong turn makes up for in part. Of a spotted ball, spins were 1.4 % off with
-# cells of 1.25 (at 3.6 stated standard deviations), and 0.6 % (0.6) with cells of 0.7
-FINE_CELL, COARSE_CELL = 0.7, 1.0
-POLISHED = 6  # linearizations after the noise of colors is known
+# cells of textures in compared pixels; of smaller ones there are as many as there are pixels
+FINE_CELL, COARSE_CELL = 1.0, 1.0
+ROUGHLY, POLISHED = 5, 10  # linearizations at a noise of colors, before outlines are measured again and for the answer
 WIDEST = 0.02  # of a range, over which curvature is measured
 NEWTON = 1  # steps with the curvature of the cost, which is up to twenty times as flat as those linearizations have it
 # of such a step, the first that lowers the cost: sharp textures make it rough, and of one ball a whole step raised it by 537
@@ -132,10 +131,10 @@ def fit_pictures(
     if film.subtracted:
         stage("outlines by the texture")
         for _ in range(BY_TEXTURE):
-            colors, u, _ = _settle(outlines.problem, colors, u)
+            colors, u, _ = _settle(outlines.problem, colors, u, ROUGHLY)
             outlines = measure_again(outlines, film, u, colors, 1)
     stage("error bars")
-    colors, u, errors = _with_curvature(outlines.problem, *_settle(outlines.problem, colors, u))
+    colors, u, errors = _with_curvature(outlines.problem, outlines.weight, *_settle(outlines.problem, colors, u))
     codec = None
     if film.lossy:
         stage("replicas through the codec")
@@ -157,7 +156,10 @@ def color_levels(outlines: OutlineFit, film: Film) -> Levels:
     for least, cell in ((COARSE, COARSE_CELL), (FINE, FINE_CELL)):
         factor = max(f for f in range(1, max(1, int(radius / least)) + 1) if common % f == 0)
         names = list(problem.model.scene.bodies)
-        levels.append(interior_colors(images, film.used, trajectory, names, silhouettes, factor, cell))
+        colors = interior_colors(
+            images, film.used, trajectory, names, silhouettes, factor, cell, subsampled=film.subsampled
+        )
+        levels.append(colors)
     if not all(len(body.color) for body in levels[1].bodies):
         empty = next(body.name for body in levels[1].bodies if not len(body.color))
         raise InputError(
@@ -170,25 +172,25 @@ def _camera_name(lens: str) -> str:
     return lens.removeprefix("cameras.")
 
 
-def _settle(problem: Problem, colors: InteriorColors, u: Tensor) -> tuple[InteriorColors, Tensor, ColorErrors]:
+def _settle(
+    problem: Problem, colors: InteriorColors, u: Tensor, steps: int = POLISHED
+) -> tuple[InteriorColors, Tensor, ColorErrors]:
     """Answer at the noise of colors that their scores have."""
     for _ in range(2):
         colors = colors.with_exposures(trajectory_at(problem, u, colors.frames))
         errors = _errors_at(problem, colors, u)
         colors = colors.with_sigma(colors.sigma * math.sqrt(max(errors.inflation, 1e-12)))
-        iterates, _ = descend(
-            problem.with_observation(colors), Population.at(u[None]), colors.frames, "pixels", POLISHED
-        )
+        iterates, _ = descend(problem.with_observation(colors), Population.at(u[None]), colors.frames, "pixels", steps)
         u = iterates.u[0]
     return colors, u, _errors_at(problem, colors, u)
 
 
 def _with_curvature(
-    problem: Problem, colors: InteriorColors, u: Tensor, errors: ColorErrors
+    problem: Problem, weight: float, colors: InteriorColors, u: Tensor, errors: ColorErrors
 ) -> tuple[InteriorColors, Tensor, ColorErrors]:
     """Answer and errors with the curvature of the cost of colors."""
     for _ in range(NEWTON):
-        errors = replace(errors, information=_curvature_at(problem, colors, u, errors))
+        errors = replace(errors, information=_curvature_at(problem, weight, colors, u, errors))
         step = inverted(errors.information + problem.prior_precision) @ (
             errors.gradient + problem.prior_gradient(u[None])[0]
         )
@@ -208,8 +210,8 @@ def lowered(problem: Problem, u: Tensor, step: Tensor, frames: int) -> Tensor:
     return u
 
 
-def _curvature_at(problem: Problem, colors: InteriorColors, u: Tensor, errors: ColorErrors) -> Tensor:
-    """Curvature of the cost of colors about u (unknowns,)."""
+def _curvature_at(problem: Problem, weight: float, colors: InteriorColors, u: Tensor, errors: ColorErrors) -> Tensor:
+    """Curvature of the cost of colors about u (unknowns,); the prior is `weight` times what outlines inform."""
     data = problem.with_observation(colors)
 
     def gradient(at: Tensor) -> Tensor:
@@ -217,7 +219,7 @@ def _curvature_at(problem: Problem, colors: InteriorColors, u: Tensor, errors: C
         return g[0] - problem.prior_gradient(at[None])[0]
 
     most = WIDEST * (problem.space.high - problem.space.low)
-    return curvature(gradient, u, errors.information, problem.prior_precision, most)
+    return curvature(gradient, u, errors.information, problem.prior_precision / weight, most)
 
 
 def _errors_at(problem: Problem, colors: InteriorColors, u: Tensor) -> ColorErrors:
@@ -242,7 +244,7 @@ def _fit_of(
 ) -> Fit:
     problem = outlines.problem
     space, precision = problem.space, problem.prior_precision
-    covariance, notes = errors.covariance(precision), []
+    covariance, notes = errors.covariance(precision, outlines.weight), []
     record = {"pixels": sum(len(body.color) for body in colors.bodies), "noise": errors.rms * colors.sigma}
     record |= {"contrast": shows.others, "contrast_still": shows.still}
     if codec is not None:

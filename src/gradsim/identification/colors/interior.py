@@ -8,14 +8,15 @@ the Fisher information are those of the profiled cost (variable projection, Golu
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gradsim.identification.colors.known_texture import nodes_of_texture
+from gradsim.identification.colors.known_texture import nodes_of_texture, points_on
 from gradsim.identification.colors.response import (
+    channels_of,
     light_of,
     log_of_root_weight,
     mean_of_blocks,
@@ -30,16 +31,20 @@ from gradsim.identification.colors.surface_points import (
     surface_points,
     visible_faces,
 )
-from gradsim.identification.colors.texture import NOISE, STEPS, Exposure, Grid, Pixels, Texture, harmonics
+from gradsim.identification.colors.texture import NOISE, PROFILED, STEPS, Minimum, Texture, harmonics
+from gradsim.identification.colors.texture_parts import Grid, Pixels
 from gradsim.identification.observation.base import NoiseFloor, Observation, Residual
 from gradsim.identification.observation.projection import Sensitivity
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.video.background import COLOR_WEIGHTS
 
+# luma and two directions of chroma, by red, green and blue, where chroma has half the resolution. Where its samples lie between those of luma no file says for sure: of a
+# ball of six sectors an answer 4.5 % off in spin left a fifth less of the chroma than the truth does, and a tenth more of the luma
+SUBSAMPLED = channels_of(COLOR_WEIGHTS)
 LEAST_SLANT = 0.4  # cosine between normal and line of sight below which a pixel shows too much of a surface
 MARGIN = 2.0  # [px] from the outline inward within which pixels mix body and background
-SETTLED = 6  # steps of exposures that others start at
 FEWEST = 30  # pixels of a frame below which it does not count
 
 
@@ -55,7 +60,8 @@ class BodyColors:
         light: Harmonics of their normals (n, 8).
         grid: Of the texture.
         nodes: Values of a known texture (nodes, 3); None if it is unknown.
-        exposure: Of all frames, at which fits of the texture start; None: neutral.
+        near: Minimum over texture and exposure for a motion like those that are compared, of all frames, at which they start; None: neutral.
+        channels: Channels that are compared, by red, green and blue (3, 3).
     """
 
     name: str
@@ -65,7 +71,8 @@ class BodyColors:
     light: np.ndarray
     grid: Grid
     nodes: np.ndarray | None = None
-    exposure: Exposure | None = None
+    near: Minimum | None = None
+    channels: np.ndarray = field(default_factory=lambda: np.eye(3))
 
     def first(self, frames: int, gamma: float = 1.0) -> tuple[PixelList, Pixels]:
         """Pixels of the first frames, in light of γ."""
@@ -75,7 +82,7 @@ class BodyColors:
         color, weight = self.color[:n], self.weight[:n]
         if gamma != 1:
             color, weight = light_of(color, gamma), weight * weight_of(color, gamma)
-        return part, Pixels(color, weight, frame, self.light[:n], frames, gamma)
+        return part, Pixels(color @ self.channels.T, weight, frame, self.light[:n], frames, gamma, self.channels)
 
 
 class InteriorColors(Observation):
@@ -106,7 +113,7 @@ class InteriorColors(Observation):
             frames: Number of first frames.
             world: The world.
             still: Whether bodies keep their orientation of frame 0.
-            steps: Of `Texture`; None: few from a stored exposure, else its default.
+            steps: Of `Texture`; None: its own from a stored exposure, else those of the observation.
         """
         parts = []
         for body in self.bodies:
@@ -116,12 +123,13 @@ class InteriorColors(Observation):
                 pose = replace(pose, q=pose.q[:1].expand_as(pose.q))
             values = {key: v[world : world + 1] for key, v in trajectory.values.items()}
             where, pixels = body.first(frames, self.gamma_of(values))
-            nodes = None if body.nodes is None else light_of(body.nodes, pixels.gamma)
+            nodes = None if body.nodes is None else light_of(body.nodes, pixels.gamma) @ body.channels.T
             faces = visible_faces(system, pose, values, where, self.silhouettes)
             points = surface_points(system, pose, where, self.silhouettes, faces).points.numpy()
-            start = None if body.exposure is None else body.exposure.first(frames)
-            count = steps or (self.steps if start is None else 1)
-            parts.append(Texture(body.grid, points, pixels, nodes, start, count))
+            near = body.near if frames == self.frames else None
+            start = None if body.near is None else body.near.exposure.first(frames)
+            count = steps or (self.steps if near is None else PROFILED)
+            parts.append(Texture(body.grid, points, pixels, nodes, start, count, near))
         return parts
 
     def gamma_of(self, values: Values) -> float:
@@ -129,16 +137,16 @@ class InteriorColors(Observation):
         gamma = values.get(f"{self.silhouettes.lens}.gamma")
         return 1.0 if gamma is None else float(gamma[0])
 
-    def _response(self, body: BodyColors, texture: Texture, frames: int) -> np.ndarray:
-        """Derivative (n, 3) of the whitened residuals by γ, less what texture and exposure follow."""
+    def _response(self, body: BodyColors, texture: Texture) -> np.ndarray:
+        """Derivatives (2, n, 3) of the whitened residuals by γ: less what texture and exposure follow, and at fixed ones."""
         count, gamma = len(texture.residual), texture.pixels.gamma
         values = body.color[:count]
-        change = slope_of_light(values, gamma)
+        change = slope_of_light(values, gamma) @ body.channels.T
         if body.nodes is not None:
-            change = change - texture.shaded(slope_of_light(body.nodes, gamma))
-        change = texture.project(change[..., None])[..., 0]
-        change = change + log_of_root_weight(values)[:, None] * texture.residual
-        return texture.whitened(change) / self.sigma
+            change = change - texture.shaded(slope_of_light(body.nodes, gamma) @ body.channels.T)
+        weighed = log_of_root_weight(values)[:, None] * texture.residual
+        changes = texture.project(change[..., None])[..., 0], change
+        return np.stack([texture.whitened(one + weighed) / self.sigma for one in changes])
 
     @torch.no_grad()
     def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
@@ -167,10 +175,8 @@ class InteriorColors(Observation):
                 sums.append((lost[0, 0], lost[0], lost))
                 continue
             parts = self.linear(one, frames)
-            J = torch.cat([part.slope.flatten(0, 1) for part in parts])
-            r = torch.cat([part.residual.flatten() for part in parts])
             cost = torch.tensor(sum(part.texture.cost for part in parts) / self.sigma**2, dtype=torch.float64)
-            sums.append((cost, J.mT @ r, J.mT @ J))
+            sums.append((cost, sum(part.gradient for part in parts), sum(part.curvature for part in parts)))
         cost, gradient, matrix = (torch.stack(part) for part in zip(*sums, strict=True))
         return cost, gradient, matrix
 
@@ -203,9 +209,9 @@ class InteriorColors(Observation):
         return InteriorColors(bodies, self.silhouettes, self.frames, self.sigma)
 
     def with_exposures(self, trajectory: Trajectory) -> "InteriorColors":
-        """The same, whose fits of textures start at the exposures of a trajectory of one world."""
-        textures = self.textures(trajectory, self.frames, steps=SETTLED)
-        bodies = [replace(body, exposure=t.exposure) for body, t in zip(self.bodies, textures, strict=True)]
+        """The same, whose fits of textures start at the minimum for a trajectory of one world."""
+        textures = self.textures(trajectory, self.frames)
+        bodies = [replace(body, near=texture.settle()) for body, texture in zip(self.bodies, textures, strict=True)]
         return InteriorColors(bodies, self.silhouettes, self.frames, self.sigma)
 
     def _cost(self, trajectory: Trajectory, frames: int, world: int) -> float:
@@ -230,12 +236,15 @@ class InteriorColors(Observation):
                 ends = [surface_points(system, end, where, self.silhouettes, faces).points for end in (ahead, behind)]
                 motion.append(((ends[0] - ends[1]) / step).numpy())
             slopes = np.stack([texture.slope(shift) for shift in motion], -1)
+            fixed = -texture.whitened(slopes) / self.sigma
             slope = -texture.whitened(texture.project(slopes)) / self.sigma
             along = s.direction.get(f"{self.silhouettes.lens}.gamma")
             if along is not None and bool(along.any()):
-                slope = slope + self._response(body, texture, frames)[..., None] * along.numpy()[: s.unknowns]
+                responses = self._response(body, texture)[..., None] * along.numpy()[: s.unknowns]
+                slope, fixed = slope + responses[0], fixed + responses[1]
             residual = texture.whitened(texture.residual) / self.sigma
-            parts.append(LinearColors(body, texture, where.frame, torch.tensor(residual), torch.tensor(slope)))
+            derivatives = torch.tensor(slope), torch.tensor(fixed)
+            parts.append(LinearColors(body, texture, where.frame, torch.tensor(residual), *derivatives))
         return parts
 
 
@@ -249,6 +258,7 @@ class LinearColors:
         frame: Frame of each pixel (n,).
         residual: Whitened colors less those of the model (n, 3).
         slope: Derivatives of the whitened residuals, less what texture and exposure follow (n, 3, unknowns).
+        fixed: The same at fixed texture and exposure (n, 3, unknowns).
     """
 
     body: BodyColors
@@ -256,6 +266,18 @@ class LinearColors:
     frame: Tensor
     residual: Tensor
     slope: Tensor
+    fixed: Tensor
+
+    @property
+    def gradient(self) -> Tensor:
+        """That of half the profiled cost (unknowns,): smoothness holds the texture, so what it follows counts too."""
+        return torch.einsum("pci,pc->i", self.fixed, self.residual)
+
+    @property
+    def curvature(self) -> Tensor:
+        """Gauss–Newton matrix of half the profiled cost (unknowns, unknowns)."""
+        matrix = torch.einsum("pci,pcj->ij", self.fixed, self.slope)
+        return 0.5 * (matrix + matrix.mT)
 
 
 def _worlds(s: Sensitivity) -> int:
@@ -332,6 +354,7 @@ def interior_colors(
     factor: int,
     cell: float,
     sigma: float = NOISE,
+    subsampled: bool = False,
 ) -> InteriorColors:
     """Observation of the colors of bodies in images.
 
@@ -344,7 +367,9 @@ def interior_colors(
         factor: Pixels of the images in a row of each pixel that is compared.
         cell: Edge of a cell of the texture, in compared pixels at the body's mean distance.
         sigma: Noise of a channel.
+        subsampled: Whether the video has chroma at half the resolution: it counts little then.
     """
+    channels = SUBSAMPLED if subsampled else np.eye(3)
     binned = silhouettes if factor == 1 else silhouettes.binned(factor)
     mean = lambda x: x.reshape(len(x), x.shape[1] // factor, factor, x.shape[2] // factor, factor, -1).mean((2, 4))
     gamma = trajectory.values.get(f"{silhouettes.lens}.gamma")
@@ -358,10 +383,11 @@ def interior_colors(
         depth = (pose.x @ pose.R.mT + pose.t)[:, 2].median()
         edge = (cell * depth / pose.K[0, 0] / pose.scale).item()
         rest = system.rest.numpy()
-        grid = Grid.around(rest.min(0), rest.max(0), edge)
+        grid = Grid.around(rest.min(0), rest.max(0), edge).with_surface(points_on(system, edge))
         frame = pixels.frame.numpy()
         column, row = pixels.place.floor().long().numpy().T
         color = images[frame, row, column]
         nodes = nodes_of_texture(system, grid)
-        bodies.append(BodyColors(name, pixels, color, np.ones(len(frame)), light, grid, nodes))
+        one = np.ones(len(frame))
+        bodies.append(BodyColors(name, pixels, color, one, light, grid, nodes, channels=channels))
     return InteriorColors(bodies, binned, len(images), sigma)

@@ -13,7 +13,6 @@ import torch
 
 from gradsim.identification.colors.film import Film
 from gradsim.identification.colors.interior import InteriorColors
-from gradsim.identification.colors.response import values_of
 from gradsim.identification.colors.surface_points import (
     PixelList,
     body_named,
@@ -110,10 +109,8 @@ def _predict(
     faces = visible_faces(system, pose, values, pixels, silhouettes)
     surface = surface_points(system, pose, pixels, silhouettes, faces)
     points = surface.points.numpy()
-    known = texture.grid.interpolate(points, texture.used[:, None].astype(float))[:, 0] > KNOWN
+    known = texture.grid.interpolate(points, texture.shown[:, None].astype(float))[:, 0] > KNOWN
     if faces is not None:
         known &= (faces >= 0).numpy()
-    factor = texture.exposure.gain[frame] + harmonics(surface.normals.numpy()) @ texture.exposure.light
-    color = texture.grid.interpolate(points, texture.all_nodes()) * factor + texture.exposure.offset[frame]
-    color = values_of(color, texture.pixels.gamma)
+    color = texture.lit_values(points, harmonics(surface.normals.numpy()), frame)
     predicted[frame[known], row[known], column[known]] = color[known]

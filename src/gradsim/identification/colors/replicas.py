@@ -31,7 +31,8 @@ from gradsim.identification.colors.film import Film
 from gradsim.identification.colors.interior import InteriorColors, LinearColors, interior_colors
 from gradsim.identification.colors.response import mean_of_blocks
 from gradsim.identification.colors.surface_points import body_named, pose_of, surface_points, visible_faces
-from gradsim.identification.colors.texture import Pixels, Texture
+from gradsim.identification.colors.texture import Texture
+from gradsim.identification.colors.texture_parts import Pixels
 from gradsim.identification.problem import Problem
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.silhouettes import Silhouettes
@@ -161,7 +162,7 @@ def _step(colors: InteriorColors, s, frames: np.ndarray, inverse: Tensor) -> tup
         column, row = body.pixels.place.floor().long().numpy().T
         sampled.append(image[body.pixels.frame.numpy(), row, column])
     parts = colors.with_colors(sampled).linear(s, colors.frames)
-    g = torch.stack([torch.einsum("pci,pc->i", part.slope, part.residual) for part in parts]).sum(0)
+    g = torch.stack([part.gradient for part in parts]).sum(0)
     return -inverse @ g, _rms(parts)
 
 
@@ -175,7 +176,7 @@ def _model_frames(problem: Problem, colors: InteriorColors, film: Film, trajecto
     camera = problem.model.scene
     silhouettes = Silhouettes.of(camera, colors.silhouettes.lens.removeprefix("cameras."))
     names, images = [body.name for body in colors.bodies], film.frames / 255.0
-    full = interior_colors(images, film.used, trajectory, names, silhouettes, 1, CELL)
+    full = interior_colors(images, film.used, trajectory, names, silhouettes, 1, CELL, subsampled=film.subsampled)
     textures, values = colors.textures(trajectory, colors.frames), {k: v[:1] for k, v in trajectory.values.items()}
     for body, coarse in zip(full.bodies, textures, strict=True):
         system, pose = body_named(trajectory, body.name), pose_of(trajectory, body.name, silhouettes)

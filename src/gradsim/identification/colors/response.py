@@ -43,3 +43,10 @@ def mean_of_blocks(values: np.ndarray, factor: int, gamma: float) -> np.ndarray:
     count, height, width, channels = values.shape
     blocks = light_of(values, gamma).reshape(count, height // factor, factor, width // factor, factor, channels)
     return values_of(blocks.mean((2, 4)), gamma)
+
+
+def channels_of(weights: np.ndarray) -> np.ndarray:
+    """Channels by red, green and blue (3, 3) whose squares, of equal weight, have a metric (3, 3), in channels that have the mean weight of red, green and blue."""
+    values, axes = np.linalg.eigh(weights)
+    axes = axes * np.where(axes.sum(0) < 0, -1.0, 1.0)
+    return np.sqrt(3 * values[::-1] / values.sum())[:, None] * axes.T[::-1]
