@@ -119,3 +119,29 @@ def test_two_tables_of_one_camera_are_refused(inputs, tmp_path, capsys):
         main.main(["fit", str(inputs / "scene.yaml"), "--tracks", table, table, *UNKNOWN, "--out", str(tmp_path)]) == 2
     )
     assert "--tracks names a camera twice" in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+def test_tracks_of_two_clips_are_compared_by_models(inputs, tmp_path, capsys):
+    files = [str(inputs / "scene.yaml"), "--tracks", str(inputs / "tracks.csv"), str(inputs / "tracks.csv")]
+    (tmp_path / "models.yaml").write_text("no gravity: {gravity: [0, 0, 0]}\n")
+    models = ["--candidates", str(tmp_path / "models.yaml")]
+    options = ["--noise", "0.1", *models, "--starts", "2", "--folds", "2", "--json"]
+    assert main.main(["compare", *files, *UNKNOWN, *options, "--out", str(tmp_path / "run")]) == 0
+    result = json.loads(capsys.readouterr().out)
+    mass = result["unknowns"]["cube.mass"]
+    assert abs(mass["value"] - 3.1) < 4 * mass["std"] and mass["std"] < 0.1
+    assert {entry["file"] for entry in result["images"]} == {"tracks_1.png", "tracks_2.png"}
+    assert {"tracks_1.png", "tracks_2.png", "scene_2.yaml", "report.html"} <= {
+        p.name for p in (tmp_path / "run").iterdir()
+    }
+    assert [row["name"] for row in result["comparison"]["candidates"]] == ["as given", "no gravity"]
+    assert result["comparison"]["chosen"] == "as given"
+
+
+def test_options_of_videos_are_refused_for_compared_tracks(inputs, tmp_path, capsys):
+    files = [str(inputs / "scene.yaml"), "--tracks", str(inputs / "tracks.csv")]
+    wrong = ["--video", str(inputs / "video.webm"), "--frames", "!2", "--model", "rk4"]
+    assert main.main(["compare", *files, *UNKNOWN, *wrong, "--out", str(tmp_path / "run")]) == 2
+    error = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert "--video and --frames are for videos, and --tracks are compared in their place" in error
+    assert not (tmp_path / "run").exists()

@@ -192,8 +192,14 @@ class Compare(Command):
     """Scene file (YAML) or name of a library scene, the first model."""
     more: Annotated[Positional[tuple[Path, ...]], arg(metavar="[SCENE ...]", help_behavior_hint="")] = ()
     """Scenes of further clips; by default the first scene is that of all clips."""
-    video: Annotated[UseAppendAction[list[list[str]]], arg(metavar="[CAMERA=]VIDEO ...")]
+    video: Annotated[
+        UseAppendAction[list[list[str]]], arg(metavar="[CAMERA=]VIDEO ...", help_behavior_hint="(required)")
+    ] = field(default_factory=list)
     """Video of it; several: of further clips, which all models fit together, or of further cameras, as for `gradsim fit`."""
+    tracks: Annotated[
+        UseAppendAction[list[list[str]]], arg(metavar="[CAMERA=]FILE ...", help_behavior_hint="(default: masks)")
+    ] = field(default_factory=list)
+    """Tracks of the scene's markers in place of videos, as for `gradsim fit`; several: of further clips, or of further cameras."""
     unknown: Annotated[UseAppendAction[list[list[str]]], arg(metavar="NAME[:LOW:HIGH] ...")]
     """Unknown to estimate, such as cube.mass:2:12; repeatable. Of several clips: NAME@each for one in each clip."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/compare)")] = None
@@ -230,7 +236,12 @@ class Compare(Command):
         models = [*(f"without {part}" for part in self.without), *self.model]
         options = {name: getattr(self, name) for name in ("seed", "starts", "candidates", "folds", "first_frames")}
         options |= {"noise": self.reading.noise, "reading": self.reading.arguments}
-        clips = parse_clips([self.scene, *self.more], flatten(self.video), self.reading.masks)
+        if self.tracks and (excluded := self._of_masks()):
+            raise InputError(
+                f"{' and '.join(excluded)} are for videos, and --tracks are compared in their place; leave them out."
+            )
+        files, options["tracks"] = flatten(self.tracks or self.video), bool(self.tracks)
+        clips = parse_clips([self.scene, *self.more], files, self.reading.masks)
         with working(err) as progress:
             job = ModelComparison(clips, flatten(self.unknown), models, priors=flatten(self.prior), **options)
             result = run_fit(job, folder, progress=progress)
@@ -239,3 +250,8 @@ class Compare(Command):
         else:
             show(result, folder, out)
         return Status(result["status"]).exit_code
+
+    def _of_masks(self) -> list[str]:
+        """Options that are for videos alone."""
+        names = [name for name, files in (("video", self.video), ("mask", self.reading.masks)) if files]
+        return [f"--{name}" for name in [*names, *(name for name in self.reading.stated if name != "robust")]]

@@ -7,6 +7,7 @@ import torch
 
 from gradsim.app.commands.fit_job import FitJob, require_starts, write_clip_videos
 from gradsim.app.commands.fit_multi import ClipFiles, write_clip
+from gradsim.app.commands.fit_tracks import observed_tracks, points_of, write_track_plots
 from gradsim.app.job import open_scene
 from gradsim.errors import InputError
 from gradsim.identification.comparison.candidates import edit_scene, standard_candidate
@@ -40,6 +41,7 @@ class ModelComparison(FitJob):
         folds: Number of folds of the clips, as for `compare`.
         first_frames: As for `compare`.
         reading: Further arguments of `from_video`, for every clip.
+        tracks: Whether the files of the clips are tracks of markers in place of videos.
 
     Raises:
         InputError: If an argument is wrong.
@@ -60,6 +62,7 @@ class ModelComparison(FitJob):
         folds: int | None = None,
         first_frames: int = 0,
         reading: Mapping | None = None,
+        tracks: bool = False,
     ):
         if noise == AUTO_NOISE:
             raise InputError(
@@ -79,8 +82,11 @@ class ModelComparison(FitJob):
             )
         require_starts(starts)
         self.frames = (reading or {}).get("frames", "")
+        self.tracks, robust = tracks, (reading or {}).get("robust", "gaussian")
         self.observations = [
-            Clip(clip.videos, clip.masks, noise, **reading or {}).observe(scene)
+            observed_tracks(scene, clip.videos, noise, robust)
+            if tracks
+            else Clip(clip.videos, clip.masks, noise, **reading or {}).observe(scene)
             for scene, clip in zip(self.scenes, self.clips, strict=True)
         ]
         for changes in self.candidates.values():
@@ -108,6 +114,8 @@ class ModelComparison(FitJob):
 
     def write_videos(self, folder: Path, fit: Fit) -> dict:
         entries = {"comparison": self.comparison.result()}
+        if self.tracks:
+            return entries | self._write_tracks(folder, fit)
         if len(self.clips) == 1 and self.clips[0].is_single_camera:
             return entries | {"video": str(self._write_single(folder, fit))}
         captions = []
@@ -118,6 +126,20 @@ class ModelComparison(FitJob):
             captions += write_clip(folder, clip, part, clip_values(scene, fit.values, k), k, self.frames)
         clips = [{"scene": str(c.scene), "videos": {n: str(v) for n, v in c.videos.items()}} for c in self.clips]
         return entries | {"clips": clips, "videos": captions}
+
+    def _write_tracks(self, folder: Path, fit: Fit) -> dict:
+        """Plots of all tracks with the chosen model."""
+        images, several = [], len(self.clips) > 1
+        for k, (scene, observation) in enumerate(zip(self.comparison.best.scenes, self.observations, strict=True), 1):
+            values = parameter_values(scene, clip_values(scene, fit.values, k))
+            with torch.no_grad():
+                fitted = model_for(scene, self._space(scene, fit, k)).rollout(values, frames=observation.frames)
+                images += write_track_plots(
+                    folder, points_of(observation), fitted, scene.timing.fps, k if several else 0
+                )
+            scene.save(folder / (f"scene_{k}.yaml" if several else "scene.yaml"))
+        tracks = [str(path) for clip in self.clips for path in clip.videos.values()]
+        return {"tracks": ", ".join(tracks), "images": images}
 
     def _write_single(self, folder: Path, fit: Fit) -> Path:
         """Videos of one clip of one camera; returns the path of its video."""
