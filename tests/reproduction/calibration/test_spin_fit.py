@@ -19,6 +19,7 @@ TRUTH = SpinTruth(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_spin_and_motion_come_from_a_file(tmp_path, monkeypatch):
     """Errors of the codec are within what is stated, which no single ball tests closer than 4 standard deviations."""
     monkeypatch.setattr(spin_videos, "SIZE", SIZE)
