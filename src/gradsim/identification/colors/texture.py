@@ -216,7 +216,7 @@ class Texture:
         self._move(*system.solve(*self._right(system), ITERATIONS))
 
     def _profiled_step(self) -> bool:
-        """A Gauss–Newton step of the exposure along which the texture follows, and the texture there; halved until the cost falls."""
+        """A Gauss–Newton step of the exposure along which the texture follows, and the texture there: a share of it that lowers the cost, or none."""
         nodes, exposure, cost, first = self.nodes, self.exposure, self.cost, Equations(self)
         step = first.solve(*self._right(first), CONVERGED)
         for share in SHARES:
