@@ -14,6 +14,7 @@ MODULES = {  # of packages whose name is another one
     "stable-baselines3": "stable_baselines3",
     "usd-core": "pxr",
     "newton-usd-schemas": "newton_usd_schemas",
+    "mujoco[sysid]": "absl",
 }
 NOT_OF_USERS = ("dev", "docs", "bench")
 CALLS = [  # a command that needs an extra
@@ -30,6 +31,7 @@ CALLS = [  # a command that needs an extra
     ("ray", ["reproduce", "table1", "--quick", "--engine", "ray"]),
     ("engines", ["fit", "cube", "--video", "clip.webm", "--unknown", "cube.mass:2:12", "--engine", "mujoco"]),
     ("baselines", ["reproduce", "pybullet", "--quick"]),
+    ("logs", ["fit", "logged.yaml", "--log", "log.mcap", "--unknown", "lower.mass:0.3:2"]),
     ("c3d", ["fit", "marked.yaml", "--tracks", "markers.c3d", "--unknown", "cube.mass:2:12", "--noise", "0.001"]),
 ]
 OF_AN_EXTRA = (  # modules that commands import after a check of their extra
@@ -77,7 +79,7 @@ def test_a_command_names_the_extra_that_it_needs(tmp_path):
 
     examples.clip("cube", tmp_path / "clip.webm")
     (tmp_path / "image.png").write_bytes((ROOT / "docs" / "images" / "soft.png").read_bytes())
-    for name in ("robot.xml", "markers.c3d", "mesh.msh"):
+    for name in ("robot.xml", "markers.c3d", "mesh.msh", "log.mcap"):
         (tmp_path / name).write_text("<mujoco/>")
     (tmp_path / "mesh.yaml").write_text(
         "bodies: {blob: {kind: solid, shape: {mesh: {file: mesh.msh}}, density: 1000, young: 1e5, poisson: 0.3}}\n"
@@ -85,6 +87,9 @@ def test_a_command_names_the_extra_that_it_needs(tmp_path):
     Scene.library("cube").save(tmp_path / "marked.yaml")
     with (tmp_path / "marked.yaml").open("a") as file:
         file.write("markers: {corner: {body: cube, point: [0.05, 0, 0]}}\n")
+    Scene.library("arm").save(tmp_path / "logged.yaml")
+    with (tmp_path / "logged.yaml").open("a") as file:
+        file.write("channels: {q: {joint: elbow, quantity: angle}}\n")
     program = f"""
 from gradsim.app.cli.main import main
 for extra, words in {CALLS!r}:

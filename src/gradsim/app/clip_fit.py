@@ -49,6 +49,7 @@ class ClipFit(FitJob):
 
     def __init__(self, arguments: FitArguments):
         self.arguments, scene = arguments, open_scene(arguments.scene)
+        scene = scene if arguments.log is None else scene.with_log(arguments.log)
         self.scene = with_stamps(scene, arguments.video) if arguments.video else scene
         self.title = self.scene.name
         require_starts(arguments.starts)
@@ -85,7 +86,7 @@ class ClipFit(FitJob):
 
     def build(self):
         model = EngineModel(self.scene, self.engine) if self.engine else model_for(self.scene, self.space)
-        self.problem = Problem(model, self.observation, self.space)
+        self.problem = Problem(model, self.observation.within(self.space.ranges), self.space)
 
     @contextlib.contextmanager
     def open(self, directory: RunDirectory, resume: bool) -> Iterator[CheckpointStore]:

@@ -150,6 +150,7 @@ class FitArguments(RunArguments):
         tracks: Tracks of markers (CSV) that are fitted in place of masks; of several cameras those of the first one stated.
         more_tracks: Tracks of further cameras.
         track_cameras: Names of the cameras of all tracks, where there are several, or it is not the scene's first.
+        log: Log of the scene's channels, fitted alone or with the video.
         mask: Mask video, COCO annotations, or a method with a rectangle, as in `from_video`; None: silhouettes from the colors.
         seed: Seed of the starts.
         starts: Number of starts.
@@ -183,6 +184,7 @@ class FitArguments(RunArguments):
             "profiles.png",
             "masks.png",
             "tracks.png",
+            "log.png",
             "texture.png",
             "colors.webm",
         ),
@@ -195,6 +197,7 @@ class FitArguments(RunArguments):
     tracks: Path | None = None
     more_tracks: tuple[Path, ...] = ()
     track_cameras: tuple[str, ...] = ()
+    log: Path | None = None
     mask: Path | str | None = None
     seed: int = 0
     starts: int = 16

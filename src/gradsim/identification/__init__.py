@@ -12,6 +12,7 @@ from gradsim.identification.multi_clip import identify_many
 from gradsim.identification.observation.base import Masks, States
 from gradsim.identification.observation.clip import Clip
 from gradsim.identification.observation.images import Images
+from gradsim.identification.observation.joint_log import JointLog
 from gradsim.identification.observation.labelled_masks import LabelledMasks
 from gradsim.identification.observation.multi_view import MultiView
 from gradsim.identification.observation.points import Points
@@ -31,6 +32,7 @@ __all__ = [
     "FieldFit",
     "Fit",
     "Images",
+    "JointLog",
     "LabelledMasks",
     "Masks",
     "MultiView",

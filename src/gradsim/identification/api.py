@@ -86,6 +86,7 @@ def _problem(
     priors: Sequence[Prior] = (),
 ) -> Problem:
     space = Space(scene, unknowns, priors=priors)
+    observation = observation.within(space.ranges)
     problem = Problem(model or model_for(scene, space), observation, space)
     require_observable(problem.model, observation, space.values(space.low[None]))
     return problem

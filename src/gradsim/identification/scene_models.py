@@ -9,8 +9,10 @@ import torch
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.physics.model import Model, delay_range
 from gradsim.physics.system import Values
+from gradsim.runtime.limits import max_steps
 from gradsim.scene.parameters import parameters, resolve
 
+MAX_SUBSTEPS = 10**6  # substeps of a model that passes the check of its step, whatever it is
 CORNERS = 64  # corners of the ranges at which the time step is checked
 
 
@@ -18,11 +20,9 @@ def model_for(scene, space: Space) -> Model:
     """Model with a time step for every corner of the unknowns' ranges, where the scene leaves it open."""
     offsets = [space.range(k)[1] for k, places in enumerate(space.places) if ("timing.offset", None) in places]
     lead = max(1, math.ceil(max(offsets) * scene.timing.fps)) if offsets else None
-    unknown = {
-        name: space.range(k) for k, places in enumerate(space.places) for name, _ in places if name.endswith(".delay")
-    }
-    delays = delay_range(scene, unknown)
-    first = Model(scene, substeps=None if scene.timing.substeps != "auto" else 10**6, lead=lead, delays=delays)
+    delays = delay_range(scene, space.ranges)
+    finest = max(1, min(MAX_SUBSTEPS, int(max_steps() / (2 * scene.timing.frames))))
+    first = Model(scene, None if scene.timing.substeps != "auto" else finest, lead=lead, delays=delays)
     if scene.timing.substeps != "auto":
         return first
     ends = list(itertools.islice(itertools.product((0, 1), repeat=len(space)), CORNERS))

@@ -199,6 +199,11 @@ class Space(Ranges):
         only_prior = [unknown.name for unknown in added]
         super().__init__(self.unknowns, self.logarithmic, self.units, decades, priors, only_prior)
 
+    @property
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """Ranges of the numbers that the unknowns set, by parameter; of a vector, that of one component."""
+        return {name: self.range(k) for k, places in enumerate(self.places) for name, _ in places}
+
     def values(self, inner: Tensor) -> Values:
         """Parameters (worlds, ...) that the unknowns touch, by name; differentiable."""
         numbers, worlds = self.numbers(inner), len(inner)

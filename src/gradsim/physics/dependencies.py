@@ -21,9 +21,10 @@ def read_by_motion(model) -> frozenset[str]:
     # `torch.func` lets no tensor require a gradient inside of its transforms
     with temporarily_clear_interpreter_stack(), torch.enable_grad():
         values = {name: v.detach().clone().requires_grad_() for name, v in model.values().items()}
-        ends = []
+        interval = values["timing.rate"].new_full((1, 1), 1 / model.scene.timing.fps)
+        timed, ends = model.driven(values, interval), []
         for group in model.groups:
-            inputs = group.inputs(values)
+            inputs = group.inputs(timed)
             states = group.split(_start(group.program(1, model.substeps, model.dt), inputs))
             ends += inputs
             ends += [s.vertices(list(y), values) for s, y in zip(group.systems, states, strict=True)]
@@ -35,6 +36,12 @@ def read_by_motion(model) -> frozenset[str]:
 def read_by_tracks(scene) -> frozenset[str]:
     """Places of markers, which only tracks of them depend on."""
     return frozenset(f"markers.{name}.point" for name, marker in scene.markers.items() if marker.point is not None)
+
+
+def read_by_log(scene) -> frozenset[str]:
+    """Numbers of sensors, which only a log depends on."""
+    sensors = [name for name, channel in scene.channels.items() if not channel.drives]
+    return frozenset(f"channels.{name}.{key}" for name in sensors for key in ("scale", "offset", "delay"))
 
 
 def read_by_images(scene) -> frozenset[str]:

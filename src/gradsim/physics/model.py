@@ -12,7 +12,14 @@ from torch import Tensor, nn
 from gradsim.engine.forward_mode import derivative
 from gradsim.engine.lanes import check_dtype
 from gradsim.errors import InputError
-from gradsim.physics.dependencies import read_by_images, read_by_motion, read_by_tracks, require_dependency
+from gradsim.physics.dependencies import (
+    read_by_images,
+    read_by_log,
+    read_by_motion,
+    read_by_tracks,
+    require_dependency,
+)
+from gradsim.physics.driven_motors import DrivenMotors
 from gradsim.physics.forces.custom import CustomForce
 from gradsim.physics.integrators import RIGID
 from gradsim.physics.islands import group_into_islands
@@ -62,7 +69,7 @@ class Model(nn.Module):
     Args:
         scene: A `gradsim.Scene`.
         substeps: Steps per frame; None takes the scene's, and `auto` there takes `recommended_substeps`. Where a camera has a
-            shutter, they are rounded up to a multiple of `DENSITY`.
+            shutter, they are rounded up to a multiple of `DENSITY`; where a log drives motors, of the samples of a frame.
         dtype: torch.float64 or torch.float32.
         device: Any device of PyTorch that Warp knows too.
         forces: The user's forces on soft bodies by dotted name, as {"flag.wind": CustomForce(Force.load("wind.py"), ...)}.
@@ -95,7 +102,10 @@ class Model(nn.Module):
         for name, parameter in self.kinds.items():
             self._place(name, nn.Parameter(torch.tensor(parameter.value, dtype=dtype, device=device)))
         self.delays = delays or delay_range(scene)
-        self.density = DENSITY if any(camera.has_shutter for camera in scene.views.values()) else 1
+        self.has_shutter = any(camera.has_shutter for camera in scene.views.values())
+        self.motors = DrivenMotors(scene.log, scene.channels, scene.timing.fps)
+        least = DENSITY if self.has_shutter else 1
+        self.density = least * math.ceil(self.motors.density / least)
         self.lead = lead or max(1, math.ceil(scene.timing.offset * scene.timing.fps))
         self._late = [
             n for n, body in scene.bodies.items() if any(push.after_start for push in getattr(body, "pushes", ()))
@@ -132,7 +142,8 @@ class Model(nn.Module):
     @cached_property
     def unused_parameters(self) -> frozenset[str]:
         """Parameters that no trajectory, surface or image depends on; they have no gradient."""
-        return frozenset(self.kinds) - read_by_motion(self) - read_by_images(self.scene) - read_by_tracks(self.scene)
+        elsewhere = read_by_images(self.scene) | read_by_tracks(self.scene) | read_by_log(self.scene)
+        return frozenset(self.kinds) - read_by_motion(self) - elsewhere
 
     def values(self, overrides: Mapping[str, Tensor] | None = None) -> Values:
         """All parameters with a leading dimension of worlds; `overrides` replaces some of them.
@@ -147,6 +158,11 @@ class Model(nn.Module):
         for name in overrides:
             if name not in self.kinds:
                 raise InputError(f"the scene has no parameter `{name}`; it has {', '.join(self.kinds)}.")
+            if name in self.motors:
+                channel = f"channels.{self.motors.channel(name)}"
+                raise InputError(
+                    f"`{name}` is driven by the log; give `{channel}.scale` or `{channel}.offset`, or a scene without the log."
+                )
             self._check_shape(name, overrides[name])
             if name in CLOCK and self._late and (overrides[name].detach() != float(self.kinds[name].value)).any():
                 raise InputError(
@@ -199,7 +215,7 @@ class Model(nn.Module):
         if start is not None:
             values, start = self._continued(values, start)
         steps, states = self._steps(values, frames, lead), {}
-        timed = self._timed(values, frames, lead)
+        timed = self._timed(values, frames, lead, steps)
         for group in self.groups:
             program = self._program(group, frames, lead, segment)
             inputs = group.inputs(timed)
@@ -216,7 +232,8 @@ class Model(nn.Module):
     def rollout_unchecked(self, values: Values, frames: int) -> Trajectory:
         """Rollout of complete `values` (see `values`) outside autograd, not checked for divergence."""
         lead, states = self._intervals_before(values), {}
-        steps, timed = self._steps(values, frames, lead).detach(), self._timed(values, frames, lead)
+        steps = self._steps(values, frames, lead).detach()
+        timed = self._timed(values, frames, lead, steps)
         for group in self.groups:
             inputs = [x.detach() for x in group.inputs(timed)]
             outputs = self._program(group, frames, lead, 1).forward([*inputs, steps])
@@ -245,8 +262,9 @@ class Model(nn.Module):
         for group in self.groups:
 
             def inputs_of(some: Values, g=group) -> list[Tensor]:
-                timed = self._timed({**fixed, **some}, frames, lead)
-                return [*g.inputs(timed), self._steps(timed, frames, lead)]
+                values = {**fixed, **some}
+                steps = self._steps(values, frames, lead)
+                return [*g.inputs(self._timed(values, frames, lead, steps)), steps]
 
             inputs, tangents = derivative(inputs_of, moving, direction)
             pairs = self._program(group, frames, lead, 1).tangent(inputs, tangents)
@@ -398,13 +416,15 @@ class Model(nn.Module):
         if self.density == 1:
             return Trajectory(times, states, values, self.systems, self.scenery)
         m, ends = self.density, self._ends(frames)
+        select = lambda which: {b: {k: y[:, which] for k, y in state.items()} for b, state in states.items()}
+        if not (self.has_shutter or self.motors.has_samples_between_frames):
+            return Trajectory(times, select(m * torch.arange(frames)), values, self.systems, self.scenery)
         parts = (self._durations(max(frames, 2) + self._frames_after) / m).repeat_interleave(m)
         instants = torch.cat([parts.new_zeros(1), parts.cumsum(0)])
         first, length = m * self._frames_before - m // 2, m * (1 + self._frames_after - self._frames_before)
         begin = (m * torch.arange(frames) + first).clamp(0, ends - 1 - length)
         window = begin[:, None] + torch.arange(length + 1)
-        select = lambda which: {b: {k: y[:, which] for k, y in state.items()} for b, state in states.items()}
-        dense = DenseOutput(instants[window] - times[:, None], select(window))
+        dense = DenseOutput(instants[window] - times[:, None], select(window), self.has_shutter)
         return Trajectory(times, select(m * torch.arange(frames)), values, self.systems, self.scenery, dense)
 
     def _intervals(self, frames: int) -> Tensor | None:
@@ -462,6 +482,10 @@ class Model(nn.Module):
                     f"`{system.name}` has pushes, which count from the scene's start, so it cannot start from a state; "
                     f"give it a `velocity` in their place."
                 )
+            if self.motors:
+                raise InputError(
+                    "the scene has a log, whose times count from its start, so it cannot start from a state; leave `log` out of it."
+                )
             if getattr(system, "motion", None) is not None:
                 raise InputError(
                     f"`{system.name}` has a `motion`, whose times count from the scene's start, so it cannot start from "
@@ -478,11 +502,13 @@ class Model(nn.Module):
         states = {s.name: {k: expand(named[f"{s.name}.{k}"]) for k in s.states} for s in self.systems}
         return {name: v.expand(worlds, *v.shape[1:]) for name, v in values.items()}, states
 
-    def _timed(self, values: Values, frames: int, lead: int) -> Values:
-        """Values where those that have one for each frame interval also have those of the lead: that of the first."""
-        timed = dict(values)
+    def _timed(self, values: Values, frames: int, lead: int, steps: Tensor) -> Values:
+        """Values where those that have one for each frame interval also have those of the lead, that of the first, and motors
+        what the log drives them with.
+        """
+        timed = self.driven(values, steps * (self.substeps // self.density))
         for name, kind in self.kinds.items():
-            if kind.timed and values[name].ndim == 3:
+            if kind.timed and values[name].ndim == 3 and name not in self.motors:
                 if frames == 1 and not values[name].shape[1]:  # of a start alone
                     timed[name] = self.get_parameter(name).expand(len(values[name]))
                     continue
@@ -498,6 +524,15 @@ class Model(nn.Module):
                 if lead:
                     timed[name] = torch.cat([values[name][:, :1].expand(-1, lead, -1), timed[name]], 1)
         return timed
+
+    def driven(self, values: Values, durations: Tensor) -> Values:
+        """Values where motors that the log drives have those of each interval (worlds, intervals, 1).
+
+        Args:
+            values: All parameters (worlds, ...).
+            durations: Durations of the intervals from the start on (worlds, intervals) [s].
+        """
+        return {**values, **self.motors.driven(values, durations)} if durations.shape[1] else dict(values)
 
     def _longest(self, values: Values) -> float:
         """Longest interval that is cut into substeps [s]."""

@@ -17,15 +17,17 @@ from gradsim.runtime.html import table
 
 
 class DenseOutput(NamedTuple):
-    """States at instants about every frame, for cameras with a shutter.
+    """States at instants about every frame, for cameras with a shutter and for logs.
 
     Args:
         offsets: Instants after the time of the frame (frames, samples), by the clock of the video [s].
         states: State tensors (worlds, frames, samples, ...) by body and name.
+        for_images: Whether a camera has a shutter.
     """
 
     offsets: Tensor
     states: dict[str, dict[str, Tensor]]
+    for_images: bool = True
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Trajectory:
         values: The parameters it was made with, (worlds, ...) each.
         systems: The bodies.
         scenery: Other objects in images: grounds that are visible, and obstacles.
-        dense: States between frames, where a camera of the scene has a shutter.
+        dense: States between frames, where a camera of the scene has a shutter, or a log drives motors faster than frames.
     """
 
     times: Tensor
@@ -95,7 +97,7 @@ class Trajectory:
             between = {
                 body: {key: y[:, which] for key, y in state.items()} for body, state in self.dense.states.items()
             }
-            dense = DenseOutput(self.dense.offsets[which], between)
+            dense = self.dense._replace(offsets=self.dense.offsets[which], states=between)
         return Trajectory(self.times[which], states, self.values, self.systems, self.scenery, dense)
 
     def then(self, later: "Trajectory") -> "Trajectory":
@@ -110,7 +112,7 @@ class Trajectory:
         dense = None
         if self.dense is not None and later.dense is not None:
             offsets = torch.cat([self.dense.offsets, later.dense.offsets])
-            dense = DenseOutput(offsets, joined(self.dense.states, later.dense.states))
+            dense = self.dense._replace(offsets=offsets, states=joined(self.dense.states, later.dense.states))
         return Trajectory(times, joined(self.states, later.states), self.values, self.systems, self.scenery, dense)
 
     @property
@@ -133,7 +135,7 @@ class Trajectory:
     def surface(self) -> Surface:
         """Vertices (worlds, frames, n, 3) [m] of all bodies; differentiable."""
         vertices = [s.vertices(list(self.states[s.name].values()), self.values) for s in self.systems]
-        dense = self._dense_vertices(self.samples.surface) if self.dense else None
+        dense = self._dense_vertices(self.samples.surface) if self.dense and self.dense.for_images else None
         return Surface(torch.cat(vertices, 2), self.parts, dense, self.times)
 
     def _dense_vertices(self, surface: Surface) -> DenseVertices | None:
@@ -154,7 +156,7 @@ class Trajectory:
             still = thing.vertices(self.values)[:, None]
             vertices.append(still.expand(*surface.vertices.shape[:2], *still.shape[2:]))
             parts.append(thing.part(parts[-1].vertices.stop))
-        dense = self._dense_vertices(self.samples.scene_surface) if self.dense else None
+        dense = self._dense_vertices(self.samples.scene_surface) if self.dense and self.dense.for_images else None
         return Surface(torch.cat(vertices, 2), tuple(parts), dense, self.times)
 
     def surface_tangent(self, tangent: "Trajectory", values_tangent: Values) -> tuple[Surface, Tensor]:

@@ -20,13 +20,22 @@ def require_steps(frames: int, substeps: int) -> None:
     Raises:
         InputError: If frames × substeps is above it.
     """
-    text = os.environ.get(STEPS_VARIABLE)
-    limit = _positive(STEPS_VARIABLE, text) if text else MAX_STEPS
+    limit = max_steps()
     if frames * substeps > limit:
         raise InputError(
             f"{frames} frames of {substeps} steps are {frames * substeps:.3g} time steps; the limit is {limit:.3g}. Use fewer "
             f"frames or `substeps`, a higher `fps`, or a softer contact or material; or set {STEPS_VARIABLE} to more."
         )
+
+
+def max_steps() -> float:
+    """The limit of frames × substeps.
+
+    Raises:
+        InputError: If the environment variable is not a number above 0.
+    """
+    text = os.environ.get(STEPS_VARIABLE)
+    return _positive(STEPS_VARIABLE, text) if text else MAX_STEPS
 
 
 def _positive(name: str, text: str) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from gradsim.errors import InputError
 from gradsim.scene.body import Pendulum, Push, Rigid
 from gradsim.scene.camera import CameraSpec
+from gradsim.scene.channels.channel import Channel
 from gradsim.scene.cloth import AIR, BENDING, IN_PLANE, Air, Cloth
 from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.scene.ground import Ground
@@ -84,6 +85,7 @@ KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or s
     Point: ("position", "colour"),
     Harmonics: (),
     Marker: ("point",),
+    Channel: ("scale", "offset", "delay"),
 }
 
 
@@ -124,7 +126,7 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
     components r, g and b.
 
     Interactions are `contacts.NAME.stiffness` and so on, `attachments.NAME.stiffness`, `.damping`, and
-    `joints.NAME.stiffness` and so on; places of markers on rigid bodies are `markers.NAME.point`. A body that a joint places has no `position`, `rotation_vector`, `velocity` and
+    `joints.NAME.stiffness` and so on; places of markers on rigid bodies are `markers.NAME.point`; channels of a log have `channels.NAME.scale`, `.offset` and `.delay`. A body that a joint places has no `position`, `rotation_vector`, `velocity` and
     `angular_velocity`, but the coordinates of the joint, such as `joints.NAME.angle` and `.rate`.
 
     Soft bodies have arrays, with a row per vertex or element: `NAME.vertex_mass_factor` (n,), a factor of the vertex
@@ -140,7 +142,7 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
         table |= entries
         if isinstance(node, Soft):
             table |= _of_soft(node, name, table)
-    for key in ("contacts", "attachments", "markers"):
+    for key in ("contacts", "attachments", "markers", "channels"):
         for name, link in getattr(scene, key).items():
             table |= _of_node(link, f"{key}.{name}")
     table |= _of_joints(scene)

@@ -15,6 +15,7 @@ from gradsim.runtime.html import table
 from gradsim.scene import yaml_io
 from gradsim.scene.body import Pendulum, Push, Rigid
 from gradsim.scene.camera import CameraSpec
+from gradsim.scene.channels.channel import Channel, LogFile, channel_conflicts
 from gradsim.scene.cloth import Cloth
 from gradsim.scene.contact import Contact
 from gradsim.scene.double_pendulum import DoublePendulum
@@ -55,6 +56,8 @@ RESERVED_NAMES = (
     "attachments",
     "joints",
     "markers",
+    "channels",
+    "log",
     "scene",
     "systems",
 )  # keys of the scene or model itself
@@ -160,6 +163,8 @@ class Scene(Node):
         attachments: Attachments by name: vertices of soft bodies held by rigid bodies.
         joints: Joints by name: hinges, slides, ball joints and rigid links between rigid bodies, or to the world.
         markers: Points fixed on bodies by name, whose tracks can be observed.
+        channels: Signals of a log by name: sensors of joints, and what drives their motors.
+        log: The log that `channels` are read from; its motors drive the joints in every simulation.
         priors: Numbers that are known with an uncertainty, by dotted name, as `1000 ± 50` in SI units or
             `1000 ± 5 %`. A fit takes them as unknowns with a Gaussian prior ([uncertainty](../guides/uncertainty.md)); the scene's own values are
             those of everything else.
@@ -181,6 +186,8 @@ class Scene(Node):
     attachments: dict[str, Attachment] = Field(default_factory=dict)
     joints: dict[str, Annotated[AnyJoint, ByKind(JOINTS)]] = Field(default_factory=dict)
     markers: dict[str, Marker] = Field(default_factory=dict)
+    channels: dict[str, Channel] = Field(default_factory=dict)
+    log: LogFile | None = None
     priors: dict[str, Annotated[tuple[float, float], Uncertain()]] = Field(default_factory=dict)
     camera: CameraSpec | None = None
     cameras: dict[str, CameraSpec] = Field(default_factory=dict)
@@ -204,7 +211,18 @@ class Scene(Node):
 
     @classmethod
     def faults(cls, raw) -> Iterator[tuple[Place, str]]:
-        keys = ("bodies", "grounds", "obstacles", "contacts", "attachments", "joints", "markers", "cameras", "lights")
+        keys = (
+            "bodies",
+            "grounds",
+            "obstacles",
+            "contacts",
+            "attachments",
+            "joints",
+            "markers",
+            "channels",
+            "cameras",
+            "lights",
+        )
         groups = {key: raw[key] for key in keys if isinstance(raw.get(key), Mapping)}
         for group, members in groups.items():
             for name in members:
@@ -255,6 +273,12 @@ class Scene(Node):
             yield from ((("markers", name, *place), words) for place, words in marker.body_conflicts(self.bodies))
         yield from self._rod_conflicts()
         yield from joint_conflicts(self.joints, self.bodies, self.contacts, self.attachments)
+        yield from channel_conflicts(self.channels, self.joints)
+        if self.log is not None and not self.channels:
+            yield (
+                ("log",),
+                "is given without `channels`; say what its columns mean, such as {q: {joint: elbow, quantity: angle}}.",
+            )
         wrong = [
             *duplicate_pairs(self.contacts, self.bodies),
             *mixed_systems(self.contacts, self.attachments, self.bodies),
@@ -353,7 +377,7 @@ class Scene(Node):
 
     @model_serializer(mode="wrap")
     def _without_empty(self, content):
-        optional = ("cameras", "lights", "contacts", "attachments", "joints", "markers", "priors")
+        optional = ("cameras", "lights", "contacts", "attachments", "joints", "markers", "channels", "log", "priors")
         return {key: value for key, value in content(self).items() if key not in optional or value}
 
     def _repr_html_(self) -> str:
@@ -401,6 +425,15 @@ class Scene(Node):
             InputError: If the content is not a valid scene: one message with all mistakes.
         """
         return yaml_io.parse(cls, content, source, Path(folder))
+
+    def with_log(self, file: str | Path) -> "Scene":
+        """The scene with another log, read by its channels.
+
+        Raises:
+            InputError: If the file does not exist or is another kind of file.
+        """
+        log = self.log.model_dump() if self.log else {}
+        return Scene.parse({**self.model_dump(), "log": {**log, "file": file}}, self.name)
 
     def save(self, path: str | Path) -> None:
         """Write the scene as YAML, atomically; loading it returns the same scene bit for bit.

@@ -3,6 +3,7 @@
     round trip   scene → MJCF or URDF → scene, 30 scenes of all shapes, half of them chains: masses, inertias, joints
     motion       chains and bodies that fly and spin, without contact, 2 s, in MuJoCo and in ours, at three steps and two orders
     contact      20 drops with the numbers of the export: slide, first bounce, settling
+    logs         torques and angles of an arm, fitted in MuJoCo by gradsim and by mujoco.sysid; and with a film of its load (`logs.py`)
     films        silhouettes of MuJoCo's motion, in float and with 8-bit noise, fitted in MuJoCo (`engine="mujoco"`) and in ours
 
 Films are of the library's renderer; their motion is MuJoCo's.
@@ -23,10 +24,11 @@ from gradsim.scene.exporters.substitution import with_values
 from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
 from gradsim_reproduction.twin.comparisons import contact, motion, round_trip
+from gradsim_reproduction.twin.logs import fit_log, fit_log_and_film, log_figures
 from gradsim_reproduction.twin.scenes import film
 
-ROUND_TRIPS, MOTIONS, DROPS, FILMS = 30, 12, 20, 6
-QUICK = (4, 2, 4, 2)
+ROUND_TRIPS, MOTIONS, DROPS, FILMS, LOGS, LOADS = 30, 12, 20, 6, 6, 3
+QUICK = (4, 2, 4, 2, 1, 1)
 STARTS = 8
 ROUNDING = 1e-12  # distance [m] below which motions are the same
 FAR = 5.0  # standard deviations beyond which an `ok` is a silent failure
@@ -35,8 +37,9 @@ FAR = 5.0  # standard deviations beyond which an `ok` is a silent failure
 @experiment("twin", "Twins for other engines", parallel=True)
 def twin(run: Run) -> Outcome:
     """Compare models and fit films; writes a ledger for each part, and table.md. Quick: a few of each. `scenes`: films."""
-    counts = QUICK if run.quick else (ROUND_TRIPS, MOTIONS, DROPS, run.scenes or FILMS)
+    counts = QUICK if run.quick else (ROUND_TRIPS, MOTIONS, DROPS, run.scenes or FILMS, LOGS, LOADS)
     parts = {"round trips": round_trip, "motions": motion, "drops": contact, "films": fit_film}
+    parts |= {"logs": fit_log, "logs and films": fit_log_and_film}
     records = {}
     for (name, function), count in zip(parts.items(), counts, strict=True):
         jobs = {f"{name} {k} seed {run.seed}": (k, run.seed) for k in range(count)}
@@ -109,7 +112,8 @@ def summary(records: Mapping[str, Sequence[Mapping]]) -> dict[str, dict]:
         off = np.abs(pairs[:, 1] / pairs[:, 0].clip(1e-9) - 1)
         figures[f"contact_{quantity}_median"] = figure(float(np.median(off)), goal=0.02)
         figures[f"contact_{quantity}_worst"] = figure(float(off.max()))
-    return figures | film_figures([fit for r in records["films"] for fit in r["fits"]])
+    films = film_figures([fit for r in records["films"] for fit in r["fits"]])
+    return figures | films | log_figures(records["logs"], records["logs and films"])
 
 
 def film_figures(fits: Sequence[Mapping]) -> dict[str, dict]:

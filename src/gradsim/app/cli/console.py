@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from gradsim.app.report.sections import (
-    VERDICTS,
     Section,
     comparison,
     estimate,
@@ -22,6 +21,7 @@ from gradsim.app.report.sections import (
     interval,
     prior_words,
     sections,
+    verdict_of,
     video_notes,
 )
 from gradsim.errors import Status
@@ -243,7 +243,7 @@ def show_result(console: Console, result: Mapping) -> None:
             console.print(Text.assemble(("open: ", "yellow"), direction["explanation"]))
         if section.status:
             status = Status(section.status)
-            verdict = VERDICTS[status]
+            verdict = verdict_of(status, result)
             heading = (f"{status}: ", f"bold {_STYLES[verdict.colour]}")
             console.print(Text.assemble(heading, f"{status.message} {verdict.advice}".strip()))
         for profile in section.profiles:
@@ -266,6 +266,10 @@ def show_result(console: Console, result: Mapping) -> None:
         verdict = result["verdict"]
         heading = (f"{result['status']}: ", f"bold {_STYLES[verdict['colour']]}")
         console.print(Text.assemble(heading, f"{verdict['title']}. {verdict['words']}"))
+    for name, sensor in (result.get("sensors") or {}).items():
+        noise = f"noise {_short(sensor['sd'])} ({sensor['noise']})"
+        text = f"{name}: {sensor['samples']} samples, {noise}, χ²/N {_short(sensor.get('chi2_per_n'))}"
+        console.print(Text.assemble(("log: ", "dim"), text))
     for note in result.get("notes") or ():
         console.print(Text.assemble(("note: ", "yellow"), note))
     for note in video_notes(result):

@@ -46,6 +46,8 @@ class Fit(Command):
         UseAppendAction[list[list[str]]], arg(metavar="[CAMERA=]FILE ...", help_behavior_hint="(default: masks)")
     ] = field(default_factory=list)
     """Tracks of the scene's markers to fit in place of masks: CSV with the columns name, frame (or time), u and v in px (or x, y and z in m), and sd; the video is then optional. Those of further cameras as CAMERA=FILE."""
+    log: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
+    """Log of the scene's `channels`: angles and rates of joints, and what drives their motors (CSV, MCAP, parquet of LeRobot); alone, or with a video in one likelihood."""
     unknown: Annotated[
         UseAppendAction[list[list[str]]], arg(metavar="NAME[:LOW:HIGH] ...", help_behavior_hint="(required)")
     ] = field(default_factory=list)
@@ -104,10 +106,11 @@ class Fit(Command):
         options |= self._priors() | self.reading.arguments | {"noise": self.reading.noise}
         if self.scene is None or self._is_run_folder():
             arguments = FitArguments.load(folder, {**options, "unknowns": tuple(unknowns)})
-            job = TracksFit(arguments) if arguments.tracks else fit.clip_job(arguments)
-            return run_fit(job, folder, resume=True, progress=progress)
+            return run_fit(fit.clip_job(arguments), folder, resume=True, progress=progress)
         if self.tracks and self.observe == "pictures":
             raise InputError("--observe pictures is for a video, and --tracks are fitted in its place; leave one out.")
+        if self.log is not None:
+            return run_fit(fit.clip_job(self._log_arguments(options)), folder, self.resume, progress)
         if self.tracks:
             return run_fit(TracksFit(self._tracks_arguments(options)), folder, self.resume, progress)
         clips = parse_clips([self.scene, *self.more], flatten(self.video), self.reading.masks)
@@ -159,6 +162,26 @@ class Fit(Command):
             scene=self.scene, video=video, tracks=files[0], unknowns=tuple(flatten(self.unknown)), **named, **options
         )  # pyright: ignore[reportArgumentType]
 
+    def _log_arguments(self, options: dict):
+        """Arguments of a fit of a log.
+
+        Raises:
+            InputError: If there are several scenes, videos or masks, tracks, windows, or options of a video without one.
+        """
+        from gradsim.app.job import FitArguments
+
+        assert self.scene is not None  # checked before
+        videos = flatten(self.video)
+        if self.more or len(videos) > 1 or any("=" in video for video in videos) or self.tracks or self.window:
+            raise InputError("--log is of one clip: give one SCENE, at most one VIDEO, no --tracks and no --window.")
+        if self.observe == "pictures":
+            raise InputError("--observe pictures is for a video alone; leave it or --log out.")
+        video, mask = Path(videos[0]) if videos else None, self.reading.single_mask()
+        self.reading.require_video(video)
+        return FitArguments(
+            scene=self.scene, video=video, log=self.log, mask=mask, unknowns=tuple(flatten(self.unknown)), **options
+        )
+
     def _is_run_folder(self) -> bool:
         """True if SCENE is the run folder to resume."""
         return self.resume and (self.scene is None or self.scene.is_dir())
@@ -173,7 +196,7 @@ class Fit(Command):
             return self.out or self.scene or run_folder("fit", None, resume=True)
         required = {
             "SCENE": self.scene,
-            "--video VIDEO": self.video or self.tracks,
+            "--video VIDEO": self.video or self.tracks or self.log,
             "--unknown NAME[:LOW:HIGH]": self.unknown or self.prior,
         }
         missing = [name for name, value in required.items() if not value]

@@ -14,6 +14,7 @@ FILES = {  # by option: what is expected
     "refine": VIDEO,
     "ignore": VIDEO,
     "tracks": "give a table of tracks (CSV).",
+    "log": "give a log (CSV, MCAP, or parquet of LeRobot).",
     "mask": "give a mask video, a folder of png, COCO annotations (.json), or grabcut:X,Y,W,H or color:X,Y,W,H.",
     "background": "give an image or a video of the empty scene, or `median` or `mog2` of the video itself.",
     "candidates": "give a YAML file of models.",

@@ -4,6 +4,8 @@ from pathlib import Path
 
 from gradsim.app.clip_fit import ClipFit
 from gradsim.app.commands.fit_job import run_fit
+from gradsim.app.commands.fit_log import LogFit
+from gradsim.app.commands.fit_tracks import TracksFit
 from gradsim.app.job import FitArguments
 from gradsim.app.picture_fit import PicturesFit
 from gradsim.runtime.progress import Progress
@@ -19,5 +21,9 @@ def fit(arguments: FitArguments, out: Path, resume: bool = False, progress: Prog
 
 
 def clip_job(arguments: FitArguments) -> ClipFit:
-    """The fit of one clip's outlines, or of its pictures."""
+    """The fit of one clip's outlines, of its pictures, of tracks, or of a log."""
+    if arguments.tracks is not None:
+        return TracksFit(arguments)
+    if arguments.log is not None:
+        return LogFit(arguments)
     return PicturesFit(arguments) if arguments.observe == "pictures" else ClipFit(arguments)

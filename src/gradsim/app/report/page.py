@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from gradsim.app.report import plots
 from gradsim.app.report.headline import headline
-from gradsim.app.report.sections import VERDICTS, comparison, effect, estimate, has_error, interval
+from gradsim.app.report.sections import VERDICTS, comparison, effect, estimate, has_error, interval, verdict_of
 from gradsim.errors import Status
 from gradsim.numerics.formatting import with_error
 from gradsim.runtime.atomic import atomic_path
@@ -85,6 +85,7 @@ def template(name: str) -> jinja2.Template:
     environment.globals |= {
         "SHOWN_EFFECTS": SHOWN_EFFECTS,
         "verdicts": VERDICTS,
+        "verdict_of": verdict_of,
         "messages": {s: s.message for s in Status},
     }
     return environment.get_template(name)

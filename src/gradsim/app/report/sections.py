@@ -6,7 +6,7 @@ A result may hold several fits. Their keys share a suffix: `unknowns_8bit` belon
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gradsim.errors import UNTRUSTED, Status
 from gradsim.numerics.formatting import rounded, two_digits, with_error
@@ -65,6 +65,17 @@ VERDICTS = {
         "bad",
     ),
 }
+
+LOG_MISMATCH = replace(
+    VERDICTS[Status.MISMATCH],
+    advice="See in the plot of the log where model and sensors differ. The usual causes: a law that the joints have and the model lacks (dry "
+    "friction, a spring, play), a motor's torque that is not what the log says, a delay, a start that is not at rest, or noise stated too low.",
+)
+
+
+def verdict_of(status: Status, result: Mapping) -> Verdict:
+    """Verdict in words, of what was fitted."""
+    return LOG_MISMATCH if status == Status.MISMATCH and result.get("sensors") else VERDICTS[status]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ import torch
 from torch import Tensor
 
 from gradsim.errors import InputError
+from gradsim.physics.dependencies import read_by_log
 from gradsim.physics.model import Model, States
+from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 from gradsim.scene.body import Rigid
@@ -34,10 +36,14 @@ class Motion:
     Args:
         position: Of the center of mass at each time (times, 3) [m].
         quat_xyzw: Orientation (times, 4), without jumps of sign.
+        velocity: Velocity of the center of mass (times, 3) [m/s]; None: by differences of positions.
+        angular_velocity: Angular velocity in the world's axes (times, 3) [rad/s]; None: 0. Rates of joints need it.
     """
 
     position: np.ndarray
     quat_xyzw: np.ndarray
+    velocity: np.ndarray | None = None
+    angular_velocity: np.ndarray | None = None
 
 
 class Engine(Protocol):
@@ -56,7 +62,8 @@ class Engine(Protocol):
 class EngineModel(Model):
     """A scene whose rigid bodies an engine moves.
 
-    States have positions and orientations; velocities are differences of positions, and angular momenta 0, for engines give poses.
+    States have positions and orientations; where an engine gives poses alone, velocities are differences of positions, and angular
+    momenta 0.
     Rollouts are not differentiable by adjoints. The time step is the engine's: a fit does not judge it.
 
     Args:
@@ -72,7 +79,7 @@ class EngineModel(Model):
     def __init__(self, scene, engine: Engine):
         _require_rigid(scene)
         super().__init__(scene, substeps=1)
-        self.engine = engine
+        self.engine, self.density = engine, 1  # the engine follows a log by its own steps
 
     @property
     def title(self) -> str:
@@ -117,12 +124,11 @@ class EngineModel(Model):
         return self.rollout_unchecked(self.values(self._tensors(overrides or {})), frames or self.scene.timing.frames)
 
     def rollout_unchecked(self, values: Values, frames: int) -> Trajectory:
-        states = self._move([self._numbers(values, world) for world in range(_worlds(values))], values, frames)
-        return self._trajectory(states, values, frames)
+        return self._trajectory(self._move(values, frames), values, frames)
 
     def tangent(self, values: Values, direction: Values, frames: int) -> tuple[Trajectory, Trajectory]:
         """Rollout of every world, and its derivative by central differences of 1e-5 of the numbers that a direction changes."""
-        worlds, jobs, steps = _worlds(values), [], torch.ones(_worlds(values), dtype=torch.float64)
+        worlds, worlds_of_signs, steps = _worlds(values), [], torch.ones(_worlds(values), dtype=torch.float64)
         for name, along in direction.items():
             size = values[name].abs().clamp(min=MIN_STEP_MAGNITUDE) / along.abs().clamp(min=1e-300)
             steps = torch.minimum(steps, STEP * torch.where(along == 0, torch.inf, size).reshape(worlds, -1).amin(1))
@@ -131,8 +137,10 @@ class EngineModel(Model):
             for name, along in direction.items():
                 h = (sign * steps).reshape(-1, *[1] * (along.ndim - 1))
                 shifted[name] = values[name] + h * along
-            jobs += [self._numbers(shifted, world) for world in range(worlds)]
-        states = self._move(jobs, values, frames)
+            worlds_of_signs.append(shifted)
+        states = self._move(
+            {name: torch.cat([shifted[name] for shifted in worlds_of_signs]) for name in values}, frames
+        )
         middle, later, before = (
             {
                 body: {key: y[k * worlds : (k + 1) * worlds] for key, y in state.items()}
@@ -162,13 +170,15 @@ class EngineModel(Model):
                 numbers |= {f"{name}.{letter}": float(x) for letter, x, y in changed if x != y}
         return numbers
 
-    def _move(self, jobs: Sequence[dict[str, float]], values: Values, frames: int) -> dict[str, dict[str, Tensor]]:
-        """States (jobs, frames, ...) of worlds with these numbers; equal ones are moved once.
+    def _move(self, values: Values, frames: int) -> dict[str, dict[str, Tensor]]:
+        """States (worlds, frames, ...) of worlds with these numbers; equal ones are moved once.
 
         Raises:
             InputError: If the engine refuses all of them.
         """
-        fps, keys = self.scene.timing.fps, [tuple(sorted(job.items())) for job in jobs]
+        fps, sensed = self.scene.timing.fps, read_by_log(self.scene)  # numbers of sensors move nothing
+        jobs = [self._numbers(values, world) for world in range(_worlds(values))]
+        keys = [tuple(sorted((name, x) for name, x in job.items() if name not in sensed)) for job in jobs]
         stamps = (
             np.array([self.scene.timing.time(k) for k in range(frames)])
             if self.scene.timing.stamps
@@ -199,8 +209,18 @@ class EngineModel(Model):
             x, q = (
                 self._gather(system.name, key, [motions[k] for k in keys], frames) for key in ("position", "quat_xyzw")
             )
-            v = torch.tensor(np.gradient(x.numpy(), stamps, axis=1)) if frames > 1 else torch.zeros_like(x)
-            states[system.name] = {"x": x, "q": q, "v": v, "l": torch.zeros_like(x)}
+            of_body = [motions[k][system.name] for k in keys if motions[k] is not None]  # pyright: ignore[reportOptionalSubscript]
+            by_differences = any(motion.velocity is None or motion.angular_velocity is None for motion in of_body)
+            if by_differences or not of_body:
+                v = torch.tensor(np.gradient(x.numpy(), stamps, axis=1)) if frames > 1 else torch.zeros_like(x)
+                states[system.name] = {"x": x, "q": q, "v": v, "l": torch.zeros_like(x)}
+                continue
+            v, spin = (
+                self._gather(system.name, key, [motions[k] for k in keys], frames)
+                for key in ("velocity", "angular_velocity")
+            )
+            assert isinstance(system, RigidBody)  # as `_require_rigid` says
+            states[system.name] = {"x": x, "q": q, "v": v, "l": system.momentum(q, spin, values)}
         return states
 
     def _gather(self, body: str, key: str, motions: Sequence[Mapping[str, Motion] | None], frames: int) -> Tensor:
@@ -209,7 +229,7 @@ class EngineModel(Model):
         Raises:
             InputError: If the engine has no such body, or gives another shape.
         """
-        shape = (frames, 3 if key == "position" else 4)
+        shape = (frames, 4 if key == "quat_xyzw" else 3)
         arrays = []
         for motion in motions:
             if motion is not None and body not in motion:

@@ -4,19 +4,29 @@ So an answer of a fit, exported, moves in MuJoCo as the video does: contact numb
 the formula of `gradsim.scene.exporters.contact`.
 """
 
+import importlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import torch
 
 from gradsim.errors import InputError
 from gradsim.identification.engines.model import Motion
+from gradsim.physics.driven_motors import DrivenMotors
 from gradsim.runtime.optional import require_extra
+from gradsim.scene.channels.channel import Channel, LogFile
 from gradsim.scene.exporters.build import twin_of
 from gradsim.scene.exporters.export import time_step
 from gradsim.scene.exporters.mjcf import mjcf
+from gradsim.scene.exporters.substitution import with_values
 from gradsim.scene.exporters.text import obj
+
+SAME_STEP = 1e-9  # of a step that steps may differ by to be the same
+UNSTABLE = 1e10  # coordinates and rates from which on MuJoCo warns
+BODY = 1  # mjOBJ_BODY: velocities of a body's center of mass
 
 
 class MuJoCo:
@@ -54,7 +64,8 @@ class MuJoCo:
             times: Increasing times from the start of the scene, at least 0 (n,) [s].
         """
         mujoco, step = self._mujoco, self.timestep or time_step(scene)
-        twin = twin_of(scene)
+        motors = _motors(scene)
+        twin = twin_of(with_values(scene, dict.fromkeys(motors, 0.0)) if motors else scene)
         text, meshes, _ = mjcf(twin, step, {})
         files = {f"{name}.obj": obj(mesh).encode() for name, mesh in meshes.items()}
         model = mujoco.MjModel.from_xml_string(text, files)
@@ -62,21 +73,130 @@ class MuJoCo:
         model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
         data, ids = mujoco.MjData(model), {name: model.body(name).id for name in twin.links}
         mujoco.mj_resetDataKeyframe(model, data, model.key("start").id)
-        places = {name: np.full((len(times), 3), np.nan) for name in ids}
-        turns = {name: np.full((len(times), 4), np.nan) for name in ids}
-        time = 0.0
-        for k, until in enumerate(times):
-            count = math.ceil((until - time) / step - 1e-9)
-            if count > 0:
-                model.opt.timestep = (until - time) / count
-                mujoco.mj_step(model, data, nstep=count)
-            time = until
-            mujoco.mj_kinematics(model, data)
-            if not np.isfinite(data.qpos).all() or any(warning.number for warning in data.warning[3:]):
-                break
-            for name, number in ids.items():
-                places[name][k], turns[name][k] = data.xpos[number], data.xquat[number][[1, 2, 3, 0]]
-        return {name: Motion(places[name], continuous(turns[name])) for name in ids}
+        spans = np.diff(times, prepend=0.0)
+        counts = np.maximum(np.ceil(spans / step - 1e-9), spans > 0).astype(int)
+        steps = np.repeat(spans / np.maximum(counts, 1), counts)
+        drive = _Drive(model, scene, motors, steps) if motors else None
+        states, velocity = np.full((len(ids), len(times), 13), np.nan), np.zeros(6)
+        for k, (position, speed) in enumerate(self._motion(model, data, counts, steps, drive)):
+            data.qpos[:], data.qvel[:] = position, speed
+            for function in (mujoco.mj_kinematics, mujoco.mj_comPos, mujoco.mj_comVel):
+                function(model, data)
+            for row, number in enumerate(ids.values()):
+                mujoco.mj_objectVelocity(model, data, BODY, number, velocity, 0)  # turning, then moving
+                states[row, k] = *data.xpos[number], *data.xquat[number][[1, 2, 3, 0]], *velocity
+        return {
+            name: Motion(one[:, :3], continuous(one[:, 3:7]), one[:, 10:], one[:, 7:10])
+            for name, one in zip(ids, states, strict=True)
+        }
+
+    def _motion(
+        self, model: Any, data: Any, counts: np.ndarray, steps: np.ndarray, drive: "_Drive | None"
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Coordinates and their rates after each number of steps, as long as the simulation is stable.
+
+        Args:
+            model: MuJoCo's model.
+            data: Its state at the start.
+            counts: Steps before each time.
+            steps: Of all steps [s].
+            drive: What the log drives.
+        """
+        mujoco, begin = self._mujoco, 0
+        if len(steps) and np.ptp(steps) <= SAME_STEP * steps[0] and (drive is None or not drive.has_targets):
+            model.opt.timestep = steps[0]
+            yield from self._motion_at_once(model, data, np.cumsum(counts), len(steps), drive)
+            return
+        for count in counts.tolist():
+            for k in range(begin, begin + count):
+                model.opt.timestep = steps[k]
+                if drive is not None:
+                    drive.act(data, k)
+                mujoco.mj_step(model, data)
+            begin += count
+            if not np.isfinite(data.qpos).all() or data.warning.number[3:].any():
+                return
+            yield data.qpos.copy(), data.qvel.copy()
+
+    def _motion_at_once(
+        self, model: Any, data: Any, ends: np.ndarray, count: int, drive: "_Drive | None"
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The same by equal steps, without Python between them."""
+        mujoco = self._mujoco
+        kind = mujoco.mjtState.mjSTATE_FULLPHYSICS.value
+        start = np.empty(mujoco.mj_stateSize(model, kind))
+        mujoco.mj_getState(model, data, start, kind)
+        options: dict = {"nstep": count}
+        if drive is not None:
+            spec = mujoco.mjtState.mjSTATE_QFRC_APPLIED.value
+            options = {"control": drive.applied(model.nv)[None], "control_spec": spec}
+        states, _ = importlib.import_module("mujoco.rollout").rollout(model, data, start[None], **options)
+        states = np.concatenate([start[None], states[0]])[ends, 1 : 1 + model.nq + model.nv]  # time is first
+        stable = np.isfinite(states).all(1) & (np.abs(np.nan_to_num(states)) < UNSTABLE).all(1)
+        for row in states[: len(states) if stable.all() else int(stable.argmin())]:
+            yield row[: model.nq], row[model.nq :]
+
+
+def _motors(scene) -> tuple[str, ...]:
+    """Parameters that the log of a scene drives."""
+    channels = scene.channels.values() if scene.log else ()
+    return tuple(f"joints.{channel.joint}.{channel.quantity}" for channel in channels if channel.drives)
+
+
+class _Drive:
+    """Forces and targets by which the log of a scene drives joints, in every step of MuJoCo.
+
+    Args:
+        model: MuJoCo's model.
+        scene: The scene.
+        motors: Parameters that are driven.
+        durations: Of all steps [s].
+    """
+
+    def __init__(self, model: Any, scene, motors: tuple[str, ...], durations: np.ndarray):
+        channels = tuple((name, channel) for name, channel in scene.channels.items() if channel.drives)
+        driven = _driven(scene.log, scene.log.file.stat().st_mtime_ns, channels, durations.tobytes())
+        forces = [name for name in motors if not name.endswith(".target")]
+        targets = [name for name in motors if name.endswith(".target")]
+        table = lambda names: np.stack([driven[name] for name in names], 1)
+        self._forces = table(forces) if forces else np.zeros((len(durations), 0))
+        self._targets, self._model = table(targets) if targets else None, model
+        joint = lambda name: model.joint(name.split(".")[1])
+        self._dofs = [int(joint(name).dofadr[0]) for name in forces]
+        self._coordinates = [int(joint(name).qposadr[0]) for name in targets]
+
+    @property
+    def has_targets(self) -> bool:
+        """True if targets of springs change, which are numbers of the model."""
+        return self._targets is not None
+
+    def applied(self, coordinates: int) -> np.ndarray:
+        """Forces in each step (steps, coordinates) [N or N m]."""
+        table = np.zeros((len(self._forces), coordinates))
+        table[:, self._dofs] = self._forces
+        return table
+
+    def act(self, data: Any, k: int) -> None:
+        """Set forces and targets of step k."""
+        data.qfrc_applied[self._dofs] = self._forces[k]
+        if self._targets is not None:
+            self._model.qpos_spring[self._coordinates] = self._targets[k]
+
+
+@lru_cache(maxsize=8)
+def _driven(
+    log: LogFile, changed: int, channels: tuple[tuple[str, Channel], ...], durations: bytes
+) -> dict[str, np.ndarray]:
+    """Values of driven motors in steps of these durations, by parameter; most worlds of a fit share them."""
+    del changed  # time of the file's last change, by which an older content is not taken
+    values = {
+        f"channels.{name}.{key}": torch.tensor([getattr(channel, key)], dtype=torch.float64)
+        for name, channel in channels
+        for key in ("scale", "offset", "delay")
+    }
+    lengths = torch.frombuffer(bytearray(durations), dtype=torch.float64)[None]
+    driven = DrivenMotors(log, dict(channels)).driven(values, lengths)
+    return {name: one[0, :, 0].numpy() for name, one in driven.items()}
 
 
 def continuous(quat: np.ndarray) -> np.ndarray:

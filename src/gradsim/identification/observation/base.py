@@ -56,12 +56,15 @@ class Observation(Protocol):
         outline_noise: Whether the noise is estimated from the outlines, and `sigma` is only a scale.
         notes: Entries of `result.json` on the data, such as dropped frames.
         pose_noise: Whether a camera moves by poses with a covariance, which `linearized_at` takes into the noise.
+        growth: Factor by which a search may lengthen the clip from stage to stage, and be content with the digits that noise leaves; 1: by
+            some frames, as for tumbling bodies.
     """
 
     frames: int
     sigma: float = 1.0
     outline_noise: bool = False
     pose_noise: bool = False
+    growth: float = 1.0
     notes: Mapping[str, Any] = MappingProxyType({})
 
     @property
@@ -91,6 +94,10 @@ class Observation(Protocol):
 
     def linearized_at(self, trajectory: Trajectory) -> "Observation":
         """The observation with the errors of a moving camera's poses as noise, correlated as at a trajectory of one world."""
+        return self
+
+    def within(self, ranges: Mapping[str, tuple[float, float]]) -> "Observation":
+        """The observation with those data alone that a motion covers wherever unknowns are in their ranges, by name."""
         return self
 
     def slice_frames(self, first: int, last: int) -> "Observation":

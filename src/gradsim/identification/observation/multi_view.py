@@ -31,7 +31,7 @@ class MultiView(Observation):
         if len(set(lengths.values())) > 1:
             counts = ", ".join(f"`{name}` {frames}" for name, frames in lengths.items())
             raise InputError(f"the views have different numbers of frames ({counts}); trim them to the same instants.")
-        self._parts, self.frames = dict(parts), min(lengths.values())
+        self._parts, self.frames, self.notes = dict(parts), min(lengths.values()), {}
 
     @property
     def parts(self) -> Mapping[str, Observation]:
@@ -66,11 +66,25 @@ class MultiView(Observation):
         """True if a camera of a part moves."""
         return any(part.pose_noise for part in self.parts.values())
 
+    @property
+    def growth(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The least of the parts'."""
+        return min(part.growth for part in self.parts.values())
+
     def linearized_at(self, trajectory: Trajectory) -> "MultiView":
-        return MultiView({name: part.linearized_at(trajectory) for name, part in self.parts.items()})
+        return self._with({name: part.linearized_at(trajectory) for name, part in self.parts.items()})
+
+    def within(self, ranges: Mapping[str, tuple[float, float]]) -> "MultiView":
+        return self._with({name: part.within(ranges) for name, part in self.parts.items()})
 
     def slice_frames(self, first: int, last: int) -> "MultiView":
-        return MultiView({name: part.slice_frames(first, last) for name, part in self.parts.items()})
+        return self._with({name: part.slice_frames(first, last) for name, part in self.parts.items()})
+
+    def _with(self, parts: Mapping[str, Observation]) -> "MultiView":
+        """The same notes of other parts."""
+        other = MultiView(parts)
+        other.notes = self.notes
+        return other
 
 
 def rms_sigma(parts: Sequence[Observation]) -> float:

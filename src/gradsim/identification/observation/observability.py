@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from gradsim.errors import InputError
 from gradsim.identification.observation.base import Masks, Observation, States
 from gradsim.identification.observation.images import Images
+from gradsim.identification.observation.joint_log import JointLog
 from gradsim.identification.observation.light_masks import NUMBERS, LightMasks
 from gradsim.identification.observation.multi_view import MultiView
 from gradsim.identification.observation.points import Points
 from gradsim.identification.observation.vertices import Vertices
-from gradsim.physics.dependencies import read_by_images, read_by_tracks, require_dependency
+from gradsim.physics.dependencies import read_by_images, read_by_log, read_by_tracks, require_dependency
 from gradsim.physics.model import Model
 
 
@@ -27,6 +28,10 @@ def require_observable(model: Model, observation: Observation, names: Iterable[s
         if visible is not None and name in read_by_tracks(model.scene) and not name.startswith(visible):
             raise InputError(
                 f"`{name}` cannot be found from this observation: it has no track of that marker. Leave it out, or observe by `Points`."
+            )
+        if visible is not None and name in read_by_log(model.scene) and not name.startswith(visible):
+            raise InputError(
+                f"`{name}` cannot be found from this observation: it has no log. Leave it out, or give the log (--log FILE)."
             )
         if visible is not None and name in read_by_images(model.scene) and not name.startswith(visible):
             what = (
@@ -65,4 +70,6 @@ def _visible_parameters(observation: Observation) -> tuple[str, ...] | None:
     if isinstance(observation, Points):
         lens = () if observation.silhouettes is None else (f"{observation.silhouettes.lens}.",)
         return (*(f"markers.{name}." for name in observation.names), *lens)
+    if isinstance(observation, JointLog):
+        return tuple(f"channels.{name}." for name in observation.sensors)
     return () if isinstance(observation, States | Vertices) else None

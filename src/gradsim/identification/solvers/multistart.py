@@ -15,7 +15,7 @@ The truth is never used: starts come from the ranges, and "solved" is judged aga
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -34,9 +34,12 @@ MODEL = 1.3  # times the best cost: what counts as explained where the model can
 MIN_SOLVED_STARTS = 3  # solved starts that make resampling needless
 ROUNDING = 1e-16  # χ²/N below which frames without noise are explained to all digits that matter
 CLIP_GROWTH = 1.5  # times the frames so far: growth of the clip for solved starts
+SAME_COST = 0.01  # χ² within which starts ended in one place
 MERGE_DISTANCE = 1e-6  # of a logarithm or range: a start that comes so near to the answer of another is there
 # Times the χ² of the difference that half the step makes: a method of first order is off by 4 of them
 STEP_CHI2_FACTOR = 16.0
+FIRST_SHARE = 16  # of the frames of data that allow long stages, those over the first stage
+RTOL_OF_NOISE = 1e-6  # relative decrease of the cost that matters in data with noise
 EXACT = 1e-6  # χ²/N of the noise, in units of σ², below which frames count as free of it
 
 
@@ -148,6 +151,9 @@ def search(
         checkpoint: Store of the population after each stage, under "search".
     """
     checkpoint = checkpoint or NoCheckpoint()
+    if problem.observation.growth > 1:
+        growth, first = problem.observation.growth, max(plan.first, problem.frames // FIRST_SHARE)
+        plan = replace(plan, first=first, ratio=max(plan.ratio, growth), rtol=max(plan.rtol, RTOL_OF_NOISE))
     initial = problem.space.draw(rng, plan.starts)
     iterates, who = Population.at(initial), torch.arange(plan.starts)  # who: which start each is, -1 once resampled
     history, iterations, done = [], 0, 0
@@ -232,7 +238,7 @@ def search(
         iterates, n = descend(problem, iterates, problem.frames, "pixels", 60, rest, rtol=plan.rtol)
         iterations += n
         note("pixels", problem.frames)
-    if history[-1]["stage"] == "pixels":
+    if history[-1]["stage"] == "pixels" and not (problem.observation.growth > 1 and _agree(iterates)):
         iterates, n = restart_around_best(problem, iterates, rng, plan.polish)
         iterations += n
         note("polish", problem.frames)
@@ -242,6 +248,14 @@ def search(
     original = who >= 0
     final[who[original]], cost[who[original]] = iterates.u[original], iterates.cost[original]
     return Outcome(initial, final, cost, iterates.u[k], iterates.cost[k].item(), iterations, history)
+
+
+def _agree(iterates: Population) -> bool:
+    """True if all starts that were followed ended at one cost: the data make no small valleys."""
+    finite = iterates.cost.isfinite()
+    return (
+        int(finite.sum()) >= MIN_SOLVED_STARTS and float(iterates.cost[finite].max() - iterates.cost.min()) < SAME_COST
+    )
 
 
 def _chi2_per_n(problem: Problem, frames: int, cost: float) -> float | None:

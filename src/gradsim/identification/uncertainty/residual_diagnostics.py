@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from gradsim.identification.observation.base import CHUNK, Masks, Observation
+from gradsim.identification.observation.joint_log import JointLog
 from gradsim.identification.observation.projection import image_vertices
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.multistart import EXACT
@@ -219,15 +220,21 @@ def by_frame(
     r = torch.cat([r[0] for r, _ in blocks])
     slope = torch.cat([J[0].abs().amax(1) for _, J in blocks])
     informative = (slope > 1e-9 * slope.max().clamp(min=1e-300)) | (r.abs() > threshold)
-    parts, shapes = list(data.parts.values()), []
-    for part in parts:
+    parts, shapes, sizes = list(data.parts.values()), [], []
+    layouts = [part.layout(frames) if isinstance(part, JointLog) else None for part in parts]
+    for part, layout in zip(parts, layouts, strict=True):
         images = part.masks.shape if isinstance(part, Masks) else None
         shapes.append(images or (frames, 6 if getattr(part, "q", None) is not None else 3))
-    sizes = [math.prod(shape) for shape in shapes]
+        sizes.append(math.prod(shapes[-1]) if layout is None else int((layout >= 0).sum()))
     if sum(sizes) != len(r):  # another kind of data
-        parts, shapes, sizes = [data], [(frames, -1)], [len(r)]
-    split = zip(parts, shapes, r.split(sizes), informative.split(sizes), strict=True)
-    return [FrameResiduals(part, x.reshape(shape), counts.reshape(shape)) for part, shape, x, counts in split]
+        parts, shapes, sizes, layouts = [data], [(frames, -1)], [len(r)], [None]
+    split = zip(parts, shapes, layouts, r.split(sizes), informative.split(sizes), strict=True)
+    return [
+        FrameResiduals(part, x.reshape(shape), counts.reshape(shape))
+        if layout is None
+        else FrameResiduals(part, x[layout.clamp(min=0)], counts[layout.clamp(min=0)] & (layout >= 0))
+        for part, shape, layout, x, counts in split
+    ]
 
 
 def _scores(trajectory: Trajectory, part: FrameResiduals) -> tuple[dict[str, float], Tensor]:

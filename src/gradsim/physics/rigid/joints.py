@@ -141,8 +141,8 @@ class Joints:
     def stable_step(self, values: Values) -> float:
         """h² K + 2 h C < 4, with K and C the largest that springs and dampers add up to over the masses they move.
 
-        A joint's own is k μ, with μ the acceleration that its bodies would have from one unit if they were free, which
-        is the most; two joints at one body add √(k₁ μ₁ k₂ μ₂) (Gershgorin).
+        A joint's own is k μ, with 1/μ = 1/μ' + armature and μ' the acceleration that its bodies would have from one unit if they were free,
+        which is the most; two joints at one body add √(k₁ μ₁ k₂ μ₂) (Gershgorin).
         """
         terms = {name: self._stiff(name, values) for name in self._moving}
         worst = math.inf
@@ -272,6 +272,7 @@ class Joints:
             mobility = mobility + torch.einsum("wi,wij,wj->w", lever, inverse, lever)
             if isinstance(joint, Prismatic):
                 mobility = mobility + 1 / solid.mass(values)
+        mobility = mobility / (1 + of("armature") * mobility)
         drag = of("damping") + of("friction") / of(_named(joint, "slip")) if joint.friction else of("damping")
         k, c = (of("stiffness") + of("limit_stiffness")) * mobility, drag * mobility
         return k.detach().max().item(), c.detach().max().item()

@@ -30,6 +30,7 @@ from gradsim.scene import (
     solid_shape,
     springs,
 )
+from gradsim.scene.channels import channel
 from gradsim.scene.node import Node
 from gradsim.scene.quantity import NUMBER, UNIT
 from gradsim.scene.reference.docstring import paragraphs
@@ -108,6 +109,8 @@ PARTS = (
     Part("Ball joint", joint.Ball, base=joint.Joint, where="`kind: ball`."),
     Part("Rigid connection", joint.Fixed, base=joint.Joint, where="`kind: fixed`."),
     Part("Marker", interactions.Marker, 2, where="An entry of `markers`."),
+    Part("Channel", channel.Channel, 2, where="An entry of `channels`."),
+    Part("Log", channel.LogFile, 2, where="The key `log`."),
     Part("Ambient light", light.Ambient, 2, where=LIGHT.format("ambient")),
     Part("Directional light", light.Directional, 2, where=LIGHT.format("directional")),
     Part("Point light", light.Point, 2, where=LIGHT.format("point")),
