@@ -127,4 +127,6 @@ def test_mujoco_follows_a_log(folder):
     theirs, ours = EngineModel(scene, mujoco.MuJoCo(1e-3)).rollout(), Model(scene, substeps=16).rollout()
     for key, bound in (("angle", 1e-6), ("rate", 1e-5)):
         assert (theirs.joint("hinge")[key] - ours.joint("hinge")[key]).abs().max() < bound
+    start = EngineModel(scene, mujoco.MuJoCo(1e-3)).rollout(frames=1)  # without a step
+    assert start.joint("hinge")["angle"].item() == pytest.approx(0.4)
     assert math.isfinite(theirs["rod"]["v"].abs().max()) and theirs["rod"]["l"].abs().max() > 0

@@ -194,7 +194,7 @@ def _driven(
         for name, channel in channels
         for key in ("scale", "offset", "delay")
     }
-    lengths = torch.frombuffer(bytearray(durations), dtype=torch.float64)[None]
+    lengths = torch.from_numpy(np.frombuffer(durations).copy())[None]
     driven = DrivenMotors(log, dict(channels)).driven(values, lengths)
     return {name: one[0, :, 0].numpy() for name, one in driven.items()}
 
