@@ -46,7 +46,7 @@ def quantity(name: str) -> str:
     Args:
         name: Dotted name.
     """
-    parts = [part for part in name.split(".") if part != "joints"]
+    parts = [part for part in name.split(".") if part not in ("joints", "channels")]
     if len(parts) == 1 or parts[0] in ("gravity", "camera_pose"):
         return " ".join(parts).replace("_", " ")
     owner = OWNERS.get(parts[0], parts[0]).replace("_", " ")
