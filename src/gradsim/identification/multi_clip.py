@@ -230,6 +230,7 @@ class _Evidence:
     """Observations of several clips as one."""
 
     outline_noise = False
+    growth = 1.0
     notes: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, parts: Sequence[Observation]):

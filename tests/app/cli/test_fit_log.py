@@ -119,6 +119,18 @@ def test_what_does_not_go_together_is_refused(folder, monkeypatch, capsys, words
     assert not (folder / "refused").exists()
 
 
+def test_mujoco_keeps_constant_motors_beside_those_of_a_log(folder):
+    mujoco = pytest.importorskip("gradsim.identification.engines.mujoco")
+    pytest.importorskip("mujoco")
+    content = rod_scene(log={"file": str(folder / "log.csv")})
+    content["bodies"]["other"] = content["bodies"]["rod"]
+    content["joints"]["other"] = content["joints"]["hinge"] | {"between": ["world", "other"], "torque": 1.5}
+    scene = Scene.parse(content)
+    theirs, ours = EngineModel(scene, mujoco.MuJoCo(1e-3)).rollout(), Model(scene, substeps=16).rollout()
+    for name in ("hinge", "other"):
+        assert (theirs.joint(name)["angle"] - ours.joint(name)["angle"]).abs().max() < 1e-6
+
+
 def test_mujoco_follows_a_log(folder):
     """The same motion as ours, without contact and dry friction, and rates of its own."""
     mujoco = pytest.importorskip("gradsim.identification.engines.mujoco")

@@ -53,7 +53,14 @@ def test_summary_counts_silent_failures_and_coverage():
         {**fit, "engine": engine, "noise": noise} for engine in ("mujoco", "gradsim") for noise in ("float", "8-bit")
     ]
     wrong = [{**one, "z": [9.0], "inside": [False]} if one["noise"] == "8-bit" else one for one in fits]
+    names = ("shoulder.friction", "delay")
+    log = {"ok": True, "status": Status.OK, "cpu_seconds": 3.0}
+    ours = log | {"error": {names[0]: 0.001, names[1]: 0.0}, "z": {names[0]: 9.0, names[1]: 0.1}}
+    theirs = {"error": {names[0]: 0.05, names[1]: 0.0}, "z": {}, "cpu_seconds": 1.0}
+    film = {"relative_sd": 1e-4, "z": {"joints.elbow.damping": 0.5}, "status": Status.OK}
     records = {
+        "logs": [{"truth": {names[0]: 0.1, names[1]: 0.02}, "gradsim": ours, "sysid": theirs}],
+        "logs and films": [{"log": film | {"relative_sd": 0.8}, "log and film": film}],
         "round trips": [{"mjcf": same, "urdf": same}],
         "motions": [{"rk4": [16e-8, 1e-8], "semi-implicit": [2e-3, 1e-3]}],
         "drops": [{"slide": [1.0, 1.02], "bounce": [0.1, 0.11], "settled": [1.0, 1.0]}],
@@ -62,4 +69,6 @@ def test_summary_counts_silent_failures_and_coverage():
     figures = {name: one["value"] for name, one in summary(records).items()}
     assert figures["motion_rk4_order"] == pytest.approx(4) and figures["contact_bounce_median"] == pytest.approx(0.1)
     assert figures["films_in_mujoco_8bit_coverage"] == 0.5 and figures["films_in_ours_silent"] == 1
+    assert figures["logs_silent"] == 1 and figures["logs_sysid_lost"] == 1 and figures["logs_lost"] == 0
+    assert figures["logs_cpu_over_sysid"] == 3.0 and figures["elbow_damping_sd_by_log"] == 0.8
     assert math.isclose(figures["films_in_mujoco_float_worst"], 1e-5)

@@ -128,8 +128,10 @@ class MuJoCo:
         mujoco.mj_getState(model, data, start, kind)
         options: dict = {"nstep": count}
         if drive is not None:
-            spec = mujoco.mjtState.mjSTATE_QFRC_APPLIED.value
-            options = {"control": drive.applied(model.nv)[None], "control_spec": spec}
+            # a rollout sets what is not among its controls to 0: constant motors are in `ctrl`
+            spec = mujoco.mjtState.mjSTATE_CTRL.value | mujoco.mjtState.mjSTATE_QFRC_APPLIED.value
+            control = np.hstack([np.tile(data.ctrl, (count, 1)), drive.applied(model.nv)])
+            options = {"control": control[None], "control_spec": spec}
         states, _ = importlib.import_module("mujoco.rollout").rollout(model, data, start[None], **options)
         states = np.concatenate([start[None], states[0]])[ends, 1 : 1 + model.nq + model.nv]  # time is first
         stable = np.isfinite(states).all(1) & (np.abs(np.nan_to_num(states)) < UNSTABLE).all(1)

@@ -85,6 +85,12 @@ def _unsaid(scene: Scene) -> list[str]:
     if timing.rate != 1 or timing.offset:
         notes.append(f"timing: frame k of the video is at {timing.offset:g} + {timing.rate:g} k/{timing.fps:g} s.")
     notes += [f"attachments.{name}: vertices of `{a.body}` held by `{a.to}`." for name, a in scene.attachments.items()]
+    for name, channel in scene.channels.items():
+        what = "drives" if channel.drives else "reads"
+        notes.append(
+            f"channels.{name}: a signal of a log that {what} the {channel.quantity} of `{channel.joint}`, with scale {channel.scale:g}, "
+            f"offset {channel.offset:g}, delay {channel.delay:g} s."
+        )
     for name, marker in scene.markers.items():
         notes.append(f"markers.{name}: a point on `{marker.body}`.")
     notes += [f"lights.{name}: a light of kind {light.kind}." for name, light in scene.lights.items()]
