@@ -7,7 +7,7 @@ import pytest
 from fit_cases import throw
 
 from gradsim.app.cli import main
-from gradsim.app.commands import fit_job, fit_multi
+from gradsim.app.commands import fit, fit_job, fit_multi
 from gradsim.app.commands.fit_multi import ClipFiles, parse_clips
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
@@ -61,6 +61,7 @@ def test_clips_without_a_scene_or_video_are_refused():
 )
 def test_the_command_line_tells_clips_and_cameras(monkeypatch, answered, words, count, window, tmp_path, capsys):
     calls = []
+    assert fit.run_fit is fit_job.run_fit  # a module that is first loaded under the patch would keep it
     monkeypatch.chdir(tmp_path)
     for name in ("a.yaml", "b.yaml", *(f"{video}.webm" for video in ("a", "b", "front", "side", "long"))):
         (tmp_path / name).touch()
