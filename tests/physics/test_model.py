@@ -325,3 +325,16 @@ def test_a_trajectory_prints_its_bodies_and_no_numbers_of_states():
     assert (
         text.startswith("Trajectory(3 frames, 0 to 0.0667 s; cube: x (1, 3, 3), q (1, 3, 4)") and "tensor" not in text
     )
+
+
+@pytest.mark.parametrize("name", ["motors", "density", "has_shutter"])
+def test_a_body_with_the_name_of_an_attribute_is_refused(name):
+    ball = {"shape": {"sphere": {"radius": 0.1}}, "mass": 1}
+    with pytest.raises(InputError, match="rename it in the scene"):
+        Model(Scene.parse({"bodies": {name: ball}}))
+
+
+def test_a_body_may_be_a_log():
+    assert (
+        "log.mass" in Model(Scene.parse({"bodies": {"log": {"shape": {"sphere": {"radius": 0.1}}, "mass": 1}}})).kinds
+    )

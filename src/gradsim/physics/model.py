@@ -99,8 +99,6 @@ class Model(nn.Module):
         self.scene, self.forces = scene, dict(forces or {})
         check_dtype(dtype)
         self._build(dtype, torch.device(device))
-        for name, parameter in self.kinds.items():
-            self._place(name, nn.Parameter(torch.tensor(parameter.value, dtype=dtype, device=device)))
         self.delays = delays or delay_range(scene)
         self.has_shutter = any(camera.has_shutter for camera in scene.views.values())
         self.motors = DrivenMotors(scene.log, scene.channels, scene.timing.fps)
@@ -110,6 +108,8 @@ class Model(nn.Module):
         self._late = [
             n for n, body in scene.bodies.items() if any(push.after_start for push in getattr(body, "pushes", ()))
         ]
+        for name, parameter in self.kinds.items():  # after what a body's name may not replace
+            self._place(name, nn.Parameter(torch.tensor(parameter.value, dtype=dtype, device=device)))
         start = self.values()
         chosen = substeps or (None if scene.timing.substeps == "auto" else scene.timing.substeps)
         chosen = chosen or self.recommended_substeps(start)

@@ -57,7 +57,6 @@ RESERVED_NAMES = (
     "joints",
     "markers",
     "channels",
-    "log",
     "scene",
     "systems",
 )  # keys of the scene or model itself

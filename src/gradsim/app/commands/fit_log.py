@@ -18,6 +18,7 @@ from gradsim.identification.observation.from_video import from_video
 from gradsim.identification.observation.joint_log import JointLog
 from gradsim.identification.observation.multi_view import MultiView
 from gradsim.identification.scene_models import parameter_values
+from gradsim.physics.trajectory import Trajectory
 from gradsim.scene import Scene
 from gradsim.visualization.player import write_player
 
@@ -53,23 +54,16 @@ class LogFit(ClipFit):
 
     def search(self, checkpoint, progress) -> Fit:
         fit = super().search(checkpoint, progress)
-        with torch.no_grad():
-            fitted = self.problem.model.rollout(
-                parameter_values(self.scene, fit.values), frames=self.observation.frames
-            )
-        squares = self.log.chi2_of_sensors(fitted)
+        squares = self.log.chi2_of_sensors(self._fitted(fit))
         sensors = {name: {**entry, "chi2_per_n": squares[name]} for name, entry in self.log.notes["sensors"].items()}
         notes = [*fit.notes, *_rest_of_log(self.log), *_of_controllers(self.scene, self.space.ranges)]
         return replace(fit, notes=notes, evidence={**fit.evidence, "sensors": sensors})
 
     def write_videos(self, folder: Path, fit: Fit) -> dict:
-        with torch.no_grad():
-            fitted = self.problem.model.rollout(
-                parameter_values(self.scene, fit.values), frames=self.observation.frames
-            )
-            predicted = {
-                name: (times, reading[0].numpy()) for name, (times, reading) in self.log.predict(fitted).items()
-            }
+        fitted = self._fitted(fit)
+        predicted = {
+            name: (times, reading[0].detach().numpy()) for name, (times, reading) in self.log.predict(fitted).items()
+        }
         plot(folder / PLOT, partial(log_plot, self.log, predicted), TITLE, CAPTION)
         entries: dict = {"images": [{"file": PLOT, "title": TITLE, "caption": CAPTION}]}
         observed = None
@@ -78,6 +72,11 @@ class LogFit(ClipFit):
             entries["video"] = str(self.arguments.video)
         write_player(folder / "player.html", self.scene, fitted.scene_surface, observed)
         return entries
+
+    @torch.no_grad()
+    def _fitted(self, fit: Fit) -> Trajectory:
+        """The motion of a fit."""
+        return self.problem.model.rollout(parameter_values(self.scene, fit.values), frames=self.observation.frames)
 
     @property
     def log(self) -> JointLog:
