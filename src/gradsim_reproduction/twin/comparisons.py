@@ -1,22 +1,28 @@
 """Exported models compared with their scenes: round trips, motion without contact, and drops."""
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from scipy.spatial.transform import Rotation
 
 from gradsim.identification.engines import EngineModel
 from gradsim.identification.engines.mujoco import MuJoCo
 from gradsim.physics.model import Model
+from gradsim.runtime.optional import require_extra
 from gradsim.scene import Scene, exporters
 from gradsim.scene.exporters.build import twin_of
-from gradsim.scene.exporters.twin import Twin
+from gradsim.scene.exporters.links import place_children
+from gradsim.scene.exporters.twin import Hinge, Twin
 from gradsim.scene.importers.newton import load
 from gradsim_reproduction.twin.scenes import chain, drop, free_body
 
 STEPS = (16, 32, 64)  # per frame, at which motions are compared
 STILL = 0.02  # distance from its last place [m] within which a body has settled
+IN_MUJOCO = ("mjcf", "urdf")  # formats that MuJoCo reads, too
 URDF_KINDS = ("revolute", "prismatic")
 
 
@@ -24,12 +30,14 @@ def round_trip(job: tuple[int, int]) -> dict:
     """Largest relative error of masses and inertias, and error of places [m], after export and import, by format."""
     number, seed = job
     record = {}
-    for to in ("mjcf", "urdf"):
+    for to in exporters.FORMATS:
         scene = free_body(number, seed) if number % 2 else chain(number, seed, URDF_KINDS)
         with tempfile.TemporaryDirectory() as folder:
             exported = exporters.export(scene, to, folder)
             back = load(exported.files[0], mesh_folder=Path(folder) / "back").scene
             record[to] = differences(twin_of(scene), twin_of(back))
+            if to in IN_MUJOCO:
+                record[f"{to}_in_mujoco"] = differences_in_mujoco(twin_of(scene), exported.files[0], Path(folder))
     return record
 
 
@@ -46,6 +54,32 @@ def differences(one: Twin, other: Twin) -> dict[str, float]:
         place += [float(np.abs(a - b).max()) for a, b in pairs]
         place.append(float(np.abs(joint.axis - again.axis).max()) if joint.kind != "ball" else 0.0)
     return {"mass": max(mass), "inertia": max(inertia), "place": max(place)}
+
+
+def differences_in_mujoco(twin: Twin, path: Path, folder: Path) -> dict[str, float]:
+    """The same for what MuJoCo reads, in double precision: places are of the centers of mass in the world at joint coordinates 0."""
+    mujoco: Any = require_extra("mujoco", "this experiment", "engines")
+    text = path.read_text(encoding="utf-8").replace('filename="meshes/', f'filename="{folder}/meshes/')
+    text = text.replace("</robot>", '<mujoco><compiler strippath="false" fusestatic="false"/></mujoco></robot>')
+    text = text.replace('meshdir="meshes"', f'meshdir="{folder}/meshes"')
+    model = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    still = replace(twin, links=dict(twin.links), tree={c: replace(j, start=_zero(j)) for c, j in twin.tree.items()})
+    place_children(still)
+    mass, inertia, place = [0.0], [0.0], [0.0]
+    for name, link in still.links.items():
+        body = model.body(name)
+        axes = Rotation.from_quat(body.iquat[[1, 2, 3, 0]]).as_matrix()
+        mass.append(abs(float(body.mass[0]) / link.mass - 1))
+        inertia.append(float(np.abs(axes * body.inertia @ axes.T - link.inertia).max() / np.abs(link.inertia).max()))
+        if name in still.tree:  # URDF has no place for the start of a root
+            place.append(float(np.abs(data.body(name).xipos - link.x).max()))
+    return {"mass": max(mass), "inertia": max(inertia), "place": max(place)}
+
+
+def _zero(joint: Hinge) -> np.ndarray | float:
+    return np.zeros(3) if joint.kind == "ball" else 0.0
 
 
 def motion(job: tuple[int, int]) -> dict:

@@ -1,6 +1,7 @@
-"""`gradsim reproduce twin`: models that leave for MuJoCo and URDF, and films of MuJoCo's motion.
+"""`gradsim reproduce twin`: models that leave as MJCF, URDF and USD, and films of MuJoCo's motion.
 
-    round trip   scene → MJCF or URDF → scene, 30 scenes of all shapes, half of them chains: masses, inertias, joints
+    round trip   scene → MJCF, URDF or USD → scene, 30 scenes of all shapes, half of them chains: masses, inertias, joints, as Newton
+                 reads them (in single precision) and as MuJoCo does (in double)
     motion       chains and bodies that fly and spin, without contact, 2 s, in MuJoCo and in ours, at three steps and two orders
     contact      20 drops with the numbers of the export: slide, first bounce, settling
     logs         torques and angles of an arm, fitted in MuJoCo by gradsim and by mujoco.sysid; and with a film of its load (`logs.py`)
@@ -20,10 +21,11 @@ from gradsim.identification.api import identify
 from gradsim.identification.engines import EngineModel
 from gradsim.identification.engines.mujoco import MuJoCo
 from gradsim.identification.synthetic import float_masks, noisy_masks
+from gradsim.scene import exporters
 from gradsim.scene.exporters.substitution import with_values
 from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
-from gradsim_reproduction.twin.comparisons import contact, motion, round_trip
+from gradsim_reproduction.twin.comparisons import IN_MUJOCO, contact, motion, round_trip
 from gradsim_reproduction.twin.logs import fit_log, fit_log_and_film, log_figures
 from gradsim_reproduction.twin.scenes import film
 
@@ -94,7 +96,7 @@ def fit_film(job: tuple[int, int]) -> dict:
 def summary(records: Mapping[str, Sequence[Mapping]]) -> dict[str, dict]:
     """The figures."""
     figures = {}
-    for to in ("mjcf", "urdf"):
+    for to in (*exporters.FORMATS, *(f"{to}_in_mujoco" for to in IN_MUJOCO)):
         for quantity in ("mass", "inertia", "place"):
             worst = max(r[to][quantity] for r in records["round trips"])
             figures[f"round_trip_{to}_{quantity}"] = figure(worst, goal=1e-9)

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tolerances import SINGLE, assert_near
 
 from gradsim.identification.colors.texture import Texture, harmonics
+from gradsim.identification.colors.texture_equations import Equations
 from gradsim.identification.colors.texture_parts import Exposure, Grid, Pixels
 
 FRAMES = 4
@@ -80,6 +82,24 @@ def test_textures_settle_at_one_minimum_wherever_they_start(colored):
         assert np.abs(factor.mean(0) - 1).max() < 0.02  # smoothness alone would let it grow to twice that
     # sums of 9000 squares; each pixel has a noise of 0.02 in the mind of the priors, so a cost of 4e-4 is a unit
     assert abs(costs[0] - costs[1]) < 1e-3 * costs[0]
+
+
+def test_the_equations_at_a_minimum_are_solved_at_once(colored):
+    """There the preconditioner is the inverse, but for the damping of the exposure; with other nodes it goes the long way."""
+    grid, points, pixels, _ = colored
+    texture = Texture(grid, points, pixels, steps=3)
+    texture.settle()
+    system = Equations(texture)
+    rng = np.random.default_rng(3)
+    nodes, exposure = rng.standard_normal((int(texture.used.sum()), 3, 2)), rng.standard_normal((2 * FRAMES + 8, 3, 2))
+    profiled = system.profiled(0.0)
+    texture.profiled = profiled
+    right = system._matrix(nodes, exposure)
+    for one, other in zip(system.preconditioned(*right), (nodes, exposure), strict=True):
+        assert_near(one, other, SINGLE)
+    texture.profiled = replace(profiled, follow=profiled.follow[:, :-1])
+    for one, other in zip(system.preconditioned(*right), (nodes, exposure), strict=True):
+        assert_near(one, other, SINGLE)
 
 
 def test_steps_from_the_minimum_nearby_reach_that_of_other_points(colored):

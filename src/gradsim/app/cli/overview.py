@@ -14,7 +14,7 @@ GROUPS = {
         "capture": ("lens and pose from a board, markers, a sheet, the body or the ground", "gradsim capture board.mp4 --target chessboard:10x7:25mm"),
         "track": ("points of a video by their texture", "gradsim track clip.mp4 --scene ball.yaml"),
         "import": ("a scene from MJCF, URDF or USD", "gradsim import robot.urdf --out robot.yaml"),
-        "export": ("a scene or fit as MJCF or URDF", "gradsim export runs/fit --to mjcf"),
+        "export": ("a scene or fit as MJCF, URDF or USD", "gradsim export runs/fit --to mjcf"),
     },
     "Parameters from video": {
         "fit": ("unknown parameters, with error bars and a verdict",

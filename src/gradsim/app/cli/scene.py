@@ -141,12 +141,12 @@ class Import(Command):
 
 @dataclass(kw_only=True)
 class Export(Command):
-    """Write a scene, or a fit at its estimates, as a model of MuJoCo (MJCF) or as URDF; needs no extra."""
+    """Write a scene, or a fit at its estimates, as a model of MuJoCo (MJCF), as URDF or as USD; needs no extra."""
 
     target: Annotated[Positional[Path], arg(metavar="RUN|SCENE")]
     """Folder made by `gradsim fit` (at its estimates), a scene file (YAML), or the name of a library scene."""
-    to: Literal["mjcf", "urdf"]
-    """Format: mjcf (MuJoCo), or urdf (a file for each tree of joints)."""
+    to: Literal["mjcf", "urdf", "usd"]
+    """Format: mjcf (MuJoCo), urdf (a file for each tree of joints), or usd (a stage of UsdPhysics: Isaac, Newton)."""
     out: Annotated[Path, arg(metavar="DIR")] = Path("runs/export")
     """Output folder: the model, its meshes, and export.json with all that the format cannot say."""
     anyway: bool = False

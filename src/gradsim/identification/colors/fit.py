@@ -212,12 +212,7 @@ def lowered(problem: Problem, u: Tensor, step: Tensor, frames: int) -> Tensor:
 
 def _curvature_at(problem: Problem, weight: float, colors: InteriorColors, u: Tensor, errors: ColorErrors) -> Tensor:
     """Curvature of the cost of colors about u (unknowns,); the prior is `weight` times what outlines inform."""
-    data = problem.with_observation(colors)
-
-    def gradient(at: Tensor) -> Tensor:
-        _, _, g = data.linearize(at[None], colors.frames)
-        return g[0] - problem.prior_gradient(at[None])[0]
-
+    gradient = lambda at: colors.gradient(problem.sensitivity(at[None], colors.frames), colors.frames)
     most = WIDEST * (problem.space.high - problem.space.low)
     return curvature(gradient, u, errors.information, problem.prior_precision / weight, most)
 

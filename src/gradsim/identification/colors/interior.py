@@ -9,6 +9,7 @@ the Fisher information are those of the profiled cost (variable projection, Golu
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -137,16 +138,14 @@ class InteriorColors(Observation):
         gamma = values.get(f"{self.silhouettes.lens}.gamma")
         return 1.0 if gamma is None else float(gamma[0])
 
-    def _response(self, body: BodyColors, texture: Texture) -> np.ndarray:
-        """Derivatives (2, n, 3) of the whitened residuals by γ: less what texture and exposure follow, and at fixed ones."""
+    def _response(self, body: BodyColors, texture: Texture) -> tuple[np.ndarray, np.ndarray]:
+        """Change of the residuals (n, 3) with γ at fixed texture and exposure, and that of the roots of their weights times them."""
         count, gamma = len(texture.residual), texture.pixels.gamma
         values = body.color[:count]
         change = slope_of_light(values, gamma) @ body.channels.T
         if body.nodes is not None:
             change = change - texture.shaded(slope_of_light(body.nodes, gamma) @ body.channels.T)
-        weighed = log_of_root_weight(values)[:, None] * texture.residual
-        changes = texture.project(change[..., None])[..., 0], change
-        return np.stack([texture.whitened(one + weighed) / self.sigma for one in changes])
+        return change, log_of_root_weight(values)[:, None] * texture.residual
 
     @torch.no_grad()
     def cost(self, trajectory: Trajectory, frames: int, residual: Residual) -> Tensor:
@@ -235,17 +234,19 @@ class InteriorColors(Observation):
             for ahead, behind, step in moved_poses(s, body.name, self.silhouettes):
                 ends = [surface_points(system, end, where, self.silhouettes, faces).points for end in (ahead, behind)]
                 motion.append(((ends[0] - ends[1]) / step).numpy())
-            slopes = np.stack([texture.slope(shift) for shift in motion], -1)
-            fixed = -texture.whitened(slopes) / self.sigma
-            slope = -texture.whitened(texture.project(slopes)) / self.sigma
+            change = -np.stack([texture.slope(shift) for shift in motion], -1)
+            weighed = np.zeros_like(change)
             along = s.direction.get(f"{self.silhouettes.lens}.gamma")
             if along is not None and bool(along.any()):
-                responses = self._response(body, texture)[..., None] * along.numpy()[: s.unknowns]
-                slope, fixed = slope + responses[0], fixed + responses[1]
-            residual = texture.whitened(texture.residual) / self.sigma
-            derivatives = torch.tensor(slope), torch.tensor(fixed)
-            parts.append(LinearColors(body, texture, where.frame, torch.tensor(residual), *derivatives))
+                by_gamma = [part[..., None] * along.numpy()[: s.unknowns] for part in self._response(body, texture)]
+                change, weighed = change + by_gamma[0], by_gamma[1]
+            residual = torch.tensor(texture.whitened(texture.residual) / self.sigma)
+            parts.append(LinearColors(body, texture, where.frame, residual, change, weighed, self.sigma))
         return parts
+
+    def gradient(self, s: Sensitivity, frames: int) -> Tensor:
+        """Gradient (unknowns,) of half the cost at one motion, without what textures follow, which only the curvature needs."""
+        return torch.stack([part.gradient for part in self.linear(s, frames)]).sum(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,16 +258,28 @@ class LinearColors:
         texture: Texture and exposure.
         frame: Frame of each pixel (n,).
         residual: Whitened colors less those of the model (n, 3).
-        slope: Derivatives of the whitened residuals, less what texture and exposure follow (n, 3, unknowns).
-        fixed: The same at fixed texture and exposure (n, 3, unknowns).
+        change: Derivatives of the residuals at fixed texture and exposure, without those of weights (n, 3, unknowns).
+        weighed: Those of the roots of weights, times the residuals (n, 3, unknowns).
+        sigma: Noise of a channel of a pixel.
     """
 
     body: BodyColors
     texture: Texture
     frame: Tensor
     residual: Tensor
-    slope: Tensor
-    fixed: Tensor
+    change: np.ndarray
+    weighed: np.ndarray
+    sigma: float
+
+    @cached_property
+    def fixed(self) -> Tensor:
+        """Derivatives of the whitened residuals at fixed texture and exposure (n, 3, unknowns)."""
+        return torch.tensor(self.texture.whitened(self.change + self.weighed) / self.sigma)
+
+    @cached_property
+    def slope(self) -> Tensor:
+        """The same less what texture and exposure follow."""
+        return torch.tensor(self.texture.whitened(self.texture.project(self.change) + self.weighed) / self.sigma)
 
     @property
     def gradient(self) -> Tensor:

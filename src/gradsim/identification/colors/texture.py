@@ -21,7 +21,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.sparse.linalg import splu
 
-from gradsim.identification.colors.texture_equations import Equations
+from gradsim.identification.colors.texture_equations import Equations, Profiled
 from gradsim.identification.colors.texture_parts import Exposure, Grid, Pixels
 
 SMOOTH = 0.03  # λ: squared noise of a pixel over that of a step of color between neighboring nodes
@@ -53,14 +53,14 @@ class Minimum:
 
     Args:
         exposure: Gain, offset and light.
-        profiled: Inverses of the normal equations of the exposure without the texture (`Equations.profiled`).
+        profiled: Normal equations of the exposure without the texture (`Equations.profiled`).
         used: Nodes (nodes,), bool.
         nodes: Colors of these (used, 3).
         factors: Sparse factors of their normal equations, of each channel.
     """
 
     exposure: Exposure
-    profiled: np.ndarray
+    profiled: Profiled
     used: np.ndarray
     nodes: np.ndarray
     factors: list

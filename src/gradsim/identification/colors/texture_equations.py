@@ -9,6 +9,7 @@ known, few steps reach the minimum: light and gains that a texture could have as
 started.
 """
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -30,7 +31,7 @@ class Linearizable(Protocol):
         nodes: Colors of the nodes (used, 3).
         exposure: Gain, offset and light.
         known: Colors of all nodes of a known texture; None of one that is fitted.
-        profiled: Inverses of the equations of the exposure without the texture; None: unknown.
+        profiled: The equations of the exposure without the texture; None: unknown.
     """
 
     pixels: Pixels
@@ -39,7 +40,7 @@ class Linearizable(Protocol):
     nodes: np.ndarray
     exposure: Exposure
     known: np.ndarray | None
-    profiled: np.ndarray | None
+    profiled: "Profiled | None"
 
     @property
     def stiffness(self) -> csr_array:
@@ -58,6 +59,21 @@ class Linearizable(Protocol):
     def solve_channel(self, channel: int, right: np.ndarray) -> np.ndarray:
         """Nodes (used, ...) of one channel, likewise."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class Profiled:
+    """Equations of the exposure of a texture without that texture, at one exposure and motion.
+
+    Args:
+        inverse: P⁻¹ of each channel (3, 2 frames + 8, 2 frames + 8).
+        coupling: H_Te of each channel (3, used, 2 frames + 8); empty of a known texture.
+        follow: H_TT⁻¹ H_Te, likewise: what the texture does when the exposure changes.
+    """
+
+    inverse: np.ndarray
+    coupling: np.ndarray
+    follow: np.ndarray
 
 
 class Equations:
@@ -130,17 +146,26 @@ class Equations:
         """About the solution for these right sides: nearly exact with the equations without the texture."""
         known, profiled = self.texture.known is not None, self.texture.profiled
         if profiled is None or known:
-            inverse = self.exposure_inverse if profiled is None else profiled
+            inverse = self.exposure_inverse if profiled is None else profiled.inverse
             return (nodes if known else self.texture.solve_nodes(nodes)), _times(inverse, exposure)
         first = self.texture.solve_nodes(nodes)
-        change = _times(profiled, exposure - self.transposed(self.factor * _apply(self.texture.at, first))[1])
+        if len(profiled.follow[0]) == len(nodes):
+            change = _times(profiled.inverse, exposure - _times(profiled.coupling.swapaxes(1, 2), first))
+            return first - _times(profiled.follow, change), change
+        # of a texture with other nodes
+        change = _times(profiled.inverse, exposure - self.transposed(self.factor * _apply(self.texture.at, first))[1])
         return first - self.texture.solve_nodes(self.transposed(self._lit(change))[0]), change
 
-    def profiled(self, damping: float) -> np.ndarray:
-        """(P + λ diag H_ee)⁻¹ of each channel (3, 2 frames + 8, 2 frames + 8)."""
+    def profiled(self, damping: float) -> Profiled:
+        """(P + λ diag H_ee)⁻¹ of each channel, and how nodes and exposure depend on one another."""
         fixed, pixels = self.exposure_matrices, self.pixels
         matrices = fixed + damping * fixed.diagonal(axis1=1, axis2=2)[:, :, None] * np.eye(fixed.shape[1])
-        for c in range(0 if self.texture.known is not None else 3):
+        coupling, follow = [], []
+        for c in range(3):
+            if self.texture.known is not None:
+                coupling.append(np.zeros((0, fixed.shape[1])))
+                follow.append(coupling[-1])
+                continue
             weight = (pixels.weight * self.factor[:, c, 0])[:, None]
             lit = self.albedo[:, c : c + 1] * weight
             parts = [
@@ -149,8 +174,10 @@ class Equations:
                 pixels.light * lit,
             ]
             sums = self.texture.sums @ np.concatenate(parts, 1)
-            matrices[c] -= sums.T @ self.texture.solve_channel(c, sums)
-        return np.linalg.inv(matrices)
+            coupling.append(sums)
+            follow.append(self.texture.solve_channel(c, sums))
+            matrices[c] -= sums.T @ follow[-1]
+        return Profiled(np.linalg.inv(matrices), np.stack(coupling), np.stack(follow))
 
     @cached_property
     def exposure_inverse(self) -> np.ndarray:
@@ -192,9 +219,9 @@ class Equations:
         return _apply(self.texture.sums, weighted) + _apply(self.texture.stiffness, nodes)
 
 
-def _times(matrices: np.ndarray, exposure: np.ndarray) -> np.ndarray:
-    """Matrices of each channel times exposures (2 frames + 8, 3, m)."""
-    return np.einsum("cij,jcm->icm", matrices, exposure)
+def _times(matrices: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Matrices (3, p, q) of each channel times columns (q, 3, m)."""
+    return np.stack([matrix @ columns[:, c] for c, matrix in enumerate(matrices)], 1)
 
 
 def _apply(matrix, columns: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Scenes as MJCF and URDF."""
+"""Scenes as MJCF, URDF and USD."""
 
 from gradsim.scene.exporters.export import FORMATS, export
 

@@ -9,12 +9,14 @@ from gradsim.scene.body import Pendulum, Rigid
 from gradsim.scene.contact import LAWS
 from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.scene.exporters.links import add_rigid_bodies
+from gradsim.scene.exporters.solids import lumps_of
 from gradsim.scene.exporters.swings import add_double_pendulum, add_pendulum
 from gradsim.scene.exporters.twin import Static, Twin, View
 from gradsim.scene.ground import Ground
 from gradsim.scene.interactions import BodyContact
 from gradsim.scene.scene import Scene
 from gradsim.scene.soft_body import Soft
+from gradsim.scene.solid import Solid
 
 FLOOR = (0.7, 0.7, 0.68)
 PAIR = ("stiffness", "dissipation", "friction_stiffness", "friction")
@@ -29,6 +31,9 @@ def twin_of(scene: Scene) -> Twin:
             add_pendulum(name, body, twin)
         elif isinstance(body, DoublePendulum):
             add_double_pendulum(name, body, twin)
+        elif isinstance(body, Solid):
+            twin.solids[name], notes = lumps_of(name, body)
+            twin.notes += notes
         elif isinstance(body, Soft):
             twin.soft[name] = body
     twin.statics += [_static(name, surface) for name, surface in scene.surfaces.items()]

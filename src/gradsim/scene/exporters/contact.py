@@ -34,6 +34,7 @@ from scipy.spatial.transform import Rotation
 
 from gradsim.scene import restitution
 from gradsim.scene.contact import LAWS
+from gradsim.scene.exporters.solids import Lumps
 from gradsim.scene.exporters.twin import Link, Static, Twin
 
 IMPEDANCE = 1e-4  # d: the relative error of stiffness and damping; MuJoCo's least
@@ -100,8 +101,8 @@ class Soft:
         }
 
 
-def law_of(static: Static, link: Link) -> Law:
-    """Contact law of a link with a ground or obstacle, with the overrides of the link."""
+def law_of(static: Static, link: Link | Lumps) -> Law:
+    """Contact law of a link, or a vertex of a solid, with a ground or obstacle, with the overrides of the body."""
     contact = static.contact
     numbers = {key: getattr(contact, key) for key in NUMBERS} | link.contact
     return _law(contact.law, numbers, contact.margin)
@@ -113,21 +114,26 @@ def law_of_pair(numbers: Mapping[str, float]) -> Law:
 
 
 def impact_speed(static: Static, link: Link, gravity: np.ndarray) -> float:
-    """Speed [m/s] at which a link that falls freely from its start first meets a plane or the level of an obstacle.
+    """Speed [m/s] at which a link that falls freely from its start first meets a plane or the level of an obstacle."""
+    R = Rotation.from_quat(link.quat_xyzw)
+    points = [R.apply(form.mesh.vertices + form.centre) + link.x for form in link.forms]
+    return fall_speed(static, np.concatenate(points or [link.x[None]]), link.x, link.v, gravity)
 
-        v² = u² + 2 g h      u: towards the surface at the start, h: gap of the lowest vertex, g: gravity towards the surface
+
+def fall_speed(static: Static, points: np.ndarray, centre: np.ndarray, v: np.ndarray, gravity: np.ndarray) -> float:
+    """Speed [m/s] at which points (n, 3) that fall freely first meet a plane or the level of an obstacle.
+
+        v² = u² + 2 g h      u: towards the surface at the start, h: gap of the lowest point, g: gravity towards the surface
 
     At least `LEAST_SPEED`, for bodies that start at rest on the ground.
     """
     normal = Rotation.from_quat(static.quat_xyzw).apply([0.0, 0.0, 1.0])
     if static.kind != "plane":
-        away = link.x - static.position
+        away = centre - static.position
         normal = away / max(float(np.linalg.norm(away)), 1e-12)
-    R = Rotation.from_quat(link.quat_xyzw)
-    heights = [(R.apply(f.mesh.vertices + f.centre) + link.x - static.position) @ normal for f in link.forms]
     reach = 0.0 if static.kind == "plane" else 0.5 * max(static.size) if static.kind == "box" else static.size[0]
-    gap = max(0.0, min(float(h.min()) for h in heights) - reach - static.contact.margin) if heights else 0.0
-    squared = min(link.v @ normal, 0.0) ** 2 + 2 * max(-gravity @ normal, 0.0) * gap
+    gap = max(0.0, float(((points - static.position) @ normal).min()) - reach - static.contact.margin)
+    squared = min(v @ normal, 0.0) ** 2 + 2 * max(-gravity @ normal, 0.0) * gap
     return max(math.sqrt(squared), LEAST_SPEED)
 
 

@@ -12,10 +12,11 @@ from gradsim.scene.exporters.mjcf import mjcf
 from gradsim.scene.exporters.text import write_obj
 from gradsim.scene.exporters.twin import Twin
 from gradsim.scene.exporters.urdf import urdf
+from gradsim.scene.exporters.usd import usd
 from gradsim.scene.scene import Scene
 
 Files = tuple[dict[str, str], dict[str, Mesh], list[str]]  # texts by file name, meshes by name, notes
-FORMATS = ("mjcf", "urdf")
+FORMATS = ("mjcf", "urdf", "usd")
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def export(
 
     Args:
         scene: The scene; its state at the start, with the impulses at time 0, is that of the model.
-        to: Format: `mjcf` (model.xml) or `urdf` (a file for each tree of joints).
+        to: Format: `mjcf` (model.xml), `urdf` (a file for each tree of joints) or `usd` (model.usda).
         folder: Output folder; files of an earlier export are replaced.
         timestep: Time step of the model [s], where the format has one; None: that of the scene, or 1 ms where it is `auto`.
         provenance: Texts by key that go into the model.
@@ -76,7 +77,7 @@ def time_step(scene: Scene) -> float:
 
 
 def _writer(to: str) -> Callable[[Twin, float, dict[str, str]], Files]:
-    return {"mjcf": _mjcf, "urdf": _urdf}[to]
+    return {"mjcf": _mjcf, "urdf": _urdf, "usd": usd}[to]
 
 
 def _mjcf(twin: Twin, timestep: float, provenance: dict[str, str]) -> Files:

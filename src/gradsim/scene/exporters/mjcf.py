@@ -12,13 +12,14 @@ rotation vector θ and a rate ω of the scene, in the parent, are Qᵀ θ and (e
 
 import xml.etree.ElementTree as xml
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from gradsim.geometry.mesh import Mesh
 from gradsim.scene.exporters.contact import IMPEDANCE, IMPRATIO, contacts
+from gradsim.scene.exporters.flex import Draft, add_pairs, add_solids
 from gradsim.scene.exporters.links import mass_matrix, place_children, rates
 from gradsim.scene.exporters.text import document, element, numbers, wxyz
 from gradsim.scene.exporters.twin import Form, Hinge, Static, Twin, View
@@ -31,25 +32,6 @@ CONVENTIONS = (
     "Keyframe `start`: the state at the first frame of the scene; load it before the first step."
 )
 LOOP_SOLVER = {"solref": "0.002 1", "solimp": "0.9999 0.9999 0.001 0.5 1"}  # of joints that close loops
-
-
-@dataclass
-class Draft:
-    """A model in progress.
-
-    Attributes:
-        twin: The twin.
-        meshes: Mesh files by name.
-        notes: What the format cannot say.
-        qpos, qvel, ctrl: State of the keyframe.
-    """
-
-    twin: Twin
-    meshes: dict[str, Mesh] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    qpos: list[float] = field(default_factory=list)
-    qvel: list[float] = field(default_factory=list)
-    ctrl: list[float] = field(default_factory=list)
 
 
 def mjcf(
@@ -65,6 +47,7 @@ def mjcf(
         provenance: Texts by key, written as comment and custom texts.
     """
     draft = Draft(twin, notes=list(twin.notes))
+    draft.friction = {link: law.friction for (_, link), (law, _) in reversed(contacts(twin).items())}
     root = xml.Element("mujoco", {"model": twin.name})
     element(root, "compiler", angle="radian", autolimits="true", meshdir="meshes", fusestatic="false")
     hard = {"cone": "elliptic", "impratio": IMPRATIO}
@@ -81,18 +64,14 @@ def mjcf(
     for name in twin.children(None):
         _body(world, name, draft, limits)
     draft.notes += [f"`{name}`: a soft body of kind {body.kind}; left out." for name, body in twin.soft.items()]
+    add_solids(root, world, draft)
     _contact(root, draft)
     _equality(root, draft)
     _actuators(root, draft)
     if draft.qpos or draft.ctrl:
         keyframe = element(root, "keyframe")
         state = {"qpos": draft.qpos or None, "qvel": draft.qvel or None, "ctrl": draft.ctrl or None}
-        if not twin.soft:
-            element(keyframe, "key", name="start", **state)
-        elif np.any(draft.qvel):
-            draft.notes.append(
-                "the velocities at the start: a keyframe would need the states of all vertices of soft bodies."
-            )
+        element(keyframe, "key", name="start", **state)
     for name in draft.meshes:
         element(assets, "mesh", name=name, file=f"{name}.obj")
     notes = list(dict.fromkeys(draft.notes))
@@ -140,7 +119,7 @@ def _body(parent: xml.Element, name: str, draft: Draft, limits: Mapping[str, flo
     else:
         _joint(body, joint, draft, limits)
     for k, form in enumerate(link.forms):
-        _geom(body, geom_name(name, k), form, draft)
+        _geom(body, geom_name(name, k), form, draft, draft.friction.get(name))
     for force in [force for force in twin.forces if force.link == name]:
         element(body, "site", name=force.name, pos=force.point, size=1e-3, group="5")
     for loop in twin.loops:
@@ -193,9 +172,11 @@ def _joint(body: xml.Element, joint: Hinge, draft: Draft, limits: Mapping[str, f
     element(body, "joint", **attributes)
 
 
-def _geom(body: xml.Element, name: str, form: Form, draft: Draft) -> None:
+def _geom(body: xml.Element, name: str, form: Form, draft: Draft, friction: float | None) -> None:
     bits = {"contype": "1", "conaffinity": "0"} if form.collides else {"contype": "0", "conaffinity": "0"}
     attributes: dict = {"name": name, "pos": form.centre, "rgba": (*form.color, 1.0), **bits}
+    if form.collides and friction is not None:
+        attributes["friction"] = (friction, 0.0, 0.0)  # against geoms that are added later
     if tuple(form.quat_xyzw) != (0.0, 0.0, 0.0, 1.0):
         attributes["quat"] = wxyz(form.quat_xyzw)
     if form.kind in OWN_SHAPES:
@@ -274,6 +255,7 @@ def _contact(root: xml.Element, draft: Draft) -> None:
             condim="3",
             **soft.attributes,
         )
+    add_pairs(section, twin)
 
 
 def loop_points(loop: Hinge) -> tuple[list[np.ndarray], list[np.ndarray]]:

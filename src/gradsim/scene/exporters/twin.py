@@ -11,6 +11,7 @@ import numpy as np
 
 from gradsim.geometry.mesh import Mesh
 from gradsim.scene.contact import Contact
+from gradsim.scene.exporters.solids import Lumps
 from gradsim.scene.soft_body import Soft
 
 IDENTITY = (0.0, 0.0, 0.0, 1.0)
@@ -174,7 +175,8 @@ class Twin:
         forces: Constant forces.
         views: Cameras.
         pairs: Names of links that collide with one another, and the contact parameters.
-        soft: Soft bodies by name.
+        solids: Soft solids by name.
+        soft: Other soft bodies by name.
         fps, frames: Clock of the scene.
         notes: Content of the scene that no format expresses, one sentence each.
     """
@@ -188,6 +190,7 @@ class Twin:
     forces: list[Force] = field(default_factory=list)
     views: list[View] = field(default_factory=list)
     pairs: list[tuple[str, str, dict[str, float]]] = field(default_factory=list)
+    solids: dict[str, Lumps] = field(default_factory=dict)
     soft: dict[str, Soft] = field(default_factory=dict)
     fps: float = 30.0
     frames: int = 60

@@ -150,6 +150,18 @@ def ground_of(plane: Frame, friction: float) -> dict[str, Any]:
     return {"point": vector(plane.p), "normal": vector(plane.R[:, 2]), "friction": number(friction)}
 
 
+def spring_law(builder, shape: int) -> dict[str, Any]:
+    """Contact law of a ground, where the file states one for the shape: Newton's numbers differ from its defaults."""
+    import newton
+
+    default = newton.ModelBuilder.ShapeConfig()
+    lists = {"ke": builder.shape_material_ke, "kd": builder.shape_material_kd, "kf": builder.shape_material_kf}
+    values = {key: number(entries[shape]) for key, entries in lists.items()}
+    if all(abs(values[key] - getattr(default, key)) <= ROUNDING_SHARE * getattr(default, key) for key in values):
+        return {}
+    return {"law": "paper", "stiffness": values["ke"], "damping": values["kd"], "friction_stiffness": values["kf"]}
+
+
 def number(value: float) -> float:
     """Shortest decimal with the same float32 value: 0.1, not 0.10000000149."""
     return float(str(np.float32(value)))

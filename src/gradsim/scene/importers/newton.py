@@ -16,7 +16,17 @@ from gradsim.errors import InputError
 from gradsim.geometry.mesh import Mesh
 from gradsim.runtime.atomic import atomic_write
 from gradsim.scene.importers import source_text
-from gradsim.scene.importers.bodies import Body, Frame, body_of, ground_of, merge, number, plain_name, vector
+from gradsim.scene.importers.bodies import (
+    Body,
+    Frame,
+    body_of,
+    ground_of,
+    merge,
+    number,
+    plain_name,
+    spring_law,
+    vector,
+)
 from gradsim.scene.importers.joints import joint_of
 from gradsim.scene.joint import WORLD
 from gradsim.scene.scene import Scene
@@ -32,6 +42,7 @@ FORMATS = {
 }
 NEWTON = 'reading MJCF, URDF and USD needs Newton: pip install "gradsim[newton]".'
 CONTACT = "contact: the file has no stiffness and damping of a spring law, so gradsim's defaults apply; set them in `grounds`."
+SPRING_LAW = "contact of `{}`: stiffness, damping and friction of its material in the file, as the law `paper`."
 PASS = "links pass through one another; add `contacts` to prevent it."
 STRANGERS = {  # lists of a Newton builder that must be empty, with the name of their content
     "particle_q": "particles",
@@ -127,7 +138,13 @@ def _read(path: Path, kind: str, fixed_base: bool) -> tuple[Any, list[str]]:
                         builder = newton.ModelBuilder()
                         builder.add_urdf(str(path), floating=False)
                 case _:
-                    builder.add_usd(str(path), load_sites=False)
+                    schemas = newton.usd
+                    resolvers = [
+                        schemas.SchemaResolverNewton(),
+                        schemas.SchemaResolverPhysx(),
+                        schemas.SchemaResolverMjc(),
+                    ]
+                    builder.add_usd(str(path), load_sites=False, schema_resolvers=resolvers)
     except ImportError as error:
         raise InputError(f"{path} needs a package that is not installed ({error}): pip install usd-core.") from error
     except Exception as error:  # readers of broken files raise errors of any kind
@@ -234,8 +251,9 @@ def _grounds(builder, kind: str, names: dict[int, str], draft: _Draft) -> None:
                 f"`{name}`: friction is {number(friction):g} for the first body and the scene, but the file has "
                 f"{', '.join(f'{mu} for `{n}`' for n, mu in others.items())}."
             )
-        draft.content["grounds"][name] = ground_of(Frame.of(builder.shape_transform[shape]), friction)
-        draft.notes.append(CONTACT)
+        law = spring_law(builder, shape)
+        draft.content["grounds"][name] = ground_of(Frame.of(builder.shape_transform[shape]), friction) | law
+        draft.notes.append(SPRING_LAW.format(name) if law else CONTACT)
 
 
 def _refuse(path: Path, draft: _Draft, skip: bool) -> None:

@@ -20,6 +20,7 @@ from gradsim.scene.importers.bodies import plain_name
 MUJOCO_SIZE = (640, 480)  # [px] default image size
 MUJOCO_FOVY = 45.0  # [deg]
 USD_WIDTH = 640  # [px]; USD has no image size
+OBLONG = 1e-6  # relative rounding of the single precision of USD's apertures
 REFUSED_SECTIONS = {  # sections of an MJCF file that change the motion
     "tendon": "tendon",
     "equality": "equality constraint",
@@ -222,13 +223,24 @@ def _usd(path: Path) -> Extras:
         upright[:3, :3] = Rotation.from_euler("x", 90, degrees=True).as_matrix()
     for prim in [p for p in stage.Traverse() if p.IsA(UsdGeom.Camera)]:
         name, camera = plain_name(prim.GetName(), taken=result.cameras), UsdGeom.Camera(prim).GetCamera()
-        wide, tall = camera.horizontalAperture, camera.verticalAperture
-        if camera.projection != camera.Perspective or camera.horizontalApertureOffset or camera.verticalApertureOffset:
-            result.notes.append(f"left out: camera `{name}`, which is orthographic or shifted.")
+        if camera.projection != camera.Perspective:
+            result.notes.append(f"left out: camera `{name}`, which is orthographic.")
             continue
-        height = round(USD_WIDTH * tall / wide)
+        wide, tall = camera.horizontalAperture, camera.verticalAperture
+        stated = prim.GetAttribute("gradsim:imageSize")
+        width, height = map(int, stated.Get()) if stated else (USD_WIDTH, round(USD_WIDTH * tall / wide))
+        if not stated:
+            result.notes.append(f"camera `{name}`: USD has no image size; {width} × {height} px is assumed.")
         pose = upright @ np.array(camera.transform).T  # USD's matrices act on rows
         pose[:3, :3] /= np.linalg.norm(pose[:3, :3], axis=0)
-        result.cameras[name] = camera_content(pose, camera.focalLength / wide * USD_WIDTH, (USD_WIDTH, height))
-        result.notes.append(f"camera `{name}`: USD has no image size; {USD_WIDTH} × {height} px is assumed.")
+        fx, fy = camera.focalLength / wide * width, camera.focalLength / tall * height
+        content = camera_content(pose, fx, (width, height))
+        shift = camera.horizontalApertureOffset / wide * width, camera.verticalApertureOffset / tall * height
+        centre = [width / 2 - shift[0], height / 2 + shift[1]]
+        if stated and abs(fy / fx - 1) > OBLONG:
+            content["K"] = [[fx, 0.0, centre[0]], [0.0, fy, centre[1]], [0.0, 0.0, 1.0]]
+            del content["focal"]
+        elif max(map(abs, shift)) > OBLONG * width:
+            content["centre"] = centre
+        result.cameras[name] = content
     return result
