@@ -10,11 +10,13 @@ import torch
 from scipy.spatial.transform import Rotation
 
 from gradsim.identification.engines import EngineModel
+from gradsim.identification.engines.contact_match import match_contacts
 from gradsim.identification.engines.mujoco import MuJoCo
 from gradsim.physics.model import Model
 from gradsim.runtime.optional import require_extra
 from gradsim.scene import Scene, exporters
 from gradsim.scene.exporters.build import twin_of
+from gradsim.scene.exporters.export import time_step
 from gradsim.scene.exporters.links import place_children
 from gradsim.scene.exporters.twin import Hinge, Twin
 from gradsim.scene.importers.newton import load
@@ -22,6 +24,7 @@ from gradsim_reproduction.twin.scenes import chain, drop, free_body
 
 STEPS = (16, 32, 64)  # per frame, at which motions are compared
 STILL = 0.02  # distance from its last place [m] within which a body has settled
+DROP_LAWS = ("paper", "continuous")
 IN_MUJOCO = ("mjcf", "urdf")  # formats that MuJoCo reads, too
 URDF_KINDS = ("revolute", "prismatic")
 
@@ -104,13 +107,21 @@ def _distance(scene: Scene, integrator: str) -> float:
 
 
 def contact(job: tuple[int, int]) -> dict:
-    """Length of a slide, height of the first bounce, and time to settle, of one drop: ours and MuJoCo's."""
-    scene = drop(*job)
-    with torch.no_grad():
-        ours = Model(scene).rollout()
-    theirs = EngineModel(scene, MuJoCo()).rollout()
-    quantities = [_landing(one["box"]["x"][0].numpy(), scene.timing.fps) for one in (ours, theirs)]
-    return {name: [one[name] for one in quantities] for name in quantities[0]}
+    """Lengths of slides, heights of first bounces, and times to settle, of a drop by each of two laws.
+
+    Each as moved by gradsim, by MuJoCo with matched contact numbers, and by MuJoCo with those of the formula.
+    """
+    record: dict = {}
+    for law in DROP_LAWS:
+        scene = drop(*job, law)
+        with torch.no_grad():
+            moves = [Model(scene).rollout()]
+        matches, _ = match_contacts(scene, time_step(scene))
+        for factors in ({match.pair: match.factors for match in matches}, None):
+            moves.append(EngineModel(scene, MuJoCo(contact_factors=factors)).rollout())
+        quantities = [_landing(one["box"]["x"][0].numpy(), scene.timing.fps) for one in moves]
+        record[law] = {name: [one[name] for one in quantities] for name in quantities[0]}
+    return record
 
 
 def _landing(x: np.ndarray, fps: float) -> dict[str, float]:

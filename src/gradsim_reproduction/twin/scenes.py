@@ -64,8 +64,8 @@ def chain(number: int, seed: int, kinds: tuple[str, ...] = KINDS) -> Scene:
     return _scene(bodies, joints)
 
 
-def drop(number: int, seed: int) -> Scene:
-    """A box that falls on a ground with a sideways speed, bounces, slides and comes to rest."""
+def drop(number: int, seed: int, law: str = "paper") -> Scene:
+    """A box that falls on a ground of a law, `paper` or `continuous`, with a sideways speed, bounces, slides and comes to rest."""
     rng = stream(DROP, number, seed)
     body = {
         "shape": {"box": {"size": rng.uniform(0.15, 0.3, 3).tolist()}},
@@ -75,7 +75,10 @@ def drop(number: int, seed: int) -> Scene:
         "quat_xyzw": Rotation.from_rotvec(rng.uniform(-0.4, 0.4, 3)).as_quat().tolist(),
     }
     ground = {"stiffness": float(rng.uniform(5e3, 3e4)), "friction": float(rng.uniform(0.2, 0.6))}
-    ground |= {"law": "paper", "damping": float(rng.uniform(20, 80)), "friction_stiffness": 100.0}
+    ground |= {"law": law, "friction_stiffness": 100.0}
+    ground |= (
+        {"damping": float(rng.uniform(20, 80))} if law == "paper" else {"dissipation": float(rng.uniform(0.1, 0.5))}
+    )
     return _scene({"box": body}, {}, ground)
 
 

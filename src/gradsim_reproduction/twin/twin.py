@@ -3,7 +3,7 @@
     round trip   scene → MJCF, URDF or USD → scene, 30 scenes of all shapes, half of them chains: masses, inertias, joints, as Newton
                  reads them (in single precision) and as MuJoCo does (in double)
     motion       chains and bodies that fly and spin, without contact, 2 s, in MuJoCo and in ours, at three steps and two orders
-    contact      20 drops with the numbers of the export: slide, first bounce, settling
+    contact      20 drops by each of two laws with the numbers of the export, matched and by the formula: slide, first bounce, settling
     logs         torques and angles of an arm, fitted in MuJoCo by gradsim and by mujoco.sysid; and with a film of its load (`logs.py`)
     films        silhouettes of MuJoCo's motion, in float and with 8-bit noise, fitted in MuJoCo (`engine="mujoco"`) and in ours
 
@@ -25,7 +25,7 @@ from gradsim.scene import exporters
 from gradsim.scene.exporters.substitution import with_values
 from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
-from gradsim_reproduction.twin.comparisons import IN_MUJOCO, contact, motion, round_trip
+from gradsim_reproduction.twin.comparisons import DROP_LAWS, IN_MUJOCO, contact, motion, round_trip
 from gradsim_reproduction.twin.logs import fit_log, fit_log_and_film, log_figures
 from gradsim_reproduction.twin.scenes import film
 
@@ -109,13 +109,23 @@ def summary(records: Mapping[str, Sequence[Mapping]]) -> dict[str, dict]:
         moving = distances[distances[:, -1] > ROUNDING]
         orders = np.log2(moving[:, -2] / moving[:, -1]) if len(moving) else np.array([math.nan])
         figures[f"{name}_order"] = figure(float(np.median(orders)))
-    for quantity in ("slide", "bounce", "settled"):
-        pairs = np.array([r[quantity] for r in records["drops"]])
-        off = np.abs(pairs[:, 1] / pairs[:, 0].clip(1e-9) - 1)
-        figures[f"contact_{quantity}_median"] = figure(float(np.median(off)), goal=0.02)
-        figures[f"contact_{quantity}_worst"] = figure(float(off.max()))
+    for law in DROP_LAWS:
+        figures |= drop_figures([r[law] for r in records["drops"]], law)
     films = film_figures([fit for r in records["films"] for fit in r["fits"]])
     return figures | films | log_figures(records["logs"], records["logs and films"])
+
+
+def drop_figures(drops: Sequence[Mapping], law: str) -> dict[str, dict]:
+    """Figures of the drops of one law: differences of MuJoCo's from ours, with matched numbers and with those of the formula."""
+    figures = {}
+    for quantity in ("slide", "bounce", "settled"):
+        numbers = np.array([drop[quantity] for drop in drops])
+        for column, name in ((1, "contact"), (2, "contact_by_formula")):
+            off = np.abs(numbers[:, column] / numbers[:, 0].clip(1e-9) - 1)
+            goal = 0.02 if column == 1 else None
+            figures[f"{name}_{law}_{quantity}_median"] = figure(float(np.median(off)), goal=goal)
+            figures[f"{name}_{law}_{quantity}_worst"] = figure(float(off.max()))
+    return figures
 
 
 def film_figures(fits: Sequence[Mapping]) -> dict[str, dict]:

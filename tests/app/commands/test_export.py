@@ -8,6 +8,7 @@ import pytest
 
 from gradsim.app.cli import main
 from gradsim.scene import Scene
+from gradsim.video.read import read
 
 UNKNOWN = {
     "value": 5.31,
@@ -92,3 +93,28 @@ def test_samples_that_cannot_be_are_refused_before_anything_is_written(run, tmp_
     (out / "samples").mkdir(parents=True)
     assert main.main(["export", str(run()), "--to", "mjcf", "--out", str(out), "--samples", "4"]) == 2
     assert "another folder" in capsys.readouterr().err and not (out / "model.xml").exists()
+
+
+def test_matched_contact_is_printed_recorded_and_filmed(tmp_path, capsys):
+    pytest.importorskip("mujoco", reason='MuJoCo is not installed: pip install "gradsim[engines]"')
+    box = {"shape": {"box": {"size": [0.2, 0.3, 0.1]}}, "mass": 2, "position": [0, 0, 0.5]}
+    Scene.parse({"bodies": {"box": box}, "ground": {"dissipation": 0.3}}).save(tmp_path / "box.yaml")
+    words = ["export", str(tmp_path / "box.yaml"), "--to", "mjcf", "--out", str(tmp_path / "out"), "--match-contact"]
+    assert main.main(words) == 0
+    assert "box on ground, bounce" in capsys.readouterr().out
+    (row,) = json.loads((tmp_path / "out" / "export.json").read_text())["contact"]
+    assert row["body"] == "box" and set(row["factors"]) == {"stiffness", "damping", "sliding", "friction"}
+    frames = read(tmp_path / "out" / "contact_box.webm").frames
+    left, right = np.split(frames, 2, axis=2)
+    assert np.array_equal(left[0], right[0])  # both start alike, and are not the same film
+    assert not np.array_equal(left, right)
+
+
+def test_contact_is_matched_for_mujoco_alone(tmp_path, capsys):
+    assert main.main(["export", "cube", "--to", "urdf", "--out", str(tmp_path / "out"), "--match-contact"]) == 2
+    assert "--match-contact" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_scene_is_exported_as_usd(tmp_path):
+    assert main.main(["export", "cube", "--to", "usd", "--out", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out" / "model.usda").read_text().startswith("#usda 1.0")

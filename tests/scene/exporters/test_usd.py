@@ -185,6 +185,16 @@ def test_what_usd_cannot_say_is_listed(tmp_path):
     assert [word for word in words if word not in notes] == []
 
 
+@pytest.mark.parametrize("name", ["arm", "cube", "double_pendulum", "soft_ball"])
+def test_a_stage_passes_the_validators_of_openusd(pxr, tmp_path, name):
+    validation = importlib.import_module("pxr.UsdValidation")
+    exported = exporters.export(Scene.library(name), "usd", tmp_path)
+    world = pxr["Usd"].Stage.Open(str(exported.files[0]))
+    validators = validation.ValidationRegistry().GetOrLoadAllValidators()
+    errors = validation.ValidationContext(validators).Validate(world)
+    assert [error.GetMessage() for error in errors] == []
+
+
 def test_text_survives_quotes_backslashes_and_names(pxr, tmp_path):
     root = Prim("Xform", "a", "/a")
     names = [root.child("Xform", name).name for name in ("b-c", "b_c", "1")]

@@ -1,7 +1,7 @@
 """Terminal output: progress, tables of results, error panels."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
@@ -306,6 +306,19 @@ def show_plan(console: Console, plan: Mapping) -> None:
         console.print(f"film {k + 1}: {row['words']}", highlight=False, markup=False, soft_wrap=True)
     for text in plan["assumptions"]:
         console.print(Text.assemble(("assumes ", "dim"), text))
+
+
+def contact_table(rows: Sequence[Mapping]) -> Table:
+    """What bodies do in the trials of `gradsim export --match-contact`, by the scene's law and in MuJoCo."""
+    table = _table("Contact", ("trial", "gradsim", "MuJoCo, by the formula", "MuJoCo, matched"))
+    for row in rows:
+        for key, unit in (("bounce", "m"), ("travel", "m"), ("depth", "m"), ("slide", "m"), ("settling", "s")):
+            ours, cells = row["gradsim"][key], []
+            for mover in ("formula", "matched"):
+                off = f" ({100 * (row[mover][key] / ours - 1):+.1f} %)" if ours > 0 else ""
+                cells.append(f"{row[mover][key]:.4g} {unit}{off}")
+            table.add_row(f"{row['body']} on {row['ground']}, {key}", f"{ours:.4g} {unit}", *cells)
+    return table
 
 
 def error_panel(title: str, message: str, hint: str = "") -> Panel:

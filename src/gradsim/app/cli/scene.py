@@ -157,16 +157,30 @@ class Export(Command):
     """Also N models with numbers drawn from the posterior of a fit (samples/000, ...), and the numbers as samples.csv."""
     seed: int = 0
     """Random seed of the samples."""
+    match_contact: bool = False
+    """Fit MuJoCo's contact numbers to a drop and a slide of each body (extra engines); films of both go to contact_BODY.webm."""
 
     def run(self, out, err):
         from gradsim.app.commands.export import export
 
         with working(err) as progress:
             models = export(
-                self.target, self.to, self.out, self.anyway, self.clip, self.samples or 0, self.seed, progress=progress
+                self.target,
+                self.to,
+                self.out,
+                self.anyway,
+                self.clip,
+                self.samples or 0,
+                self.seed,
+                self.match_contact,
+                progress=progress,
             )
         for note in models.notes:
             err.print(f"not in the model: {note}", highlight=False, soft_wrap=True, markup=False)
+        if models.record.get("contact"):
+            from gradsim.app.cli.console import contact_table
+
+            out.print(contact_table(models.record["contact"]))
         for path in models.files:
             out.print(f"model: {path}", highlight=False, soft_wrap=True, markup=False)
         return DONE

@@ -11,6 +11,7 @@ import numpy as np
 from gradsim.app.job import open_scene, read_record
 from gradsim.app.viewer.content import estimates, load_scene, read_result, run_model
 from gradsim.errors import UNTRUSTED, InputError, Status
+from gradsim.identification.engines.contact_match import match_contacts, write_film
 from gradsim.identification.multi_clip import clip_values
 from gradsim.identification.uncertainty.draws import draws
 from gradsim.numerics.formatting import rounded, with_error
@@ -67,6 +68,7 @@ def export(
     clip: int = 1,
     samples: int = 0,
     seed: int = 0,
+    match_contact: bool = False,
     progress: Progress | None = None,
 ) -> Models:
     """Write a scene or a run as a model of another engine, and export.json.
@@ -79,20 +81,27 @@ def export(
         clip: Number of the clip in a fit of several.
         samples: Models of draws from the posterior besides, each in a folder of its own in `samples`.
         seed: Random seed of the draws.
+        match_contact: Fit the contact numbers of MuJoCo to a drop and a slide of each body; films of both go to `contact_BODY.webm`.
         progress: Receives stages.
 
     Raises:
-        InputError: If the format or the target is unknown, the output folder is a file, the fit needs `anyway`, or there is nothing
-            to draw samples from.
+        InputError: If the format or the target is unknown, the output folder is a file, the fit needs `anyway`, there is nothing
+            to draw samples from, or no contact to match.
     """
     check(to, out)
     if samples and (Path(out) / "samples").exists():
         raise InputError(f"{out} has samples of an earlier export; give another folder.")
+    if match_contact and to != "mjcf":
+        raise InputError(
+            f"contact is matched for MuJoCo, and the format is {to}; leave out --match-contact, or use --to mjcf."
+        )
     progress = progress or NullProgress()
     source = open_source(Path(target), anyway, clip)
     values = draws(_with_posterior(source.result), samples, seed) if samples else {}
+    matches, left = match_contacts(source.scene, source.timestep, progress.stage) if match_contact else ([], [])
+    factors = {match.pair: match.factors for match in matches}
     progress.stage(f"writing {to}")
-    exported = exporters.export(source.scene, to, out, source.timestep, source.provenance)
+    exported = exporters.export(source.scene, to, out, source.timestep, source.provenance, factors)
     record = {
         "schema": SCHEMA,
         "format": to,
@@ -100,15 +109,20 @@ def export(
         "status": source.result.get("status"),
         "provenance": source.provenance,
         "timestep": source.timestep,
-        "notes": list(exported.notes),
+        "notes": [*exported.notes, *left],
         "versions": versions(),
     }
+    if matches:
+        record["contact"] = [match.row for match in matches]
+        for match in matches:
+            progress.stage(f"filming {match.pair[1]}")
+            write_film(match, source.timestep, Path(out) / f"contact_{match.pair[1]}.webm")
     if samples:
         progress.stage(f"writing {samples} samples")
         record["samples"] = {"count": samples, "seed": seed, "file": "samples.csv"}
-        _write_samples(Path(target), source, values, to, Path(out), clip)
+        _write_samples(Path(target), source, values, to, Path(out), clip, factors)
     write_json(Path(out) / "export.json", record)
-    return Models(list(exported.files), exported.notes, record)
+    return Models(list(exported.files), tuple(record["notes"]), record)
 
 
 def _with_posterior(result: Mapping) -> Mapping:
@@ -121,7 +135,13 @@ def _with_posterior(result: Mapping) -> Mapping:
 
 
 def _write_samples(
-    target: Path, source: Source, values: Mapping[str, np.ndarray], to: str, out: Path, clip: int
+    target: Path,
+    source: Source,
+    values: Mapping[str, np.ndarray],
+    to: str,
+    out: Path,
+    clip: int,
+    factors: Mapping[tuple[str, str], Mapping[str, float]],
 ) -> None:
     """Write samples.csv, a row for each draw, and a model of each draw as `samples/000`, `samples/001`, ..."""
     scene, rows = load_scene(target, clip), list(zip(*values.values(), strict=True))
@@ -134,7 +154,7 @@ def _write_samples(
             "sample": f"{k} of {len(rows)}, drawn from the posterior; the estimates below are not those of this model"
         }
         folder = out / "samples" / f"{k:0{digits}}"
-        exporters.export(drawn_scene, to, folder, source.timestep, words | source.provenance)
+        exporters.export(drawn_scene, to, folder, source.timestep, words | source.provenance, factors)
     with atomic_write(out / "samples.csv", "w") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["sample", *values])

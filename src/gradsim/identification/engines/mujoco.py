@@ -35,12 +35,18 @@ class MuJoCo:
     Args:
         timestep: Time step [s], shortened so that frames are whole numbers of steps; None: that of the scene, or 1 ms where it is `auto`.
         integrator: "Euler", "implicitfast", "implicit" or "RK4".
+        contact_factors: Contact numbers over those of the formula, by pair of names and name (`gradsim export --match-contact`).
 
     Raises:
         InputError: If MuJoCo is not installed, or the integrator is none of these.
     """
 
-    def __init__(self, timestep: float | None = None, integrator: str = "RK4"):
+    def __init__(
+        self,
+        timestep: float | None = None,
+        integrator: str = "RK4",
+        contact_factors: Mapping[tuple[str, str], Mapping[str, float]] | None = None,
+    ):
         self._mujoco: Any = require_extra("mujoco", "a fit in MuJoCo", "engines")
         if self._mujoco.get_mju_user_warning() is None:  # which would write MUJOCO_LOG.TXT where the user works
             self._mujoco.set_mju_user_warning(lambda message: None)
@@ -49,6 +55,7 @@ class MuJoCo:
             raise InputError(f"got the integrator {integrator!r}; choose one of {', '.join(integrators)}.")
         if timestep is not None and not 0 < timestep < math.inf:
             raise InputError(f"got the time step {timestep:g} s; expected a number above 0.")
+        self.contact_factors = dict(contact_factors or {})
         self.timestep, self._integrator, self._name = timestep, integrators[integrator], integrator
 
     @property
@@ -66,6 +73,7 @@ class MuJoCo:
         mujoco, step = self._mujoco, self.timestep or time_step(scene)
         motors = _motors(scene)
         twin = twin_of(with_values(scene, dict.fromkeys(motors, 0.0)) if motors else scene)
+        twin.contact_factors = self.contact_factors
         text, meshes, _ = mjcf(twin, step, {})
         files = {f"{name}.obj": obj(mesh).encode() for name, mesh in meshes.items()}
         model = mujoco.MjModel.from_xml_string(text, files)

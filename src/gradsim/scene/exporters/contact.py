@@ -27,7 +27,7 @@ same coefficient of restitution of one contact point at the speed at which the b
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -163,7 +163,7 @@ def softened(law: Law, mass: float, speed: float) -> Soft:
 
 
 def contacts(twin: Twin) -> dict[tuple[str, str], tuple[Law, Soft]]:
-    """Both sets of contact numbers, for all pairs of a static surface or a link, and a link, that collide."""
+    """Both sets of contact numbers, for all pairs of a static surface or a link, and a link, that collide; MuJoCo's times their factors."""
     table: dict[tuple[str, str], tuple[Law, Soft]] = {}
     solid = {name: link for name, link in twin.links.items() if any(form.collides for form in link.forms)}
     for static in twin.statics:
@@ -175,6 +175,9 @@ def contacts(twin: Twin) -> dict[tuple[str, str], tuple[Law, Soft]]:
             law, (a, b) = law_of_pair(numbers), (twin.links[first], twin.links[second])
             speed = max(float(np.linalg.norm(a.v - b.v)), LEAST_SPEED)
             table[first, second] = law, softened(law, a.mass * b.mass / (a.mass + b.mass), speed)
+    for pair, factors in twin.contact_factors.items():
+        law, soft = table[pair]
+        table[pair] = law, replace(soft, **{key: getattr(soft, key) * factor for key, factor in factors.items()})
     return table
 
 

@@ -38,6 +38,7 @@ def export(
     folder: str | Path,
     timestep: float | None = None,
     provenance: Mapping[str, str] | None = None,
+    contact_factors: Mapping[tuple[str, str], Mapping[str, float]] | None = None,
 ) -> Exported:
     """Write a scene as a model of another engine.
 
@@ -47,13 +48,17 @@ def export(
         folder: Output folder; files of an earlier export are replaced.
         timestep: Time step of the model [s], where the format has one; None: that of the scene, or 1 ms where it is `auto`.
         provenance: Texts by key that go into the model.
+        contact_factors: MuJoCo's contact numbers over those of the formula, by pair of names and name
+            (`gradsim.identification.engines.contact_match`).
 
     Raises:
         InputError: If the format is unknown, or the folder is a file.
     """
     check(to, folder)
     folder = Path(folder)
-    texts, meshes, notes = _writer(to)(twin_of(scene), timestep or time_step(scene), dict(provenance or {}))
+    twin = twin_of(scene)
+    twin.contact_factors = dict(contact_factors or {})
+    texts, meshes, notes = _writer(to)(twin, timestep or time_step(scene), dict(provenance or {}))
     for name, mesh in meshes.items():
         write_obj(folder / "meshes" / f"{name}.obj", mesh)
     for name, text in texts.items():

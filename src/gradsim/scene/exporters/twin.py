@@ -4,7 +4,7 @@ All lengths are in m, at the scale of the body; the frame of a link has its orig
 body of the scene. Quaternions are (x, y, z, w).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -177,6 +177,7 @@ class Twin:
         pairs: Names of links that collide with one another, and the contact parameters.
         solids: Soft solids by name.
         soft: Other soft bodies by name.
+        contact_factors: Contact numbers of MuJoCo over those of the formula, by pair of names and name (`contact.Soft`).
         fps, frames: Clock of the scene.
         notes: Content of the scene that no format expresses, one sentence each.
     """
@@ -192,6 +193,7 @@ class Twin:
     pairs: list[tuple[str, str, dict[str, float]]] = field(default_factory=list)
     solids: dict[str, Lumps] = field(default_factory=dict)
     soft: dict[str, Soft] = field(default_factory=dict)
+    contact_factors: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
     fps: float = 30.0
     frames: int = 60
     notes: list[str] = field(default_factory=list)

@@ -1,0 +1,281 @@
+"""Contact numbers of MuJoCo that make bodies bounce, slide and sink as by the scene's law, found by fitting two trials (extra `engines`).
+
+For each body and ground of a scene, the body alone
+
+    drops    as at its start, but at the speed of its first impact and just above the ground, until it has settled
+    slides   from where it came to rest, along the ground, at that speed
+
+by gradsim and by MuJoCo. Stiffness, damping, damping of friction and friction of MuJoCo start at the formula of
+`gradsim.scene.exporters.contact` and are fitted by least squares to the height of the first bounce, the distance that the drop travels
+along the ground, the depth at rest and the length of the slide; a weak prior keeps those that do not matter where the formula put them.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.optimize import least_squares
+from scipy.spatial.transform import Rotation
+
+from gradsim.errors import InputError
+from gradsim.identification import synthetic
+from gradsim.identification.engines.model import EngineModel
+from gradsim.identification.engines.mujoco import MuJoCo
+from gradsim.physics.model import Model
+from gradsim.runtime.optional import require_extra
+from gradsim.scene import Scene
+from gradsim.scene.exporters.build import twin_of
+from gradsim.scene.exporters.contact import contacts, impact_speed
+from gradsim.scene.parameters import CONTACT
+
+FPS = 120.0  # frames a second of the trials
+SECONDS = 2.5  # of a trial
+GAP = 1e-3  # of the drop at its start [m]
+SLOWEST_SLIDE = 0.5  # [m/s]
+PRIOR = 0.02  # residual per factor e of a number
+STEP = 0.02  # of derivatives, in logarithms
+EVALUATIONS = 15  # of residuals, without those of derivatives
+SHARE = 0.02  # of a bounce, or of the size of a body
+TUMBLED = 0.3  # of that size: what a drop travels by tumbling hangs on the last bit
+SMOOTH = ("bounce", "depth", "slide")
+SETTLED = 0.01  # distance from the last place, over the size of the body, within which it has settled
+FILMED = 4  # frames of a trial for one of its film
+VIEW = (240, 180)  # size of the film of a trial [px]
+KEYS = ("stiffness", "damping", "sliding", "friction")
+BODY_KEYS = ("shape", "mass", "density", "scale", "colour", "collision", "centre_of_mass")
+INERTIA_KEYS = ("inertia", "inertia_quat_xyzw", "inertia_log_cholesky")
+Poses = tuple[np.ndarray, np.ndarray]  # positions (n, 3) [m] and quaternions (n, 4) of the body in a trial
+
+
+@dataclass(frozen=True)
+class Landing:
+    """What a body does in the two trials.
+
+    Args:
+        bounce: Height of the center of mass at the top of the first bounce, over that at rest [m].
+        travel: Distance along the ground from the start of the drop to its end [m].
+        depth: Depth of the lowest vertex at rest [m].
+        slide: Length of the slide [m].
+        settling: Time after which the drop moves no more [s].
+    """
+
+    bounce: float
+    travel: float
+    depth: float
+    slide: float
+    settling: float
+
+
+@dataclass(frozen=True)
+class ContactMatch:
+    """Contact numbers of a pair, and what is left of the difference.
+
+    Args:
+        pair: Names of the ground and the body.
+        factors: MuJoCo's numbers over those of the formula, by name.
+        ours: By the scene's law.
+        formula, matched: In MuJoCo, by the formula and with the factors.
+        scenes: The trials, `drop` and `slide`.
+    """
+
+    pair: tuple[str, str]
+    factors: dict[str, float]
+    ours: Landing
+    formula: Landing
+    matched: Landing
+    scenes: dict[str, Scene]
+
+    @property
+    def row(self) -> dict:
+        """Content of export.json."""
+        landings = {"gradsim": self.ours, "formula": self.formula, "matched": self.matched}
+        names = dict(zip(("ground", "body"), self.pair, strict=True))
+        return names | {"factors": self.factors} | {key: asdict(one) for key, one in landings.items()}
+
+
+def landing_errors(one: Landing, other: Landing) -> dict[str, float]:
+    """Relative differences of bounce, travel, depth and slide, where there are some."""
+    keys = ("bounce", "travel", "depth", "slide")
+    return {key: getattr(one, key) / getattr(other, key) - 1 for key in keys if getattr(other, key) > 0}
+
+
+def write_film(match: ContactMatch, timestep: float, path: Path) -> None:
+    """Film of the drop, then of the slide: by gradsim on the left, by MuJoCo with the matched numbers on the right.
+
+    Args:
+        match: The match.
+        timestep: Of MuJoCo [s].
+        path: Video to write.
+    """
+    halves, engine = [], MuJoCo(timestep, contact_factors={match.pair: match.factors})
+    for trial in match.scenes.values():
+        with torch.no_grad():
+            moves = [model.rollout() for model in (Model(trial), EngineModel(trial, engine))]
+        halves.append(torch.cat([synthetic.render_video(trial, one) for one in moves], 2)[::FILMED])
+    frames = (255 * torch.cat(halves)).round().clamp(0, 255).to(torch.uint8).numpy()
+    synthetic.write_video(path, frames, FPS / FILMED)
+
+
+def match_contacts(
+    scene: Scene, timestep: float, report: Callable[[str], None] = lambda stage: None
+) -> tuple[list[ContactMatch], list[str]]:
+    """Fit MuJoCo's contact numbers of all bodies with the plane grounds of a scene.
+
+    Args:
+        scene: The scene.
+        timestep: Time step of MuJoCo, by which the numbers hold [s].
+        report: Receives stages.
+
+    Returns:
+        Matches, and notes on pairs that keep the numbers of the formula.
+
+    Raises:
+        InputError: If MuJoCo is not installed, or the scene has no body on a plane ground.
+    """
+    require_extra("mujoco", "matching contacts", "engines")
+    twin, matches, notes = twin_of(scene), [], []
+    statics = {static.name: static for static in twin.statics}
+    table = contacts(twin)
+    if not any(first in statics and statics[first].kind == "plane" for first, _ in table):
+        raise InputError(
+            "the scene has no rigid body that a plane ground stops, so there is no contact to match; leave it out."
+        )
+    for pair in table:
+        static, words = statics.get(pair[0]), f"contact of `{pair[0]}` with `{pair[1]}`: by the formula, since "
+        if static is None or static.kind != "plane":
+            notes.append(words + "only contacts with plane grounds are matched.")
+            continue
+        report(f"matching the contact of {pair[1]} with {pair[0]}")
+        trials = _Trials(scene, pair, timestep, impact_speed(static, twin.links[pair[1]], twin.gravity))
+        if why := trials.unfit:
+            notes.append(f"{words}{why}.")
+        else:
+            matches.append(trials.matched())
+    return matches, notes
+
+
+class _Trials:
+    """A drop and a slide of one body on one ground.
+
+    Args:
+        scene: The scene.
+        pair: Names of the ground and the body.
+        timestep: Of MuJoCo [s].
+        speed: Of the impact [m/s].
+    """
+
+    def __init__(self, scene: Scene, pair: tuple[str, str], timestep: float, speed: float):
+        self.scene, self.pair, self.timestep = scene, pair, timestep
+        self.normal = np.array(scene.grounds[pair[0]].normal, np.float64)
+        self.normal /= np.linalg.norm(self.normal)
+        link = twin_of(scene).links[pair[1]]
+        self.points = np.concatenate([form.mesh.vertices + form.centre for form in link.forms])
+        self.size = float(np.linalg.norm(np.ptp(self.points, axis=0)))
+        above = self._depth(np.zeros(3), link.quat_xyzw) + GAP
+        sideways = link.v - (link.v @ self.normal) * self.normal
+        self.drop = self._alone(above * self.normal, link.quat_xyzw, sideways - speed * self.normal, link.w)
+        self.unfit = "gravity does not pull the body to the ground" if self._pull <= 0 else ""
+        if not self.unfit:
+            x, quat = _ours(self.drop, pair[1])
+            up = self._depth(x[-1], quat[-1]) * self.normal  # no scene starts in its ground
+            self.slide = self._alone(x[-1] + up, quat[-1], max(speed, SLOWEST_SLIDE) * self._along(link.v))
+
+    @property
+    def _pull(self) -> float:
+        return float(-np.array(self.scene.gravity) @ self.normal)
+
+    def _depth(self, x: np.ndarray, quat_xyzw: np.ndarray) -> float:
+        """Depth of the lowest vertex [m]."""
+        heights = (Rotation.from_quat(quat_xyzw).apply(self.points) + x) @ self.normal
+        return float(self.scene.grounds[self.pair[0]].height - heights.min())
+
+    def _along(self, v: np.ndarray) -> np.ndarray:
+        """Unit vector along the ground: that of a velocity, or any."""
+        flat = v - (v @ self.normal) * self.normal
+        if np.linalg.norm(flat) < SLOWEST_SLIDE:
+            flat = np.cross(self.normal, [0.0, 1.0, 0.0] if abs(self.normal[1]) < 0.9 else [1.0, 0.0, 0.0])
+        return flat / np.linalg.norm(flat)
+
+    def _alone(self, x: np.ndarray, quat_xyzw: np.ndarray, v: np.ndarray, w: np.ndarray | None = None) -> Scene:
+        """The body by itself on the ground."""
+        content = self.scene.model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
+        body = content["bodies"][self.pair[1]]
+        body = {key: body[key] for key in (*BODY_KEYS, *INERTIA_KEYS, *CONTACT) if key in body}
+        body |= {"position": x.tolist(), "quat_xyzw": quat_xyzw.tolist(), "velocity": v.tolist()}
+        body |= {} if w is None else {"angular_velocity": w.tolist()}
+        side = x + 4 * self.size * np.cross(self.normal, self._along(v)) + 1.5 * self.size * self.normal
+        camera = {"look_at": {"eye": side.tolist(), "target": x.tolist(), "fov": "40 deg"}, "size": list(VIEW)}
+        timing = {"fps": FPS, "frames": round(FPS * SECONDS) + 1}
+        grounds = {self.pair[0]: content["grounds"][self.pair[0]]}
+        return Scene.parse(
+            {
+                "bodies": {self.pair[1]: body},
+                "grounds": grounds,
+                "gravity": list(self.scene.gravity),
+                "timing": timing,
+                "camera": camera,
+            },
+            self.scene.name,
+            Path(),
+        )
+
+    def matched(self) -> ContactMatch:
+        """The fit of MuJoCo's numbers from those of the formula."""
+        ours = self.landing(lambda trial: _ours(trial, self.pair[1]))
+        # a difference hardly counts that is small beside a bounce, or the body
+        bounce = SHARE * max(ours.bounce, ours.depth)
+        floors = {"bounce": bounce, "depth": bounce, "slide": SHARE * self.size, "travel": TUMBLED * self.size}
+
+        def residuals(x: np.ndarray, keys: Sequence[str]) -> np.ndarray:
+            one, off = self.landing(self.in_mujoco(_factors(x))), []
+            for key in keys:
+                ends = (max(getattr(landing, key), 0.0) + floors[key] for landing in (one, ours))
+                off.append(math.log(next(ends) / next(ends)))
+            return np.array(off + (PRIOR * x).tolist())
+
+        x = np.zeros(len(KEYS))
+        for keys in (SMOOTH, (*SMOOTH, "travel")):  # what a body travels by tumbling has many minima
+            x = least_squares(residuals, x, args=(keys,), diff_step=STEP, max_nfev=EVALUATIONS).x
+        best = _factors(x)
+        formula, matched = (self.landing(self.in_mujoco(one)) for one in ({}, best))
+        return ContactMatch(self.pair, best, ours, formula, matched, {"drop": self.drop, "slide": self.slide})
+
+    def in_mujoco(self, factors: Mapping[str, float]) -> Callable[[Scene], Poses]:
+        """What moves a trial by MuJoCo with the formula's contact numbers times factors."""
+        engine = MuJoCo(self.timestep, contact_factors={self.pair: factors})
+        times = np.arange(self.drop.timing.frames) / FPS
+
+        def move(trial: Scene) -> Poses:
+            motion = engine(trial, times)[self.pair[1]]
+            return motion.position, motion.quat_xyzw
+
+        return move
+
+    def landing(self, move: Callable[[Scene], Poses]) -> Landing:
+        """What the body does in both trials."""
+        x, quat = move(self.drop)
+        heights = x @ self.normal
+        first = int(np.argmax(heights[1:-1] <= heights[2:])) + 1  # the first frame from which it rises
+        away = np.linalg.norm(x - x[-1], axis=1) > SETTLED * self.size
+        along = [path - np.outer(path @ self.normal, self.normal) for path in (x, move(self.slide)[0])]
+        travel, slide = (float(np.linalg.norm(path[-1] - path[0])) for path in along)
+        return Landing(
+            float(heights[first:].max() - heights[-1]),
+            travel,
+            self._depth(x[-1], quat[-1]),
+            slide,
+            (int(np.flatnonzero(away)[-1]) + 1) / FPS if away.any() else 0.0,
+        )
+
+
+def _factors(x: np.ndarray) -> dict[str, float]:
+    return dict(zip(KEYS, np.exp(x).tolist(), strict=True))
+
+
+def _ours(trial: Scene, body: str) -> Poses:
+    with torch.no_grad():
+        states = Model(trial).rollout()[body]
+    return states["x"][0].numpy(), states["q"][0].numpy()

@@ -1,0 +1,64 @@
+"""Contact numbers of MuJoCo are fitted to a drop and a slide of a body by the scene's own law."""
+
+import numpy as np
+import pytest
+
+from gradsim import InputError
+from gradsim.scene import Scene, exporters
+
+pytest.importorskip("mujoco", reason='MuJoCo is not installed: pip install "gradsim[engines]"')
+
+from gradsim.identification.engines.contact_match import landing_errors, match_contacts
+
+BOX = {
+    "shape": {"box": {"size": [0.2, 0.3, 0.1]}},
+    "mass": 2,
+    "position": [0, 0, 0.5],
+    "rotation_vector": [0.3, 0.2, 0],
+}
+TILTED = {"point": [0, 0, 0], "normal": [0.2, 0, 1], "dissipation": 0.3, "stiffness": 2e4, "friction": 0.6}
+
+
+def scene_of(ground: dict, **further) -> Scene:
+    return Scene.parse({"bodies": {"box": BOX, **further.pop("bodies", {})}, "ground": ground, **further})
+
+
+@pytest.fixture(scope="module")
+def matched():
+    scene = scene_of(TILTED)
+    return scene, match_contacts(scene, 1e-3)
+
+
+def test_a_matched_contact_bounces_sinks_and_slides_as_the_law_does(matched):
+    _, ((match,), notes) = matched
+    assert notes == [] and match.pair == ("ground", "box")
+    before, after = (landing_errors(one, match.ours) for one in (match.formula, match.matched))
+    assert abs(before["bounce"]) > 0.1  # the law has no counterpart in MuJoCo, so the formula is off
+    assert abs(after["bounce"]) < min(0.1, 0.3 * abs(before["bounce"])) and abs(after["slide"]) < 0.1
+    for key in ("depth", "travel"):  # [m]: both are short here, and count beside the bounce and the size of the box
+        assert abs(getattr(match.matched, key) - getattr(match.ours, key)) < 0.02
+    assert 0.3 < match.factors["stiffness"] < 3 and 0.3 < match.factors["friction"] < 3
+
+
+def test_factors_are_in_the_model_and_of_its_own_pair(matched, tmp_path):
+    scene, ((match,), _) = matched
+    twice = {match.pair: {"stiffness": 2.0, "friction": 0.5}}
+    texts = [
+        exporters.export(scene, "mjcf", tmp_path / str(k), contact_factors=factors).files[0].read_text()
+        for k, factors in enumerate([None, twice])
+    ]
+    pairs = [next(line for line in text.splitlines() if "<pair" in line) for text in texts]
+    numbers = [
+        [float(pair.split(f'{key}="')[1].split()[0].strip('"')) for key in ("solref", "friction")] for pair in pairs
+    ]
+    assert np.allclose(np.array(numbers[1]) / numbers[0], [2.0, 0.5], rtol=1e-12)
+
+
+def test_what_is_not_matched_is_said_and_a_scene_without_contact_refused():
+    wall = {"position": [3, 0, 0], "size": [0.1, 1, 1], "stiffness": 2e4, "dissipation": 0.3, "friction": 0.3}
+    upside_down = scene_of({"normal": [0, 0, -1], "height": -5}, obstacles={"wall": wall})
+    matches, notes = match_contacts(upside_down, 1e-3)
+    assert matches == []
+    assert ["gravity does not pull" in note or "plane grounds" in note for note in notes] == [True, True]
+    with pytest.raises(InputError, match="no contact to match"):
+        match_contacts(Scene.parse({"bodies": {"box": BOX}}), 1e-3)
