@@ -22,7 +22,7 @@ def inertia_of(base: Tensor, numbers: Tensor) -> Tensor:
     """Inertias (worlds, 3, 3), in units of the base.
 
     Args:
-        base: Inertia of a uniform density (3, 3).
+        base: Inertia of a uniform density (3, 3), or of each world (worlds, 3, 3).
         numbers: d₁, d₂, d₃, s₁₂, s₂₃, s₁₃ (worlds, 6).
     """
     root = _upper(second_moments(base))
@@ -48,8 +48,8 @@ def log_cholesky(base: Tensor, inertia: Tensor) -> Tensor:
 
 
 def _upper(matrix: Tensor) -> Tensor:
-    """Upper triangular U (3, 3) with U Uᵀ the matrix."""
-    return torch.linalg.cholesky(matrix.flip(0, 1)).flip(0, 1)
+    """Upper triangular U (..., 3, 3) with U Uᵀ the matrix."""
+    return torch.linalg.cholesky(matrix.flip(-2, -1)).flip(-2, -1)
 
 
 def _traced(matrix: Tensor) -> Tensor:

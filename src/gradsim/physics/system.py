@@ -211,7 +211,7 @@ class System(Protocol):
         """Shape at rest (worlds, n, 3) [m], and x and q of all frames, of a surface that is rigid; else None."""
         return None
 
-    def rest_tangent(self, direction: Values) -> Tensor | None:
+    def rest_tangent(self, values: Values, direction: Values) -> Tensor | None:
         """Derivative (worlds, n, 3) of the shape in `rigid_shape_and_pose` along a direction in parameters; None for zero."""
         return None
 

@@ -34,6 +34,8 @@ class Joint(Node):
         parent_point: Joint position in the frame of the parent, from its center of mass, at scale 1; for the world, in
             world coordinates [m].
         child_point: Joint position in the frame of the child, from its center of mass, at scale 1 [m].
+        points_from: `centre_of_mass`, or `shape`: both points then count from the origin of the shape, and stay on it where a center of
+            mass is unknown.
     """
 
     start: ClassVar[tuple[str, ...]] = ()  # keys of the initial coordinates and rates
@@ -42,6 +44,7 @@ class Joint(Node):
     between: tuple[str, ...] = Field(description="the names [parent, child]; the parent may be world")
     parent_point: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
     child_point: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
+    points_from: Literal["centre_of_mass", "shape"] = "centre_of_mass"
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         if len(self.between) != 2:

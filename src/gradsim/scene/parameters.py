@@ -54,7 +54,17 @@ AXIS_JOINT_KEYS = (
 )
 SOFT_KEYS = (*START, "scale", "rest_length_factor", "contact", "anchors", "pushes")
 KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or several, is expanded to their keys
-    Rigid: ("mass", "density", "inertia", "inertia_log_cholesky", "scale", *START, *CONTACT, "pushes"),
+    Rigid: (
+        "mass",
+        "density",
+        "inertia",
+        "inertia_log_cholesky",
+        "centre_of_mass",
+        "scale",
+        *START,
+        *CONTACT,
+        "pushes",
+    ),
     Push: ("impulse", "force"),
     Solid: (*MATERIAL, "activation", "relaxation", "hysteresis", *SOFT_KEYS, "regions"),
     Relaxation: ("ratio", "time"),
@@ -135,10 +145,13 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
     """
     table = {"gravity": _parameter(scene.gravity, Quantity("m/s^2"))}
     placements = placing_joints(scene.joints)
+    touching = {name for contact in scene.contacts.values() for name in contact.names(scene.bodies)}
     for name, node in [*scene.bodies.items(), *scene.surfaces.items()]:
         entries = _of_node(node, name)
         if name in placements:  # the joint sets the initial state, so derivatives by these would be silently zero
             entries = {n: p for n, p in entries.items() if n.removeprefix(f"{name}.") not in PLACEMENT_KEYS}
+        if name in touching:  # the surfaces by which bodies touch one another are about the center of mass of the scene
+            entries.pop(f"{name}.centre_of_mass", None)
         table |= entries
         if isinstance(node, Soft):
             table |= _of_soft(node, name, table)
@@ -277,6 +290,11 @@ def _hint(name: str, known: Mapping[str, Parameter]) -> str:
         return f"; `{name}` has {', '.join(children)}."
     if key == "inertia_log_cholesky" or owner.endswith(".inertia_log_cholesky"):
         return "; write `inertia_log_cholesky: [0, 0, 0, 0, 0, 0]` into that rigid body first: its inertia is that of its density until the scene says more."
+    if key == "centre_of_mass" or owner.endswith(".centre_of_mass"):
+        return (
+            "; write `centre_of_mass: [x, y, z]` into that rigid body first: it is that of a uniform density until the scene says more, "
+            "and fixed where `contacts` let the body touch others."
+        )
     if owner in known:
         letters, row_of = _letters(owner, known[owner]), known[owner].row_of
         what = f"has components {', '.join(letters)}" if letters else "is one number"

@@ -60,5 +60,5 @@ def test_what_is_not_matched_is_said_and_a_scene_without_contact_refused():
     matches, notes = match_contacts(upside_down, 1e-3)
     assert matches == []
     assert ["gravity does not pull" in note or "plane grounds" in note for note in notes] == [True, True]
-    with pytest.raises(InputError, match="no contact to match"):
+    with pytest.raises(InputError, match="no contact can be matched"):
         match_contacts(Scene.parse({"bodies": {"box": BOX}}), 1e-3)

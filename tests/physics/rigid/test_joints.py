@@ -145,7 +145,7 @@ def test_given_moments_and_centre_replace_those_of_the_shape():
     product = system.inertia(values) @ system.inertia_inverse(values)  # pyright: ignore
     assert (product[0].detach() - torch.eye(3)).abs().max() < 1e-14
     vertices = model.rollout(frames=1).surface.vertices[0, 0].detach()
-    assert (vertices.mean(0) - torch.tensor([-0.2, 0, 0])).abs().max() < 1e-14
+    assert (vertices.mean(0) - torch.tensor([-0.2, 0, 0], dtype=torch.float64)).abs().max() < 1e-14
     assert model.rollout(frames=1)["body"]["x"].abs().max() == 0
 
 

@@ -23,8 +23,10 @@ def test_a_chain_moves_alike_and_differences_fall_with_the_order_of_the_step():
 
 def test_a_drop_is_measured_in_both_engines():
     record = contact((1, 0))
-    assert set(record) == {"slide", "bounce", "settled"}
-    assert all(0 < x < 3 for pair in record.values() for x in pair)  # m and s of a box dropped from 0.8 m at most
+    assert set(record) == {"paper", "continuous"}
+    for law in record.values():
+        assert set(law) == {"slide", "bounce", "settled"}
+        assert all(0 < x < 3 for row in law.values() for x in row)  # m and s of a box dropped from 0.8 m at most
 
 
 def test_differences_see_a_wrong_mass_and_a_shifted_joint():
@@ -58,16 +60,20 @@ def test_summary_counts_silent_failures_and_coverage():
     ours = log | {"error": {names[0]: 0.001, names[1]: 0.0}, "z": {names[0]: 9.0, names[1]: 0.1}}
     theirs = {"error": {names[0]: 0.05, names[1]: 0.0}, "z": {}, "cpu_seconds": 1.0}
     film = {"relative_sd": 1e-4, "z": {"joints.elbow.damping": 0.5}, "status": Status.OK}
+    drops = {"slide": [1.0, 1.02, 1.1], "bounce": [0.1, 0.11, 0.15], "settled": [1.0, 1.0, 1.0]}
     records = {
         "logs": [{"truth": {names[0]: 0.1, names[1]: 0.02}, "gradsim": ours, "sysid": theirs}],
         "logs and films": [{"log": film | {"relative_sd": 0.8}, "log and film": film}],
-        "round trips": [{"mjcf": same, "urdf": same}],
+        "round trips": [dict.fromkeys(("mjcf", "urdf", "usd", "mjcf_in_mujoco", "urdf_in_mujoco"), same)],
         "motions": [{"rk4": [16e-8, 1e-8], "semi-implicit": [2e-3, 1e-3]}],
-        "drops": [{"slide": [1.0, 1.02], "bounce": [0.1, 0.11], "settled": [1.0, 1.0]}],
+        "drops": [dict.fromkeys(("paper", "continuous"), drops)],
         "films": [{"fits": fits}, {"fits": wrong}],
     }
     figures = {name: one["value"] for name, one in summary(records).items()}
-    assert figures["motion_rk4_order"] == pytest.approx(4) and figures["contact_bounce_median"] == pytest.approx(0.1)
+    assert figures["motion_rk4_order"] == pytest.approx(4) and figures["contact_paper_bounce_median"] == pytest.approx(
+        0.1
+    )
+    assert figures["contact_by_formula_continuous_bounce_median"] == pytest.approx(0.5)
     assert figures["films_in_mujoco_8bit_coverage"] == 0.5 and figures["films_in_ours_silent"] == 1
     assert figures["logs_silent"] == 1 and figures["logs_sysid_lost"] == 1 and figures["logs_lost"] == 0
     assert figures["logs_cpu_over_sysid"] == 3.0 and figures["elbow_damping_sd_by_log"] == 0.8

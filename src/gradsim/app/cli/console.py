@@ -309,7 +309,7 @@ def show_plan(console: Console, plan: Mapping) -> None:
 
 
 def contact_table(rows: Sequence[Mapping]) -> Table:
-    """What bodies do in the trials of `gradsim export --match-contact`, by the scene's law and in MuJoCo."""
+    """Results of the trials of `gradsim export --match-contact`, by the scene's law and in MuJoCo."""
     table = _table("Contact", ("trial", "gradsim", "MuJoCo, by the formula", "MuJoCo, matched"))
     for row in rows:
         for key, unit in (("bounce", "m"), ("travel", "m"), ("depth", "m"), ("slide", "m"), ("settling", "s")):

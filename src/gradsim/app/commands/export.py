@@ -81,7 +81,7 @@ def export(
         clip: Number of the clip in a fit of several.
         samples: Models of draws from the posterior besides, each in a folder of its own in `samples`.
         seed: Random seed of the draws.
-        match_contact: Fit the contact numbers of MuJoCo to a drop and a slide of each body; films of both go to `contact_BODY.webm`.
+        match_contact: Fit the contact numbers of MuJoCo to a drop and a slide of each body; films of both go to files such as contact_cube.webm.
         progress: Receives stages.
 
     Raises:

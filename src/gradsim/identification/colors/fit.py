@@ -41,6 +41,7 @@ FINE, COARSE = 12.0, 5.5  # radius of a body in compared pixels, at least, for t
 # cells of textures in compared pixels; of smaller ones there are as many as there are pixels
 FINE_CELL, COARSE_CELL = 1.0, 1.0
 ROUGHLY, POLISHED = 5, 10  # linearizations at a noise of colors, before outlines are measured again and for the answer
+MIN_DECREASE = 0.01  # of the cost in a step, after which none follows: a tenth of a standard deviation
 WIDEST = 0.02  # of a range, over which curvature is measured
 NEWTON = 1  # steps with the curvature of the cost, which is up to twenty times as flat as those linearizations have it
 # of such a step, the first that lowers the cost: sharp textures make it rough, and of one ball a whole step raised it by 537
@@ -119,6 +120,10 @@ def fit_pictures(
         InputError: As `require_pictures`.
     """
     require_pictures(problem.model.scene, problem.observation)
+    if any(".centre_of_mass" in name for name in problem.space.names):
+        raise InputError(
+            "--observe pictures needs to know where a center of mass is in its shape; fit it by outlines, or give its number in the scene."
+        )
     rng = np.random.default_rng(seed)
     stage("outlines")
     outlines = fit_outlines(problem, search, plan, rng, report, checkpoint)
@@ -180,7 +185,8 @@ def _settle(
         colors = colors.with_exposures(trajectory_at(problem, u, colors.frames))
         errors = _errors_at(problem, colors, u)
         colors = colors.with_sigma(colors.sigma * math.sqrt(max(errors.inflation, 1e-12)))
-        iterates, _ = descend(problem.with_observation(colors), Population.at(u[None]), colors.frames, "pixels", steps)
+        start, at_noise = Population.at(u[None]), problem.with_observation(colors)
+        iterates, _ = descend(at_noise, start, colors.frames, "pixels", steps, min_decrease=MIN_DECREASE)
         u = iterates.u[0]
     return colors, u, _errors_at(problem, colors, u)
 

@@ -38,10 +38,10 @@ SLOWEST_SLIDE = 0.5  # [m/s]
 PRIOR = 0.02  # residual per factor e of a number
 STEP = 0.02  # of derivatives, in logarithms
 EVALUATIONS = 15  # of residuals, without those of derivatives
-SHARE = 0.02  # of a bounce, or of the size of a body
-TUMBLED = 0.3  # of that size: what a drop travels by tumbling hangs on the last bit
-SMOOTH = ("bounce", "depth", "slide")
-SETTLED = 0.01  # distance from the last place, over the size of the body, within which it has settled
+FLOOR_SHARE = 0.02  # of a bounce, or of the size of a body
+TRAVEL_SHARE = 0.3  # of that size: how far a body tumbles is sensitive to everything
+SMOOTH_KEYS = ("bounce", "depth", "slide")
+SETTLED_DISTANCE = 0.01  # from the last place, over the size of the body
 FILMED = 4  # frames of a trial for one of its film
 VIEW = (240, 180)  # size of the film of a trial [px]
 KEYS = ("stiffness", "damping", "sliding", "friction")
@@ -52,7 +52,7 @@ Poses = tuple[np.ndarray, np.ndarray]  # positions (n, 3) [m] and quaternions (n
 
 @dataclass(frozen=True)
 class Landing:
-    """What a body does in the two trials.
+    """Result of the two trials.
 
     Args:
         bounce: Height of the center of mass at the top of the first bounce, over that at rest [m].
@@ -141,7 +141,7 @@ def match_contacts(
     table = contacts(twin)
     if not any(first in statics and statics[first].kind == "plane" for first, _ in table):
         raise InputError(
-            "the scene has no rigid body that a plane ground stops, so there is no contact to match; leave it out."
+            "the scene has no rigid body that a plane ground stops, so no contact can be matched; leave it out."
         )
     for pair in table:
         static, words = statics.get(pair[0]), f"contact of `{pair[0]}` with `{pair[1]}`: by the formula, since "
@@ -225,9 +225,14 @@ class _Trials:
     def matched(self) -> ContactMatch:
         """The fit of MuJoCo's numbers from those of the formula."""
         ours = self.landing(lambda trial: _ours(trial, self.pair[1]))
-        # a difference hardly counts that is small beside a bounce, or the body
-        bounce = SHARE * max(ours.bounce, ours.depth)
-        floors = {"bounce": bounce, "depth": bounce, "slide": SHARE * self.size, "travel": TUMBLED * self.size}
+        # differences hardly count that are small relative to a bounce, or the body
+        bounce = FLOOR_SHARE * max(ours.bounce, ours.depth)
+        floors = {
+            "bounce": bounce,
+            "depth": bounce,
+            "slide": FLOOR_SHARE * self.size,
+            "travel": TRAVEL_SHARE * self.size,
+        }
 
         def residuals(x: np.ndarray, keys: Sequence[str]) -> np.ndarray:
             one, off = self.landing(self.in_mujoco(_factors(x))), []
@@ -237,14 +242,14 @@ class _Trials:
             return np.array(off + (PRIOR * x).tolist())
 
         x = np.zeros(len(KEYS))
-        for keys in (SMOOTH, (*SMOOTH, "travel")):  # what a body travels by tumbling has many minima
+        for keys in (SMOOTH_KEYS, (*SMOOTH_KEYS, "travel")):  # what a body travels by tumbling has many minima
             x = least_squares(residuals, x, args=(keys,), diff_step=STEP, max_nfev=EVALUATIONS).x
         best = _factors(x)
         formula, matched = (self.landing(self.in_mujoco(one)) for one in ({}, best))
         return ContactMatch(self.pair, best, ours, formula, matched, {"drop": self.drop, "slide": self.slide})
 
     def in_mujoco(self, factors: Mapping[str, float]) -> Callable[[Scene], Poses]:
-        """What moves a trial by MuJoCo with the formula's contact numbers times factors."""
+        """Motion of a trial by MuJoCo, with the formula's contact numbers times factors."""
         engine = MuJoCo(self.timestep, contact_factors={self.pair: factors})
         times = np.arange(self.drop.timing.frames) / FPS
 
@@ -255,11 +260,11 @@ class _Trials:
         return move
 
     def landing(self, move: Callable[[Scene], Poses]) -> Landing:
-        """What the body does in both trials."""
+        """Result of both trials with some motion."""
         x, quat = move(self.drop)
         heights = x @ self.normal
         first = int(np.argmax(heights[1:-1] <= heights[2:])) + 1  # the first frame from which it rises
-        away = np.linalg.norm(x - x[-1], axis=1) > SETTLED * self.size
+        away = np.linalg.norm(x - x[-1], axis=1) > SETTLED_DISTANCE * self.size
         along = [path - np.outer(path @ self.normal, self.normal) for path in (x, move(self.slide)[0])]
         travel, slide = (float(np.linalg.norm(path[-1] - path[0])) for path in along)
         return Landing(

@@ -84,7 +84,7 @@ def project(silhouettes: Silhouettes, sensitivity: Trajectory | Sensitivity) -> 
             if motion is not None:
                 x_tangent, q_tangent = motion.directions(x_tangent).contiguous(), motion.turns(q_tangent).contiguous()
             moving = {"x_tangent": x_tangent, "q_tangent": q_tangent}
-            change = s.rest_tangent(sensitivity.direction)
+            change = s.rest_tangent(sensitivity.trajectory.values, sensitivity.direction)
             moving["rest_tangent"] = None if change is None else sensitivity.by_world(change)
         screen, slope = project_rigid(rest, x, q, sight, NEAR_DEPTH, **moving)
         screens.append(screen)

@@ -3,7 +3,9 @@
     m = ρ V s³,   I = m s² I₁,   R = R₀ exp(θ),   L = R I Rᵀ ω
 
 V and I₁ are volume and inertia per mass of the faceted solid at scale 1, about its centre of mass. A body may state its
-principal moments J and their axes Q in place of that: I = s² Q J Qᵀ. A body that a joint places starts as `joints.py` says.
+principal moments J and their axes Q in place of that: I = s² Q J Qᵀ. Where it states its centre of mass c, that is a parameter: the
+shape is then at p − c in the frame of the body, and I₁ = I₀ + |d|² 1 − d dᵀ with d from c to the centre of the shape. A body that a
+joint places starts as `joints.py` says.
 """
 
 import math
@@ -37,6 +39,13 @@ from gradsim.scene.joint import placing_joints
 MAX_SPIN_ANGLE = 0.05  # angle of a step of free spin [rad]: rk4 keeps the energy to 1e-6 over 10 s
 FREE_STEPS = 8  # steps per frame where nothing is stiff (`Model.recommended_substeps`)
 
+
+def about(inertia: Tensor, off: Tensor) -> Tensor:
+    """Inertia per mass (..., 3, 3) [m²] about a point that is off the centre of mass (..., 3) [m], from that about the centre."""
+    square = off.square().sum(-1)[..., None, None] * torch.eye(3, dtype=off.dtype, device=off.device)
+    return inertia + square - off[..., :, None] * off[..., None, :]
+
+
 _rollout = cache(RigidRollout)  # one operation for each kind of rollout
 
 
@@ -65,12 +74,12 @@ class RigidBody(System):
         )
         to = {"dtype": dtype, "device": device}
         self.volume = shape.mass.item()
-        centre = shape.centre if body.centre_of_mass is None else torch.tensor(body.centre_of_mass).double()
+        centre = shape.centre if body.centre_of_mass is None else torch.tensor(body.centre_of_mass, dtype=torch.float64)
         self.centre = centre.numpy()  # of mass, in the coordinates of the mesh
         self.rest = (torch.tensor(mesh.vertices) - centre).to(**to)  # about the centre of mass, at scale 1
-        off = shape.centre - centre
-        steiner = off.square().sum() * torch.eye(3, dtype=off.dtype) - off[:, None] * off
-        self.inertia_per_mass = (shape.inertia / shape.mass + steiner).to(**to)
+        self.stated_centre = None if body.centre_of_mass is None else centre.to(**to)
+        self.shape_centre, self.shape_inertia_per_mass = shape.centre.to(**to), (shape.inertia / shape.mass).to(**to)
+        self.inertia_per_mass = about(self.shape_inertia_per_mass, shape.centre.to(**to) - centre.to(**to))
         self.inverse_inertia_per_mass = torch.linalg.inv(self.inertia_per_mass)
         self.principal = rotation.to_matrix(torch.tensor(body.inertia_quat_xyzw, **to))
         self.placed = name in placing_joints(scene.joints)
@@ -148,14 +157,32 @@ class RigidBody(System):
         if f"{self.name}.inertia" in values:
             moments = size[:, None] * values[f"{self.name}.inertia"]
             return (self.principal / moments[:, None]) @ self.principal.T
-        known = f"{self.name}.inertia_log_cholesky" not in values
+        known = not any(f"{self.name}.{key}" in values for key in ("inertia_log_cholesky", "centre_of_mass"))
         inverse = self.inverse_inertia_per_mass if known else torch.linalg.inv(self._per_mass(values))
         return inverse / (self.mass(values) * size)[:, None, None]
 
     def _per_mass(self, values: Values) -> Tensor:
         """Inertia per mass at scale 1 (3, 3), or of each world (worlds, 3, 3) [m²]."""
+        base, centre = self.inertia_per_mass, values.get(f"{self.name}.centre_of_mass")
+        if centre is not None:
+            base = about(self.shape_inertia_per_mass, self.shape_centre - centre)
         numbers = values.get(f"{self.name}.inertia_log_cholesky")
-        return self.inertia_per_mass if numbers is None else inertia_of(self.inertia_per_mass, numbers)
+        return base if numbers is None else inertia_of(base, numbers)
+
+    def center_in_shape(self, values: Values) -> Tensor:
+        """Centre of mass (worlds or 1, 3) in the coordinates of the shape, at scale 1 [m]."""
+        stated = values.get(f"{self.name}.centre_of_mass")
+        return self.rest.new_tensor(self.centre)[None] if stated is None else stated
+
+    def _shifted(self, points: Tensor, values: Values) -> Tensor:
+        """Points (n, 3) of the shape about the centre of mass that `values` have (worlds or 1, n, 3), at scale 1 [m]."""
+        stated = values.get(f"{self.name}.centre_of_mass")
+        return points[None] if stated is None else points + (self.stated_centre - stated)[:, None]
+
+    def _shift(self, values: Values) -> float:
+        """Largest shift of the shape by a centre of mass that is not the scene's [m]."""
+        stated = values.get(f"{self.name}.centre_of_mass")
+        return 0.0 if stated is None else torch.linalg.vector_norm(stated - self.stated_centre, dim=-1).max().item()
 
     def momentum(self, q: Tensor, spin: Tensor, values: Values) -> Tensor:
         """Angular momentum l (worlds, ..., 3) [kg m²/s] of the body that is turned by q and spins by ω [rad/s]."""
@@ -186,7 +213,7 @@ class RigidBody(System):
             "mass": mass,
             "inertia_inverse": self.inertia_inverse(values),
             "gravity": values["gravity"],
-            "points": self.points * scale[..., None],
+            "points": self._shifted(self.points, values) * scale[..., None],
             "radius": self.radius * scale,
             **dict(zip(("normal", "height"), self._planes(values, worlds), strict=True)),
             **{key: self._contact(key, values, worlds) for key in CONTACT},
@@ -199,15 +226,22 @@ class RigidBody(System):
 
     def vertices(self, states: list[Tensor], values: Values) -> Tensor:
         x, q = states[:2]
-        rest = self.rest * values[f"{self.name}.scale"][:, None, None]
-        return rotation.rotate(q[:, :, None], rest[:, None]) + x[:, :, None]
+        return rotation.rotate(q[:, :, None], self._shape(values)[:, None]) + x[:, :, None]
+
+    def _shape(self, values: Values) -> Tensor:
+        """Vertices (worlds, n, 3) [m] in the frame of the body."""
+        return self._shifted(self.rest, values) * values[f"{self.name}.scale"][:, None, None]
 
     def rigid_shape_and_pose(self, states: State, values: Values) -> tuple[Tensor, Tensor, Tensor]:
-        return self.rest * values[f"{self.name}.scale"][:, None, None], states["x"], states["q"]
+        return self._shape(values), states["x"], states["q"]
 
-    def rest_tangent(self, direction: Values) -> Tensor | None:
-        scale = direction.get(f"{self.name}.scale")
-        return None if scale is None else self.rest * scale[:, None, None]
+    def rest_tangent(self, values: Values, direction: Values) -> Tensor | None:
+        scale, centre = (direction.get(f"{self.name}.{key}") for key in ("scale", "centre_of_mass"))
+        change = None if scale is None else self._shifted(self.rest, values) * scale[:, None, None]
+        if centre is None:
+            return change
+        shift = (-centre * values[f"{self.name}.scale"][:, None])[:, None].expand(-1, len(self.rest), 3)
+        return shift if change is None else change + shift
 
     def marker_position(self, state: State, values: Values, point: Tensor | None) -> Tensor:
         if point is None:
@@ -234,7 +268,8 @@ class RigidBody(System):
         return {**state, "v": v, "l": state["l"] + torque}
 
     def bounding_radius(self, values: Values) -> float:
-        return torch.linalg.vector_norm(self.rest, dim=-1).max().item() * values[f"{self.name}.scale"].max().item()
+        radius = torch.linalg.vector_norm(self.rest, dim=-1).max().item() + self._shift(values)
+        return radius * values[f"{self.name}.scale"].max().item()
 
     def extrapolate(self, state: State, values: Values, time: float) -> dict[str, Tensor]:
         turn = rotation.exponential(time * self.spin(state["q"], state["l"], values))
@@ -327,7 +362,8 @@ class RigidBody(System):
 
     def _reach(self, values: Values) -> Tensor:
         """Distance (worlds,) [m] of its farthest vertex from the centre of mass."""
-        return torch.linalg.vector_norm(self.rest, dim=-1).max() * values[f"{self.name}.scale"].detach()
+        radius = torch.linalg.vector_norm(self.rest, dim=-1).max() + self._shift(values)
+        return radius * values[f"{self.name}.scale"].detach()
 
     def _start_speed(self, values: Values) -> tuple[Tensor, Tensor]:
         """Bounds of speed [m/s] and spin [rad/s] (worlds,) after all pushes: exact where all are blows at the start."""
@@ -351,7 +387,7 @@ class RigidBody(System):
         if not self.surfaces or not len(self.points):
             return math.inf
         mass, scale = self.mass(values), values[f"{self.name}.scale"]
-        reach = torch.linalg.vector_norm(self.points, dim=-1).max() * scale + self.radius.max() * scale
+        reach = (torch.linalg.vector_norm(self.points, dim=-1).max() + self._shift(values) + self.radius.max()) * scale
         pivot = 1 + mass * reach**2 / torch.linalg.eigvalsh(self.inertia(values))[:, 0]
         count = self._touching
         worst = math.inf

@@ -71,6 +71,8 @@ class JointFrames:
         pair = []
         for body, key in zip(self.joints[name].between, ("parent_point", "child_point"), strict=True):
             point = values[f"joints.{name}.{key}"]
+            if body != WORLD and self.joints[name].points_from == "shape":
+                point = point - self.bodies[body].center_in_shape(values)
             pair.append(point if body == WORLD else point * values[f"{body}.scale"][:, None])
         return pair[0], pair[1]
 

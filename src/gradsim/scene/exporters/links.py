@@ -163,6 +163,11 @@ def _mass_properties(body: Rigid, mesh: meshes.Mesh) -> tuple[float, np.ndarray,
     return mass, mass * body.scale**2 * per_mass, centre
 
 
+def _centre(body: Rigid) -> np.ndarray:
+    """Center of mass in the shape at scale 1 (3,) [m]."""
+    return _mass_properties(body, body.shape.mesh())[2]
+
+
 def _primitive(body: Rigid) -> tuple[str, tuple[float, ...]]:
     """Kind and size of a shape at its scale."""
     for kind in PRIMITIVES:
@@ -178,6 +183,7 @@ def _primitive(body: Rigid) -> tuple[str, tuple[float, ...]]:
 def _hinge(name: str, joint: AnyJoint, bodies) -> Hinge:
     parent, child = joint.between
     scale = lambda body: 1.0 if body == WORLD else bodies[body].scale
+    origin = lambda body: _centre(bodies[body]) if body != WORLD and joint.points_from == "shape" else np.zeros(3)
     axis = np.array(getattr(joint, "axis", (0.0, 0.0, 1.0)), np.float64)
     start: tuple = ()
     acting: dict = {}
@@ -195,8 +201,8 @@ def _hinge(name: str, joint: AnyJoint, bodies) -> Hinge:
         joint.kind,
         None if parent == WORLD else parent,
         child,
-        np.array(joint.parent_point) * scale(parent),
-        np.array(joint.child_point) * scale(child),
+        (np.array(joint.parent_point) - origin(parent)) * scale(parent),
+        (np.array(joint.child_point) - origin(child)) * scale(child),
         axis / np.linalg.norm(axis),
         np.array(bodies[child].quat_xyzw),
         *start,

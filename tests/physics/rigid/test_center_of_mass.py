@@ -1,0 +1,115 @@
+"""An unknown center of mass shifts the shape about it: motion, gradients, outlines, joints, export and errors."""
+
+import numpy as np
+import pytest
+import torch
+from tolerances import ROUNDING, SINGLE, SOLVED, assert_near
+
+import gradsim as gs
+from gradsim.errors import InputError
+from gradsim.identification.synthetic import float_masks
+from gradsim.physics.model import Model
+from gradsim.scene import Scene
+from gradsim.scene.exporters.build import twin_of
+from gradsim.scene.exporters.substitution import with_values
+from gradsim.scene.parameters import parameters, resolve
+
+CENTER = (0.02, -0.03, 0.05)
+CAMERA = {"look_at": {"eye": [0.2, -3.0, 0.8], "target": [0.2, 0, 0.5], "fov": "30 deg"}, "size": [96, 72]}
+BRICK = {"shape": {"box": {"size": [0.2, 0.3, 0.4]}}, "mass": 0.8, "centre_of_mass": [0, 0, 0], "collision": "vertices"}
+DROP = {**BRICK, "position": [0, 0, 0.5], "velocity": [0.6, 0, 0], "angular_velocity": [1.0, 2.0, -1.0]}
+
+
+def drop(**body) -> Scene:
+    """A brick that tumbles onto a ground."""
+    timing = {"fps": 60, "frames": 40, "substeps": 64}
+    ground = {"stiffness": 5e3, "dissipation": 0.3, "friction": 0.4}
+    return Scene.parse({"timing": timing, "bodies": {"brick": DROP | body}, "ground": ground, "camera": CAMERA})
+
+
+def arm(center=(0, 0, 0), **joint) -> Scene:
+    """A brick on a hinge at its upper end, which swings."""
+    hinge = {
+        "kind": "revolute",
+        "between": ["world", "brick"],
+        "axis": [0, 1, 0],
+        "angle": 1.0,
+        "parent_point": [0, 0, 1],
+    }
+    brick = {**BRICK, "centre_of_mass": list(center)}
+    content = {"bodies": {"brick": brick}, "joints": {"hinge": hinge | joint}, "camera": CAMERA}
+    return Scene.parse(content | {"timing": {"fps": 60, "frames": 30, "substeps": 8}})
+
+
+ON_SHAPE = {"child_point": [0, 0, 0.2], "points_from": "shape"}
+
+
+def vertices(scene: Scene, **values) -> torch.Tensor:
+    with torch.no_grad():
+        return Model(scene, dtype=torch.float64).rollout(values).surface.vertices[0]
+
+
+@pytest.mark.parametrize("further", [{}, {"inertia_log_cholesky": [0.1, 0.2, -0.1, 0.05, 0.1, 0.0]}, {"scale": 1.2}])
+def test_a_value_moves_as_a_scene_that_states_it(further):
+    given = vertices(drop(**further), **{"brick.centre_of_mass": CENTER})
+    assert_near(given, vertices(drop(**further, centre_of_mass=list(CENTER))), SOLVED)
+    assert (given - vertices(drop(**further))).abs().max() > 0.05
+
+
+def test_motion_and_outlines_are_differentiable_by_it():
+    scene, x = drop(), torch.tensor([CENTER], dtype=torch.float64, requires_grad=True)
+    model = Model(scene, dtype=torch.float64)
+    weights = torch.tensor(np.random.default_rng(0).standard_normal((15, 8, 3)))
+    shown = lambda y: model.rollout({"brick.centre_of_mass": y, "brick.scale": y[:, 0] + 1}, frames=15)
+    value = lambda y: (shown(y).surface.vertices[0] * weights).sum()
+    (gradient,) = torch.autograd.grad(value(x), x)
+    h = 1e-6
+    with torch.no_grad():
+        ends = [(value(x + h * e) - value(x - h * e)) / (2 * h) for e in torch.eye(3).double()]
+    assert_near(gradient[0], torch.stack(ends), SINGLE)
+
+
+def test_a_center_of_mass_is_found_by_outlines_from_elsewhere():
+    truth = {"brick.centre_of_mass.x": 0.02, "brick.centre_of_mass.z": -0.04}
+    scene = arm(**ON_SHAPE)
+    trajectory = Model(with_values(scene, truth)).rollout()
+    fit = gs.identify(
+        scene,
+        ["brick.centre_of_mass.x:-0.1:0.1", "brick.centre_of_mass.z:-0.1:0.1"],
+        observation=float_masks(scene, trajectory),
+        starts=4,
+        known_numbers=False,
+    )
+    assert fit.status == "ok"
+    assert {name: fit.unknowns[name].value for name in truth} == pytest.approx(truth, abs=1e-6)
+
+
+def test_a_joint_on_the_shape_stays_there():
+    moved = vertices(arm(**ON_SHAPE), **{"brick.centre_of_mass": CENTER})
+    stated = arm(CENTER, child_point=(np.array([0, 0, 0.2]) - CENTER).tolist())
+    assert_near(moved, vertices(stated), SOLVED)
+    assert_near(moved[0], vertices(arm(**ON_SHAPE))[0], ROUNDING)  # the shape is at the same place at the start
+    assert (moved[-1] - vertices(arm(**ON_SHAPE))[-1]).abs().max() > 0.01
+
+
+def test_it_leaves_for_other_engines():
+    scene = with_values(
+        arm(**ON_SHAPE), {f"brick.centre_of_mass.{axis}": x for axis, x in zip("xyz", CENTER, strict=True)}
+    )
+    twin, model = twin_of(scene), Model(scene, dtype=torch.float64)
+    link = twin.links["brick"]
+    assert_near(link.inertia, model.systems[0].inertia(model.values({}))[0].detach(), SOLVED)
+    assert_near(twin.tree["brick"].child_point, np.array([0, 0, 0.2]) - CENTER, ROUNDING)
+    with torch.no_grad():
+        assert_near(link.x, model.rollout()["brick"]["x"][0, 0], SOLVED)
+
+
+def test_bodies_without_one_or_that_touch_others_do_not_have_it():
+    plain = {key: value for key, value in BRICK.items() if key != "centre_of_mass"}
+    scene = Scene.parse({"bodies": {"brick": plain}})
+    with pytest.raises(InputError, match=r"write `centre_of_mass: \[x, y, z\]`"):
+        resolve(scene, "brick.centre_of_mass.x")
+    two = {"a": BRICK, "b": {**BRICK, "position": [1, 0, 0]}}
+    touching = Scene.parse({"bodies": two, "contacts": {"pair": {"between": ["a", "b"], "stiffness": 1e4}}})
+    assert "a.centre_of_mass" not in parameters(touching)
+    assert "brick.centre_of_mass" in parameters(drop())
