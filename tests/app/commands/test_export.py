@@ -115,6 +115,15 @@ def test_contact_is_matched_for_mujoco_alone(tmp_path, capsys):
     assert "--match-contact" in " ".join(capsys.readouterr().err.split())
 
 
+def test_contact_of_a_fit_in_mujoco_is_kept(run, tmp_path, capsys):
+    folder = run()
+    content = json.loads((folder / "result.json").read_text()) | {"engine": "MuJoCo 4.0.0 (RK4)"}
+    (folder / "result.json").write_text(json.dumps(content))
+    assert main.main(["export", str(folder), "--to", "mjcf", "--out", str(tmp_path / "out"), "--match-contact"]) == 2
+    assert "made in MuJoCo 4.0.0" in " ".join(capsys.readouterr().err.split())
+    assert main.main(["export", str(folder), "--to", "mjcf", "--out", str(tmp_path / "out")]) == 0
+
+
 def test_a_scene_is_exported_as_usd(tmp_path):
     assert main.main(["export", "cube", "--to", "usd", "--out", str(tmp_path / "out")]) == 0
     assert (tmp_path / "out" / "model.usda").read_text().startswith("#usda 1.0")

@@ -86,7 +86,7 @@ def export(
 
     Raises:
         InputError: If the format or the target is unknown, the output folder is a file, the fit needs `anyway`, there is nothing
-            to draw samples from, or no contact to match.
+            to draw samples from, or no contact to match, or the fit was made by another engine.
     """
     check(to, out)
     if samples and (Path(out) / "samples").exists():
@@ -98,6 +98,11 @@ def export(
     progress = progress or NullProgress()
     source = open_source(Path(target), anyway, clip)
     values = draws(_with_posterior(source.result), samples, seed) if samples else {}
+    if match_contact and source.result.get("engine"):
+        raise InputError(
+            f"the fit in {target} was made in {source.result['engine']}, so its contact numbers hold there by the formula; leave out "
+            "--match-contact, which fits them to gradsim's law."
+        )
     matches, left = match_contacts(source.scene, source.timestep, progress.stage) if match_contact else ([], [])
     factors = {match.pair: match.factors for match in matches}
     progress.stage(f"writing {to}")
