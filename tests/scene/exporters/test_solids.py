@@ -1,4 +1,4 @@
-"""Soft solids leave for MuJoCo as a flex and for USD as tetrahedra, with their masses, elasticity, start and contact."""
+"""Soft solids and sheets leave for MuJoCo as a flex, solids for USD as tetrahedra, with masses, elasticity, start and contact."""
 
 import importlib
 from typing import Any
@@ -49,22 +49,28 @@ def compiled(mujoco, scene: Scene, folder):
     return model, data
 
 
-@pytest.mark.parametrize("moduli", [{}, {"young": None, "poisson": None, "mu": 1e6, "lam": 2e6}])
-def test_a_beam_swings_in_mujoco_as_in_the_scene(mujoco, tmp_path, moduli):
-    body = {key: value for key, value in {**HELD, **moduli}.items() if value is not None}
-    scene = scene_of(body)
+def compared(mujoco, scene: Scene, folder) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices of a beam or sheet in all frames, by gradsim and by MuJoCo."""
     with torch.no_grad():
         ours = Model(scene).rollout()["beam"]["x"][0].numpy()
-    model, data = compiled(mujoco, scene, tmp_path)
+    model, data = compiled(mujoco, scene, folder)
     theirs = []
     for _ in range(scene.timing.frames):
         theirs.append(data.flexvert_xpos.copy())
         for _ in range(round(1 / scene.timing.fps / model.opt.timestep)):
             mujoco.mj_step(model, data)
         mujoco.mj_forward(model, data)
+    return ours, np.array(theirs)
+
+
+@pytest.mark.parametrize("moduli", [{}, {"young": None, "poisson": None, "mu": 1e6, "lam": 2e6}])
+def test_a_beam_swings_in_mujoco_as_in_the_scene(mujoco, tmp_path, moduli):
+    body = {key: value for key, value in {**HELD, **moduli}.items() if value is not None}
+    scene = scene_of(body)
+    ours, theirs = compared(mujoco, scene, tmp_path)
     swing = np.ptp(ours[:, :, 2], axis=0).max()
     assert swing > 0.02
-    assert np.abs(np.array(theirs) - ours).max() < 0.01 * swing  # the laws differ in second order of the strain
+    assert np.abs(theirs - ours).max() < 0.01 * swing  # the laws differ in second order of the strain
 
 
 def test_masses_and_the_start_with_its_impulses_are_those_of_the_scene(mujoco, tmp_path):
@@ -112,7 +118,7 @@ def test_usd_has_tetrahedra_with_their_material(tmp_path):
     prim = world.GetPrimAtPath("/scene/beam")
     tets = UsdGeom.TetMesh(prim)
     assert_near(np.array(tets.GetPointsAttr().Get()), lumps.vertices, SINGLE)
-    assert np.array(tets.GetTetVertexIndicesAttr().Get()).tolist() == lumps.tets.tolist()
+    assert np.array(tets.GetTetVertexIndicesAttr().Get()).tolist() == lumps.cells.tolist()
     material = UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial("physics")[0].GetPrim()
     stated = [material.GetAttribute(f"physics:{key}").Get() for key in ("youngsModulus", "poissonsRatio", "density")]
     assert stated == [near(value, SINGLE) for value in (2e6, 0.3, 1000)]
@@ -155,3 +161,31 @@ def test_what_no_format_says_of_a_solid_is_listed(tmp_path):
                 assert words in notes
     lumps = twin_of(scene).solids["beam"]
     assert lumps.mass.sum() > 1.2 * 1000 * 0.4 * 0.08**2
+
+
+SHEET = {
+    "kind": "cloth",
+    "shape": {"grid": {"size": [0.4, 0.3], "cells": [8, 6]}},
+    "density": 0.3,
+    "position": [0, 0, 1],
+}
+HUNG = {**SHEET, "pinned": [{"box": [[-0.21, -1, -1], [-0.199, 1, 1]]}], "damping": 0.05}
+MODULI = [{"mu": 300, "lam": 400}, {"young": 2e5, "poisson": 0.3, "thickness": 2e-3}]
+
+
+@pytest.mark.parametrize("moduli", MODULI)
+def test_a_sheet_stretches_in_mujoco_as_in_the_scene(mujoco, tmp_path, moduli):
+    upright = {**HUNG, "rotation_vector": [0, np.pi / 2, 0]}  # hangs from its upper edge
+    ours, theirs = compared(mujoco, scene_of({**upright, **moduli}), tmp_path)
+    stretched = np.ptp(ours[:, :, 2], axis=0).max()
+    assert stretched > 2e-4
+    assert np.abs(theirs - ours).max() < 0.05 * stretched
+
+
+def test_a_sheet_bends_in_mujoco_as_in_the_scene(mujoco, tmp_path):
+    clamped = {"pinned": [{"box": [[-0.21, -1, -1], [-0.149, 1, 1]]}]}  # two rows of vertices
+    body = {**HUNG, **clamped, "young": 2e6, "poisson": 0.0, "thickness": 1e-3, "bending": 1.0}
+    ours, theirs = compared(mujoco, scene_of(body), tmp_path)
+    sag = np.ptp(ours[:, :, 2], axis=0).max()
+    assert sag > 0.02
+    assert np.abs(theirs - ours).max() < 0.02 * sag

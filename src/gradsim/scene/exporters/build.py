@@ -6,10 +6,11 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from gradsim.scene.body import Pendulum, Rigid
+from gradsim.scene.cloth import Cloth
 from gradsim.scene.contact import LAWS
 from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.scene.exporters.links import add_rigid_bodies
-from gradsim.scene.exporters.solids import lumps_of
+from gradsim.scene.exporters.solids import lumps_of, sheet_of
 from gradsim.scene.exporters.swings import add_double_pendulum, add_pendulum
 from gradsim.scene.exporters.twin import Static, Twin, View
 from gradsim.scene.ground import Ground
@@ -33,6 +34,9 @@ def twin_of(scene: Scene) -> Twin:
             add_double_pendulum(name, body, twin)
         elif isinstance(body, Solid):
             twin.solids[name], notes = lumps_of(name, body)
+            twin.notes += notes
+        elif isinstance(body, Cloth):
+            twin.solids[name], notes = sheet_of(name, body)
             twin.notes += notes
         elif isinstance(body, Soft):
             twin.soft[name] = body

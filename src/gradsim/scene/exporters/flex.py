@@ -1,4 +1,4 @@
-"""Soft solids of a twin in MJCF: a flex of tetrahedra, whose vertices are bodies on three slides each.
+"""Soft solids and sheets of a twin in MJCF: a flex of tetrahedra or triangles, whose vertices are bodies on three slides each.
 
 MuJoCo (documentation, "Computation", "Deformable objects") has linear tetrahedra with the law of Saint Venant and Kirchhoff, damped in
 proportion to the elastic forces, with the masses of the bodies. Contact is that of vertices, as in the scene: small balls at those
@@ -51,26 +51,28 @@ def add_solids(root: xml.Element, world: xml.Element, draft: Draft) -> None:
     section = element(root, "deformable")
     for lumps in draft.twin.solids.values():
         names = [f"{lumps.name}_{k}" for k in range(len(lumps.vertices))]
-        outside = np.unique(outer_faces(lumps.tets)) if lumps.collides and draft.twin.statics else np.zeros(0, int)
-        _vertices(world, lumps, names, set(outside.tolist()), draft)
+        outside = set(lumps.faces.ravel().tolist()) if lumps.collides and draft.twin.statics else set()
+        _vertices(world, lumps, names, outside, draft)
         flex = element(
             section,
             "flex",
             name=lumps.name,
-            dim="3",
+            dim="2" if lumps.is_sheet else "3",
             body=" ".join(names),
-            element=" ".join(map(str, np.asarray(lumps.tets).ravel().tolist())),
+            element=" ".join(map(str, np.asarray(lumps.cells).ravel().tolist())),
             radius=RADIUS,
             rgba=(*lumps.color, 1.0),
         )
-        element(flex, "elasticity", young=lumps.young, poisson=lumps.poisson, damping=lumps.damping_time)
+        sheet = {"thickness": lumps.thickness, "elastic2d": "both" if lumps.bends else "stretch"}
+        plane = sheet if lumps.is_sheet else {}
+        element(flex, "elasticity", young=lumps.young, poisson=lumps.poisson, damping=lumps.damping_time, **plane)
         element(flex, "contact", contype="0", conaffinity="0", selfcollide="none")
 
 
 def add_pairs(section: xml.Element, twin: Twin) -> None:
     """Add the contact of each outer vertex with each ground and obstacle, with numbers for its own mass."""
     for lumps in [lumps for lumps in twin.solids.values() if lumps.collides]:
-        outside = np.unique(outer_faces(lumps.tets)).tolist()
+        outside = np.unique(lumps.faces).tolist()
         centre, velocity = lumps.vertices.mean(0), lumps.velocities.mean(0)
         for static in twin.statics:
             law = law_of(static, lumps)
@@ -118,10 +120,3 @@ def _vertices(world: xml.Element, lumps: Lumps, names: list[str], outside: set[i
             element(body, "joint", type="slide", axis=axis)
         draft.qpos += [0.0, 0.0, 0.0]
         draft.qvel += lumps.velocities[k].tolist()
-
-
-def outer_faces(tets: np.ndarray) -> np.ndarray:
-    """Triangles that belong to one tetrahedron (k, 3)."""
-    faces = np.sort(np.concatenate([np.delete(tets, k, axis=1) for k in range(4)]), axis=1)
-    unique, count = np.unique(faces, axis=0, return_counts=True)
-    return unique[count == 1]

@@ -175,7 +175,7 @@ class Twin:
         forces: Constant forces.
         views: Cameras.
         pairs: Names of links that collide with one another, and the contact parameters.
-        solids: Soft solids by name.
+        solids: Soft solids and sheets by name.
         soft: Other soft bodies by name.
         contact_factors: Contact numbers of MuJoCo over those of the formula, by pair of names and name (`contact.Soft`).
         fps, frames: Clock of the scene.

@@ -161,7 +161,9 @@ def _unsaid(twin: Twin) -> list[str]:
             f"loss {loss or 0:g}, friction {c.friction:g}, friction stiffness {c.friction_stiffness:g}."
         )
     notes += [f"`{view.name}`: a camera." for view in twin.views]
-    kinds = {name: body.kind for name, body in twin.soft.items()} | dict.fromkeys(twin.solids, "solid")
+    kinds = {name: body.kind for name, body in twin.soft.items()} | {
+        name: "cloth" if lumps.is_sheet else "solid" for name, lumps in twin.solids.items()
+    }
     notes += [f"`{name}`: a soft body of kind {kind}." for name, kind in kinds.items()]
     notes += [f"`{loop.name}`: a joint that closes a loop." for loop in twin.loops]
     notes += [f"`{force.name}`: a constant force on `{force.link}`." for force in twin.forces]

@@ -22,7 +22,6 @@ from scipy.spatial.transform import Rotation
 
 from gradsim.geometry.mesh import Mesh
 from gradsim.scene.exporters.contact import Law, Soft, contacts, law_of
-from gradsim.scene.exporters.flex import outer_faces
 from gradsim.scene.exporters.mjcf import header
 from gradsim.scene.exporters.solids import Lumps
 from gradsim.scene.exporters.text import numbers
@@ -89,7 +88,10 @@ class _Writer:
             self._joint(self.root, loop, closes_loop=True)
         self._filter()
         for lumps in self.twin.solids.values():
-            self._solid(lumps)
+            if lumps.is_sheet:
+                self.notes.append(f"`{lumps.name}`: a sheet; left out.")
+            else:
+                self._solid(lumps)
         for view in self.twin.views:
             _camera(self.root, view)
         self.notes += [f"`{name}`: a soft body of kind {body.kind}; left out." for name, body in self.twin.soft.items()]
@@ -263,8 +265,8 @@ class _Writer:
         """A tetrahedral mesh with the schemas proposed for deformable bodies, which engines begin to read."""
         prim = self.root.child("TetMesh", lumps.name, ["PhysicsDeformableBodyAPI", "PhysicsVolumeDeformableSimAPI"])
         prim.set("point3f[]", "points", lumps.vertices)
-        prim.set("int4[]", "tetVertexIndices", lumps.tets)
-        prim.set("int3[]", "surfaceFaceVertexIndices", outer_faces(lumps.tets))
+        prim.set("int4[]", "tetVertexIndices", lumps.cells)
+        prim.set("int3[]", "surfaceFaceVertexIndices", lumps.faces)
         prim.set("color3f[]", "primvars:displayColor", [lumps.color])
         if np.any(lumps.velocities):
             prim.set("vector3f[]", "velocities", lumps.velocities)
