@@ -288,7 +288,7 @@ ROWS = {
         {
             "position": "joints.hinge.angle joints.rail.displacement",
             "velocity": "joints.hinge.rate joints.rail.speed joints.wrist.angular_velocity",
-            "mass": "body.mass hand.mass joints.hinge.armature joints.rail.armature",
+            "mass": "body.mass body.centre_of_mass hand.mass joints.hinge.armature joints.rail.armature",
             "rotation": "joints.wrist.rotation_vector",
             "rest_length": "joints.hinge.target joints.rail.target",
             "stiffness": "joints.hinge.stiffness joints.rail.stiffness joints.hinge.limit_stiffness",

@@ -214,7 +214,7 @@ def linkage() -> Scene:
     }
     box = lambda *size: {"shape": {"box": {"size": size}}}
     bodies = {
-        "body": {**box(0.3, 0.05, 0.04), "mass": 0.8},
+        "body": {**box(0.3, 0.05, 0.04), "mass": 0.8, "centre_of_mass": [0.01, 0.004, -0.003]},
         "hand": {**box(0.2, 0.06, 0.05), "mass": 0.5, "scale": 0.9, "pushes": [{"impulse": [0.05, 0.1, -0.1]}]},
         "weight": {**box(0.06, 0.06, 0.06), "density": 900},
     }
