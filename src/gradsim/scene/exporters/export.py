@@ -93,5 +93,7 @@ def _mjcf(twin: Twin, timestep: float, provenance: dict[str, str]) -> Files:
 def _urdf(twin: Twin, timestep: float, provenance: dict[str, str]) -> Files:
     del timestep  # URDF has no place for it
     if not twin.links:
-        raise InputError("URDF describes links and joints, and the scene has soft bodies only; use mjcf, or usd for solids.")
+        raise InputError(
+            "URDF describes links and joints, and the scene has soft bodies only; use mjcf, or usd for solids."
+        )
     return urdf(twin, provenance)
