@@ -8,7 +8,7 @@ from gradsim.scene import Scene, exporters
 
 pytest.importorskip("mujoco", reason='MuJoCo is not installed: pip install "gradsim[engines]"')
 
-from gradsim.identification.engines.contact_match import landing_errors, match_contacts
+from gradsim.identification.engines.contact_match import Landing, match_contacts
 
 BOX = {
     "shape": {"box": {"size": [0.2, 0.3, 0.1]}},
@@ -17,6 +17,11 @@ BOX = {
     "rotation_vector": [0.3, 0.2, 0],
 }
 TILTED = {"point": [0, 0, 0], "normal": [0.2, 0, 1], "dissipation": 0.3, "stiffness": 2e4, "friction": 0.6}
+
+
+def landing_errors(one: Landing, other: Landing) -> dict[str, float]:
+    """Relative differences of what both trials measure."""
+    return {key: getattr(one, key) / getattr(other, key) - 1 for key in ("bounce", "travel", "depth", "slide")}
 
 
 def scene_of(ground: dict, **further) -> Scene:

@@ -31,7 +31,9 @@ GROUND = {"stiffness": 3e3, "damping": 5.0, "friction": 0.4, "friction_stiffness
 
 @pytest.fixture(scope="module")
 def mujoco() -> Any:
-    return pytest.importorskip("mujoco", reason='MuJoCo is not installed: pip install "gradsim[engines]"')
+    module = pytest.importorskip("mujoco", reason='MuJoCo is not installed: pip install "gradsim[engines]"')
+    module.set_mju_user_warning(lambda message: None)  # which would write MUJOCO_LOG.TXT where tests run
+    return module
 
 
 def scene_of(body: dict, ground: dict | None = None, frames: int = 31) -> Scene:

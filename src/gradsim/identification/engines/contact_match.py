@@ -96,12 +96,6 @@ class ContactMatch:
         return names | {"factors": self.factors} | {key: asdict(one) for key, one in landings.items()}
 
 
-def landing_errors(one: Landing, other: Landing) -> dict[str, float]:
-    """Relative differences of bounce, travel, depth and slide, where there are some."""
-    keys = ("bounce", "travel", "depth", "slide")
-    return {key: getattr(one, key) / getattr(other, key) - 1 for key in keys if getattr(other, key) > 0}
-
-
 def write_film(match: ContactMatch, timestep: float, path: Path) -> None:
     """Film of the drop, then of the slide: by gradsim on the left, by MuJoCo with the matched numbers on the right.
 
@@ -179,7 +173,7 @@ class _Trials:
         self.drop = self._alone(above * self.normal, link.quat_xyzw, sideways - speed * self.normal, link.w)
         self.unfit = "gravity does not pull the body to the ground" if self._pull <= 0 else ""
         if not self.unfit:
-            x, quat = _ours(self.drop, pair[1])
+            self.dropped = x, quat = _ours(self.drop, pair[1])
             up = self._depth(x[-1], quat[-1]) * self.normal  # no scene starts in its ground
             self.slide = self._alone(x[-1] + up, quat[-1], max(speed, SLOWEST_SLIDE) * self._along(link.v))
 
@@ -224,7 +218,7 @@ class _Trials:
 
     def matched(self) -> ContactMatch:
         """The fit of MuJoCo's numbers from those of the formula."""
-        ours = self.landing(lambda trial: _ours(trial, self.pair[1]))
+        ours = self.landing(lambda trial: self.dropped if trial is self.drop else _ours(trial, self.pair[1]))
         # differences hardly count that are small relative to a bounce, or the body
         bounce = FLOOR_SHARE * max(ours.bounce, ours.depth)
         floors = {

@@ -77,9 +77,9 @@ class RigidBody(System):
         centre = shape.centre if body.centre_of_mass is None else torch.tensor(body.centre_of_mass, dtype=torch.float64)
         self.centre = centre.numpy()  # of mass, in the coordinates of the mesh
         self.rest = (torch.tensor(mesh.vertices) - centre).to(**to)  # about the centre of mass, at scale 1
-        self.stated_centre = None if body.centre_of_mass is None else centre.to(**to)
+        self.stated_centre = centre.to(**to)
         self.shape_centre, self.shape_inertia_per_mass = shape.centre.to(**to), (shape.inertia / shape.mass).to(**to)
-        self.inertia_per_mass = about(self.shape_inertia_per_mass, shape.centre.to(**to) - centre.to(**to))
+        self.inertia_per_mass = about(shape.inertia / shape.mass, shape.centre - centre).to(**to)
         self.inverse_inertia_per_mass = torch.linalg.inv(self.inertia_per_mass)
         self.principal = rotation.to_matrix(torch.tensor(body.inertia_quat_xyzw, **to))
         self.placed = name in placing_joints(scene.joints)

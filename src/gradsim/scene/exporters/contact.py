@@ -120,6 +120,14 @@ def impact_speed(static: Static, link: Link, gravity: np.ndarray) -> float:
     return fall_speed(static, np.concatenate(points or [link.x[None]]), link.x, link.v, gravity)
 
 
+def normal_of(static: Static, centre: np.ndarray) -> np.ndarray:
+    """Unit normal of a plane, or the direction from an obstacle to a point (3,)."""
+    if static.kind == "plane":
+        return Rotation.from_quat(static.quat_xyzw).apply([0.0, 0.0, 1.0])
+    away = centre - static.position
+    return away / max(float(np.linalg.norm(away)), 1e-12)
+
+
 def fall_speed(static: Static, points: np.ndarray, centre: np.ndarray, v: np.ndarray, gravity: np.ndarray) -> float:
     """Speed [m/s] at which points (n, 3) that fall freely first meet a plane or the level of an obstacle.
 
@@ -127,10 +135,7 @@ def fall_speed(static: Static, points: np.ndarray, centre: np.ndarray, v: np.nda
 
     At least `LEAST_SPEED`, for bodies that start at rest on the ground.
     """
-    normal = Rotation.from_quat(static.quat_xyzw).apply([0.0, 0.0, 1.0])
-    if static.kind != "plane":
-        away = centre - static.position
-        normal = away / max(float(np.linalg.norm(away)), 1e-12)
+    normal = normal_of(static, centre)
     reach = 0.0 if static.kind == "plane" else 0.5 * max(static.size) if static.kind == "box" else static.size[0]
     gap = max(0.0, float(((points - static.position) @ normal).min()) - reach - static.contact.margin)
     squared = min(v @ normal, 0.0) ** 2 + 2 * max(-gravity @ normal, 0.0) * gap

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.spatial.transform import Rotation
 
 from gradsim.geometry.mesh import Mesh
-from gradsim.scene.exporters.contact import fall_speed, law_of, softened
+from gradsim.scene.exporters.contact import Law, Soft, fall_speed, law_of, normal_of, softened
 from gradsim.scene.exporters.solids import Lumps
 from gradsim.scene.exporters.text import element
 from gradsim.scene.exporters.twin import Static, Twin
@@ -32,7 +31,7 @@ class Draft:
         meshes: Mesh files by name.
         notes: What the format cannot say.
         qpos, qvel, ctrl: State of the keyframe.
-        friction: Friction of links that collide, with the first that they collide with.
+        laws: Contact numbers of pairs that collide (`contacts`).
     """
 
     twin: Twin
@@ -41,7 +40,7 @@ class Draft:
     qpos: list[float] = field(default_factory=list)
     qvel: list[float] = field(default_factory=list)
     ctrl: list[float] = field(default_factory=list)
-    friction: dict[str, float] = field(default_factory=dict)
+    laws: dict[tuple[str, str], tuple[Law, Soft]] = field(default_factory=dict)
 
 
 def add_solids(root: xml.Element, world: xml.Element, draft: Draft) -> None:
@@ -93,11 +92,7 @@ def _pressed(lumps: Lumps, outside: list[int], static: Static, stiffness: float,
 
     ½ M v² = ½ k Σ C_i²,   C_i = max(D − h_i, 0)   →   Σ C_i² / D²
     """
-    normal = Rotation.from_quat(static.quat_xyzw).apply([0.0, 0.0, 1.0])
-    if static.kind != "plane":
-        normal = lumps.vertices.mean(0) - static.position
-        normal = normal / max(float(np.linalg.norm(normal)), 1e-12)
-    heights = np.sort(lumps.vertices[outside] @ normal)
+    heights = np.sort(lumps.vertices[outside] @ normal_of(static, lumps.vertices.mean(0)))
     heights = heights - heights[0]
     energy = float(lumps.mass.sum()) * speed**2 / stiffness
     excess = lambda depth: float(np.maximum(depth - heights, 0.0) @ np.maximum(depth - heights, 0.0)) - energy

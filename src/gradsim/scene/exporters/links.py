@@ -31,7 +31,7 @@ def add_rigid_bodies(scene: Scene, twin: Twin) -> None:
         twin.links[name] = _link(name, body)
         twin.notes += _unsaid(name, body)
     placements = placing_joints(scene.joints)
-    joints = {name: _hinge(name, joint, bodies) for name, joint in scene.joints.items()}
+    joints = {name: _hinge(name, joint, bodies, twin) for name, joint in scene.joints.items()}
     twin.tree |= {child: joints[name] for child, name in placements.items()}
     place_children(twin)
     for name in [name for name in joints if name not in placements.values()]:
@@ -163,11 +163,6 @@ def _mass_properties(body: Rigid, mesh: meshes.Mesh) -> tuple[float, np.ndarray,
     return mass, mass * body.scale**2 * per_mass, centre
 
 
-def _centre(body: Rigid) -> np.ndarray:
-    """Center of mass in the shape at scale 1 (3,) [m]."""
-    return _mass_properties(body, body.shape.mesh())[2]
-
-
 def _primitive(body: Rigid) -> tuple[str, tuple[float, ...]]:
     """Kind and size of a shape at its scale."""
     for kind in PRIMITIVES:
@@ -180,10 +175,11 @@ def _primitive(body: Rigid) -> tuple[str, tuple[float, ...]]:
     return "mesh", ()
 
 
-def _hinge(name: str, joint: AnyJoint, bodies) -> Hinge:
+def _hinge(name: str, joint: AnyJoint, bodies, twin: Twin) -> Hinge:
     parent, child = joint.between
     scale = lambda body: 1.0 if body == WORLD else bodies[body].scale
-    origin = lambda body: _centre(bodies[body]) if body != WORLD and joint.points_from == "shape" else np.zeros(3)
+    on_shape = joint.points_from == "shape"
+    origin = lambda body: twin.links[body].forms[0].centre if on_shape and body != WORLD else np.zeros(3)
     axis = np.array(getattr(joint, "axis", (0.0, 0.0, 1.0)), np.float64)
     start: tuple = ()
     acting: dict = {}
@@ -201,8 +197,8 @@ def _hinge(name: str, joint: AnyJoint, bodies) -> Hinge:
         joint.kind,
         None if parent == WORLD else parent,
         child,
-        (np.array(joint.parent_point) - origin(parent)) * scale(parent),
-        (np.array(joint.child_point) - origin(child)) * scale(child),
+        np.array(joint.parent_point) * scale(parent) + origin(parent),
+        np.array(joint.child_point) * scale(child) + origin(child),
         axis / np.linalg.norm(axis),
         np.array(bodies[child].quat_xyzw),
         *start,

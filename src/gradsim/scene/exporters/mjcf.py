@@ -46,8 +46,7 @@ def mjcf(
         timestep: Time step of the model [s].
         provenance: Texts by key, written as comment and custom texts.
     """
-    draft = Draft(twin, notes=list(twin.notes))
-    draft.friction = {link: law.friction for (_, link), (law, _) in reversed(contacts(twin).items())}
+    draft = Draft(twin, notes=list(twin.notes), laws=contacts(twin))
     root = xml.Element("mujoco", {"model": twin.name})
     element(root, "compiler", angle="radian", autolimits="true", meshdir="meshes", fusestatic="false")
     hard = {"cone": "elliptic", "impratio": IMPRATIO}
@@ -118,8 +117,9 @@ def _body(parent: xml.Element, name: str, draft: Draft, limits: Mapping[str, flo
         draft.qvel += [*link.v, *turn.inv().apply(link.w)]
     else:
         _joint(body, joint, draft, limits)
+    friction = next((law.friction for (_, other), (law, _) in draft.laws.items() if other == name), None)
     for k, form in enumerate(link.forms):
-        _geom(body, geom_name(name, k), form, draft, draft.friction.get(name))
+        _geom(body, geom_name(name, k), form, draft, friction)
     for force in [force for force in twin.forces if force.link == name]:
         element(body, "site", name=force.name, pos=force.point, size=1e-3, group="5")
     for loop in twin.loops:
@@ -244,7 +244,7 @@ def _limit_weights(twin: Twin) -> dict[str, float]:
 def _contact(root: xml.Element, draft: Draft) -> None:
     twin, section = draft.twin, element(root, "contact")
     statics = {static.name for static in twin.statics}
-    for (first, second), (_, soft) in contacts(twin).items():
+    for (first, second), (_, soft) in draft.laws.items():
         other = first if first in statics else geom_name(first)
         element(
             section,

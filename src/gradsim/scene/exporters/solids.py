@@ -9,7 +9,8 @@ the bending stiffness D = E t³/(12 (1 − ν²)); the scene's `bending` k is D 
 so t = √(12 (1 − ν²) D/(E t)).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -65,7 +66,7 @@ class Lumps:
         """True of triangles."""
         return self.cells.shape[1] == 3
 
-    @property
+    @cached_property
     def faces(self) -> np.ndarray:
         """Triangles of the surface (k, 3), counterclockwise from outside."""
         return self.cells if self.is_sheet else surface(TetMesh(self.vertices, self.cells))
@@ -95,7 +96,8 @@ def sheet_of(name: str, body: Cloth) -> tuple[Lumps, list[str]]:
     notes += [f"`{name}`: {words.format(value)}." for words, value in said.items() if value]
     damping_time = body.damping * 2 * (1 + poisson) / tension
     material = (body.density, tension / thickness, poisson, damping_time)
-    return _lumps(name, body, mesh.vertices, faces, mass, material, float(thickness), stiffness > 0), notes
+    lumps = _lumps(name, body, mesh.vertices, faces, mass, material)
+    return replace(lumps, thickness=float(thickness), bends=stiffness > 0), notes
 
 
 def lumps_of(name: str, body: Solid) -> tuple[Lumps, list[str]]:
@@ -117,7 +119,6 @@ def _lumps(
     cells: np.ndarray,
     mass: np.ndarray,
     material: tuple[float, float, float, float],
-    *sheet: float,
 ) -> Lumps:
     """A body with its start.
 
@@ -128,7 +129,6 @@ def _lumps(
         cells: Indices of vertices.
         mass: Of the vertices (n,) [kg].
         material: Density, Young's modulus, Poisson's ratio, damping time.
-        *sheet: Thickness, and whether it bends, of a sheet.
     """
     turn = Rotation.from_quat(body.quat_xyzw)
     if any(body.rotation_vector):
@@ -144,7 +144,7 @@ def _lumps(
     contact = {k: v for k, v in body.contact.model_dump().items() if v is not None} if body.contact else {}
     solid = body.collision != "none"
     place = np.array(body.position) + arms
-    return Lumps(name, place, velocities, cells, mass, *material, pinned, solid, tuple(body.colour), contact, *sheet)  # pyright: ignore[reportArgumentType]
+    return Lumps(name, place, velocities, cells, mass, *material, pinned, solid, tuple(body.colour), contact)
 
 
 def _blow(

@@ -21,10 +21,15 @@ def numbers(values: Iterable[float]) -> str:
     return " ".join(number(value) for value in np.asarray(list(values), np.float64).ravel())
 
 
+def real_first(quat_xyzw: Sequence[float] | np.ndarray) -> np.ndarray:
+    """A quaternion as (w, x, y, z), with w not below 0."""
+    x, y, z, w = np.asarray(quat_xyzw, np.float64) * (-1 if quat_xyzw[3] < 0 else 1)
+    return np.array([w, x, y, z])
+
+
 def wxyz(quat_xyzw: Sequence[float] | np.ndarray) -> str:
-    """A quaternion with the real part first, and not below 0."""
-    x, y, z, w = np.asarray(quat_xyzw) * (-1 if quat_xyzw[3] < 0 else 1)
-    return numbers((w, x, y, z))
+    """Text of a quaternion with the real part first, and not below 0."""
+    return numbers(real_first(quat_xyzw))
 
 
 def element(parent: xml.Element, tag: str, **attributes: object) -> xml.Element:

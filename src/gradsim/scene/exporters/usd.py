@@ -24,7 +24,7 @@ from gradsim.geometry.mesh import Mesh
 from gradsim.scene.exporters.contact import Law, Soft, contacts, law_of
 from gradsim.scene.exporters.mjcf import header
 from gradsim.scene.exporters.solids import Lumps
-from gradsim.scene.exporters.text import numbers
+from gradsim.scene.exporters.text import numbers, real_first
 from gradsim.scene.exporters.twin import Form, Hinge, Link, Static, Twin, View
 from gradsim.scene.exporters.usda import Prim, identifier, stage
 
@@ -121,8 +121,7 @@ class _Writer:
         body.set("float", "physics:mass", link.mass)
         body.set("point3f", "physics:centerOfMass", np.zeros(3))
         body.set("float3", "physics:diagonalInertia", moments)
-        x, y, z, w = Rotation.from_matrix(axes).as_quat()
-        body.set("quatf", "physics:principalAxes", (w, x, y, z))
+        body.set("quatf", "physics:principalAxes", real_first(Rotation.from_matrix(axes).as_quat()))
         I = link.inertia
         body.set("double[]", "newton:inertia", [I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2]])
         material = self._material_of(link)
@@ -201,9 +200,8 @@ class _Writer:
         frame = _axis_to_z(joint.axis) if joint.kind in ("revolute", "prismatic") else Rotation.identity()
         other = Rotation.from_quat(joint.quat_xyzw).inv() * frame
         for k, (point, turn) in enumerate([(joint.parent_point, frame), (joint.child_point, other)]):
-            x, y, z, w = turn.as_quat()
             prim.set("point3f", f"physics:localPos{k}", point)
-            prim.set("quatf", f"physics:localRot{k}", (w, x, y, z))
+            prim.set("quatf", f"physics:localRot{k}", real_first(turn.as_quat()))
         if closes_loop:
             prim.set("uniform bool", "physics:excludeFromArticulation", True)
         if joint.kind in ("revolute", "prismatic"):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gradsim.scene.exporters.text import number
+from gradsim.scene.exporters.text import number, real_first
 from gradsim.scene.exporters.twin import unused_name
 
 HEAD = "#usda 1.0"
@@ -92,12 +92,6 @@ def identifier(name: str) -> str:
     """A name with underscores in place of what identifiers of USD cannot have."""
     plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
     return plain if re.match(r"[A-Za-z_]", plain) else f"_{plain}"
-
-
-def real_first(quat_xyzw: np.ndarray) -> np.ndarray:
-    """A quaternion as (w, x, y, z), with w not below 0."""
-    x, y, z, w = np.asarray(quat_xyzw, np.float64) * (-1 if quat_xyzw[3] < 0 else 1)
-    return np.array([w, x, y, z])
 
 
 def literal(type_: str, value: object) -> str:
