@@ -28,8 +28,16 @@ NOTEBOOKS = TUTORIALS / "notebooks"
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 NOISE = ("Warp ", "Module ", "   ")  # lines of the kernel compiler, where a first call prints them
 INSTALL = """\
-# On Colab, or wherever gradsim is not installed: upload the wheel of `python -m build`, or name the package.
-# %pip install --quiet gradsim-0.1.0-py3-none-any.whl"""
+# On Colab, or wherever gradsim is not installed: upload the wheel of `python -m build` beside the notebook, and run this first.
+try:
+    import gradsim
+except ImportError:
+    from glob import glob
+
+    wheels = sorted(glob("gradsim-*.whl"))
+    if not wheels:
+        raise SystemExit("upload gradsim-VERSION-py3-none-any.whl (`python -m build` makes it in dist/), and run this cell again.")
+    get_ipython().run_line_magic("pip", f"install --quiet {wheels[-1]}")"""
 
 
 @dataclass(frozen=True)

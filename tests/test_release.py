@@ -9,13 +9,16 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
 
 
 def test_the_citation_has_the_version_and_the_license_of_the_package():
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
-    paper = citation["references"][0]
+    """The version is the tag's; files without git are before the one that is cited."""
+    assert PYPROJECT["tool"]["hatch"]["version"]["fallback-version"] == f"{CITATION['version']}.dev0"
+    assert CITATION["license"] == PROJECT["license"]
+    paper = CITATION["references"][0]
     assert len(paper["authors"]) == 14 and paper["year"] == 2021 and "gradSim" in paper["title"]
 
 
@@ -37,5 +40,5 @@ def test_a_tagged_commit_has_the_version_and_the_notes_of_its_tag():
         pytest.skip("not a git checkout")
     sections = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     tags = git.stdout.split()
-    assert tags in ([], [f"v{PROJECT['version']}"])
-    assert sections[0].startswith(PROJECT["version"] if tags else "Unreleased")
+    assert tags in ([], [f"v{CITATION['version']}"])
+    assert sections[0].startswith(CITATION["version"] if tags else "Unreleased")
