@@ -29,14 +29,12 @@ BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", r
 NOISE = ("Warp ", "Module ", "   ")  # lines of the kernel compiler, where a first call prints them
 INSTALL = """\
 # On Colab, or wherever gradsim is not installed: upload the wheel of `python -m build` beside the notebook, and run this first.
-try:
-    import gradsim
-except ImportError:
-    from glob import glob
+from glob import glob
+from importlib.util import find_spec
 
+if find_spec("gradsim") is None:
     wheels = sorted(glob("gradsim-*.whl"))
-    if not wheels:
-        raise SystemExit("upload gradsim-VERSION-py3-none-any.whl (`python -m build` makes it in dist/), and run this cell again.")
+    assert wheels, "upload the wheel of gradsim (`python -m build` makes it in dist/), and run this cell again"
     get_ipython().run_line_magic("pip", f"install --quiet {wheels[-1]}")"""
 
 

@@ -3,8 +3,10 @@
 import importlib.util
 import json
 import re
+import runpy
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -53,6 +55,24 @@ def test_a_notebook_is_that_of_its_page(path):
         step.code.splitlines()[0].removeprefix("gradsim ") in code
         for step in pages.steps(path.read_text(encoding="utf-8"))
     )
+
+
+@pytest.mark.parametrize("wheels", [[], ["gradsim-0.1.0-py3-none-any.whl", "gradsim-0.2.0-py3-none-any.whl"]])
+def test_the_first_cell_of_a_notebook_installs_an_uploaded_wheel(wheels, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "gradsim", None)  # not installed
+    for name in wheels:
+        (tmp_path / name).touch()
+    lines = []
+    shell = SimpleNamespace(run_line_magic=lambda magic, line: lines.append(f"{magic} {line}"))
+    (tmp_path / "cell.py").write_text(pages.INSTALL, encoding="utf-8")
+    run = lambda: runpy.run_path("cell.py", {"get_ipython": lambda: shell})
+    if wheels:
+        run()
+        assert lines == [f"pip install --quiet {wheels[-1]}"]
+    else:
+        with pytest.raises(AssertionError, match="upload the wheel"):
+            run()
 
 
 def test_every_public_name_has_an_entry_with_an_example():

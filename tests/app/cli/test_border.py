@@ -86,6 +86,10 @@ MISSING = [
     (("plan", "cube", "--want", "cube.mass", "--after", "gone"), "gone does not exist; give the folder of a fit"),
     (("capture", "gone.mp4", "--target", "a4", "sheet:30cmx20cm"), "gone.mp4 does not exist; give a video, an image"),
     (("control", "gone.yaml"), "the task file gone.yaml does not exist"),
+    (("fit", "cube", "--video", "file", "--prior", "gone.json", *UNKNOWN), "gone.json does not exist; give NAME=MEAN"),
+    (("reproduce", "convnet", "--weights", "gone.pt"), "gone.pt does not exist; give a state dictionary"),
+    (("dataset", "show", "gone"), "gone holds no data set; give the folder"),
+    (("dataset", "export", ".", "--to", "lerobot", "--out", "new"), ". holds no data set; give the folder"),
 ]
 
 

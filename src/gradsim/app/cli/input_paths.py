@@ -22,6 +22,8 @@ FILES = {  # by option: what is expected
     "goal": "give an image.",
     "after": "give the folder of a fit.",
     "among": "give a folder of recordings.",
+    "weights": "give a state dictionary of the network (.pt).",
+    "prior": "give NAME=MEAN±SD, or a file of numbers with their covariance (.json).",
 }
 SCENES = ("scene", "more", "subject", "target", "start")
 NOT_FILES = re.compile(r"median|mog2|(grabcut|color):.*")
@@ -42,7 +44,9 @@ def require_inputs(command) -> None:
             _require_scene(text, is_run=name in ("subject", "target"))
         elif name == "task" and Path(text).suffix.lower() in (".yaml", ".yml"):
             _require_yaml(Path(text), "task")
-        elif name in FILES:
+        elif name == "folder" and not Path(text, "dataset.json").exists():
+            raise InputError(f"{text} holds no data set; give the folder that `gradsim dataset generate` wrote.")
+        elif name in FILES and not (name == "prior" and not text.lower().endswith(".json")):
             camera = CAMERA.fullmatch(text)
             path = Path(camera[1] if camera and not Path(text).exists() else text)
             if not (path.exists() or NOT_FILES.fullmatch(str(path))):
