@@ -121,14 +121,8 @@ class Contact:
         """Positions (k, starts, frames, 3) [m] for each of u (k, n) and each start; arguments as of `poses`."""
         return self.poses(u, starts, frames)[0]
 
-    def poses(self, u: np.ndarray, starts: Sequence[Mapping[str, Tensor]], frames: int) -> tuple[Tensor, Tensor]:
-        """Positions (k, starts, frames, 3) [m] and orientations (k, starts, frames, 4) for each of u (k, n) and each start.
-
-        Args:
-            u: Coordinates of numbers.
-            starts: Starts by gravity 1 and 0: see `flights`.
-            frames: Number of frames.
-        """
+    def worlds(self, u: np.ndarray, starts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """Parameters of k · starts worlds, for each of u (k, n) one from each start; arguments as of `poses`."""
         numbers = {name: torch.tensor(y) for name, y in self.numbers(u).items()}
         k, n = len(u), len(starts)
         spread = lambda y: y[:, None].expand(k, n).reshape(-1)
@@ -142,10 +136,22 @@ class Contact:
         # a parabola through the first frames, whose start depends on gravity in proportion
         values["cube.position"] = values["cube.position"] + g[:, None] * values.pop("position_by_gravity")
         values["cube.velocity"] = values["cube.velocity"] + g[:, None] * values.pop("velocity_by_gravity")
+        return values
+
+    def poses(self, u: np.ndarray, starts: Sequence[Mapping[str, Tensor]], frames: int) -> tuple[Tensor, Tensor]:
+        """Positions (k, starts, frames, 3) [m] and orientations (k, starts, frames, 4) for each of u (k, n) and each start.
+
+        Args:
+            u: Coordinates of numbers.
+            starts: Starts by gravity 1 and 0: see `flights`.
+            frames: Number of frames.
+        """
+        values = self.worlds(u, starts)
         with torch.no_grad():
             cube = model(self.law, frames)
             states = cube.rollout_unchecked(cube.values(values), frames)["cube"]
-        return states["x"].unflatten(0, (k, n)), states["q"].unflatten(0, (k, n))
+        shape = len(u), len(starts)
+        return states["x"].unflatten(0, shape), states["q"].unflatten(0, shape)
 
 
 def flights(
@@ -191,25 +197,30 @@ def search(
     return cross_entropy(loss, n, POPULATION, ELITE, generations, rng)
 
 
-def fit_fold(job: tuple[int, int, bool]) -> Mapping:
-    """Fit all tosses but every fourth of a permutation, and predict those."""
-    fold, seed, quick = job
+def split_fold(fold: int, seed: int) -> tuple[list[Toss], list[Toss]]:
+    """Tosses that a fold fits, and every fourth of a permutation, which it predicts."""
     tosses = load()
     order = np.random.default_rng(seed).permutation(len(tosses))
     others = [tosses[k] for k in order[fold::FOLDS]]
-    fitted = [toss for toss in tosses if toss.name not in {t.name for t in others}]
+    return [toss for toss in tosses if toss.name not in {t.name for t in others}], others
+
+
+def fit_fold(job: tuple[int, int, bool]) -> Mapping:
+    """Fit the tosses of a fold, and predict the others."""
+    fold, seed, quick = job
+    fitted, others = split_fold(fold, seed)
     rng = np.random.default_rng([seed, fold])
     sigma = noise(fitted)
     ends = {law: search(Contact(law), fitted, QUICK_GENERATIONS if quick else GENERATIONS, rng) for law in LAWS}
     law = min(ends, key=lambda name: ends[name][1])
     contact, (members, loss) = Contact(law), ends[law]
-    ensemble = lambda part: _ensemble(contact, members, part, (sigma.flight, sigma.spin), rng)
+    ensemble = lambda part: predict_ensemble(contact, members, part, (sigma.flight, sigma.spin), rng)
     inner = []
     for k in range(INNER):
         part = [toss for j, toss in enumerate(fitted) if j % INNER != k]
         rest = [toss for j, toss in enumerate(fitted) if j % INNER == k]
         elite, _ = search(contact, part, QUICK_GENERATIONS if quick else GENERATIONS, rng)
-        inner += zip(rest, _ensemble(contact, elite, rest, (sigma.flight, sigma.spin), rng), strict=True)
+        inner += zip(rest, predict_ensemble(contact, elite, rest, (sigma.flight, sigma.spin), rng), strict=True)
     factor = widening([x[:, SEEN:] for _, x in inner], [toss.x[SEEN:] for toss, _ in inner])
     record = {
         "law": law,
@@ -227,7 +238,7 @@ def fit_fold(job: tuple[int, int, bool]) -> Mapping:
     return record
 
 
-def _ensemble(
+def predict_ensemble(
     contact: Contact, members: np.ndarray, tosses: Sequence[Toss], sigma: tuple[float, float], rng: np.random.Generator
 ) -> list[Tensor]:
     """Positions (members · draws, frames, 3) of each toss, the best member from the frames themselves first."""

@@ -5,6 +5,7 @@
     motion       chains and bodies that fly and spin, without contact, 2 s, in MuJoCo and in ours, at three steps and two orders
     contact      20 drops by each of two laws with the numbers of the export, matched and by the formula: slide, first bounce, settling
     logs         torques and angles of an arm, fitted in MuJoCo by gradsim and by mujoco.sysid; and with a film of its load (`logs.py`)
+    tosses       real tosses of a cube, fitted in MuJoCo and in ours, and predicted (`tosses.py`)
     films        silhouettes of MuJoCo's motion, in float and with 8-bit noise, fitted in MuJoCo (`engine="mujoco"`) and in ours
 
 Films are of the library's renderer; their motion is MuJoCo's.
@@ -23,11 +24,13 @@ from gradsim.identification.engines.mujoco import MuJoCo
 from gradsim.identification.synthetic import float_masks, noisy_masks
 from gradsim.scene import exporters
 from gradsim.scene.exporters.substitution import with_values
+from gradsim_reproduction.reality import cube
 from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
 from gradsim_reproduction.twin.comparisons import DROP_LAWS, IN_MUJOCO, contact, motion, round_trip
 from gradsim_reproduction.twin.logs import fit_log, fit_log_and_film, log_figures
 from gradsim_reproduction.twin.scenes import film
+from gradsim_reproduction.twin.tosses import are_there, real_tosses, toss_figures
 
 ROUND_TRIPS, MOTIONS, DROPS, FILMS, LOGS, LOADS = 30, 12, 20, 6, 6, 3
 QUICK = (4, 2, 4, 2, 1, 1)
@@ -47,6 +50,10 @@ def twin(run: Run) -> Outcome:
         jobs = {f"{name} {k} seed {run.seed}": (k, run.seed) for k in range(count)}
         ledger = run.ledger(f"{name.replace(' ', '_')}.jsonl", experiment="twin")
         records[name] = run.records(ledger, jobs, function, name)
+    folds = 0 if not are_there() else 1 if run.quick else cube.FOLDS
+    jobs = {f"fold {k} seed {run.seed}": (k, run.seed, run.quick) for k in range(folds)}
+    ledger = run.ledger("tosses.jsonl", experiment="twin", quick=run.quick)
+    records["tosses"] = run.records(ledger, jobs, real_tosses, "tosses of a real cube")
     figures = summary(records)
     rows = [{"name": key, "paper": None, "ours": one["value"]} for key, one in figures.items()]
     result: dict = dict(records)
@@ -112,7 +119,8 @@ def summary(records: Mapping[str, Sequence[Mapping]]) -> dict[str, dict]:
     for law in DROP_LAWS:
         figures |= drop_figures([r[law] for r in records["drops"]], law)
     films = film_figures([fit for r in records["films"] for fit in r["fits"]])
-    return figures | films | log_figures(records["logs"], records["logs and films"])
+    figures |= films | log_figures(records["logs"], records["logs and films"])
+    return figures | toss_figures(records["tosses"])
 
 
 def drop_figures(drops: Sequence[Mapping], law: str) -> dict[str, dict]:

@@ -4,10 +4,17 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from gradsim.errors import Status
+from gradsim.identification.engines.mujoco import MuJoCo, continuous
+from gradsim.scene import Scene
+from gradsim.scene.exporters.substitution import with_values
+from gradsim_reproduction.real.cube_recordings import FPS, SIDE
+from gradsim_reproduction.reality.cube import MASS
 from gradsim_reproduction.twin.comparisons import contact, differences, motion
 from gradsim_reproduction.twin.scenes import chain, drop, film
+from gradsim_reproduction.twin.tosses import STEPS, ContactInMuJoCo
 from gradsim_reproduction.twin.twin import summary
 
 pytest.importorskip("mujoco", reason='MuJoCo is not installed: pip install "gradsim[engines]"')
@@ -68,6 +75,10 @@ def test_summary_counts_silent_failures_and_coverage():
         "motions": [{"rk4": [16e-8, 1e-8], "semi-implicit": [2e-3, 1e-3]}],
         "drops": [dict.fromkeys(("paper", "continuous"), drops)],
         "films": [{"fits": fits}, {"fits": wrong}],
+        "tosses": [
+            {engine: {"fitted_mm": 10.0, "predicted_mm": {"a": mm, "b": 3 * mm}} for engine, mm in errors}
+            for errors in [(("gradsim", 10.0), ("mujoco", 12.0))]
+        ],
     }
     figures = {name: one["value"] for name, one in summary(records).items()}
     assert figures["motion_rk4_order"] == pytest.approx(4) and figures["contact_paper_bounce_median"] == pytest.approx(
@@ -78,3 +89,39 @@ def test_summary_counts_silent_failures_and_coverage():
     assert figures["logs_silent"] == 1 and figures["logs_sysid_lost"] == 1 and figures["logs_lost"] == 0
     assert figures["logs_cpu_over_sysid"] == 3.0 and figures["elbow_damping_sd_by_log"] == 0.8
     assert math.isclose(figures["films_in_mujoco_float_worst"], 1e-5)
+    assert figures["tosses_in_ours_mm"] == 20 and math.isclose(figures["tosses_mujoco_over_ours"], 1.2)
+
+
+def test_a_cube_is_moved_by_the_exported_model_with_the_numbers_of_each_world():
+    """Tosses replace numbers in a compiled model; `engine="mujoco"` exports and compiles each world."""
+    law, frames = ContactInMuJoCo(), 40
+    u = np.random.default_rng(0).uniform(0.2, 0.8, (2, len(law.ranges)))
+    start = {"cube.position": [0, 0, 0.2], "cube.velocity": [0.7, 0.1, -1], "cube.angular_velocity": [3, -2, 5]}
+    start |= {
+        "cube.rotation_vector": [0.3, -0.2, 0.5],
+        "position_by_gravity": [0, 0, 0],
+        "velocity_by_gravity": [0, 0, 0.01],
+    }
+    starts = [{key: torch.tensor(value).double() for key, value in start.items()}]
+    x, q = law.poses(u, starts, frames)
+    values = law.worlds(u, starts)
+    cube = {"shape": {"box": {"size": [SIDE] * 3}}, "mass": MASS}
+    content = {
+        "timing": {"fps": FPS, "frames": frames},
+        "bodies": {"cube": cube},
+        "ground": {"law": "paper", "damping": 1},
+    }
+    scene = Scene.parse(content)
+    for k in range(len(u)):
+        numbers = {name: y[k].tolist() for name, y in values.items()}
+        parts = {
+            f"{name}.{axis}": y
+            for name, value in numbers.items()
+            if isinstance(value, list)
+            for axis, y in zip("xyz", value, strict=True)
+        }
+        world = with_values(scene, {n: y for n, y in numbers.items() if not isinstance(y, list)} | parts)
+        moved = MuJoCo(1 / (FPS * STEPS), "Euler")(world, np.arange(frames) / FPS)["cube"]
+        assert np.abs(x[k, 0].numpy() - moved.position).max() < 1e-9
+        assert np.abs(continuous(q[k, 0].numpy()) - moved.quat_xyzw).max() < 1e-9
+    assert (x[0] - x[1]).abs().max() > 1e-3
