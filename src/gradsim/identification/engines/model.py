@@ -1,4 +1,4 @@
-"""A scene's rigid bodies moved by another engine, with derivatives by central differences of its rollouts.
+"""A scene's rigid bodies moved by another engine, with derivatives by differences of its rollouts.
 
 An `Engine` is a function from a scene, whose numbers are those of one world, and times to the motion of its bodies. Everything else of a
 fit stays: observation, likelihood, search, error bars, verdict. So its answer holds in that engine, whose contact is another one than
@@ -25,7 +25,7 @@ from gradsim.scene.body import Rigid
 from gradsim.scene.exporters.substitution import with_values
 from gradsim.scene.parameters import component_letters
 
-STEP = 1e-5  # of differences, relative to a number
+STEP = 1e-6  # of differences, relative to a number
 MIN_STEP_MAGNITUDE = 1e-2  # magnitude of a number [SI] below which the step is relative to it
 
 
@@ -127,33 +127,25 @@ class EngineModel(Model):
         return self._trajectory(self._move(values, frames), values, frames)
 
     def tangent(self, values: Values, direction: Values, frames: int) -> tuple[Trajectory, Trajectory]:
-        """Rollout of every world, and its derivative by central differences of 1e-5 of the numbers that a direction changes."""
-        worlds, worlds_of_signs, steps = _worlds(values), [], torch.ones(_worlds(values), dtype=torch.float64)
+        """Rollout of every world, and its derivative by forward differences of 1e-6 of the numbers that a direction changes.
+
+        Directions of one world share its rollout.
+        """
+        worlds = _worlds(values)
+        steps, shifted = torch.ones(worlds, dtype=torch.float64), dict(values)
         for name, along in direction.items():
             size = values[name].abs().clamp(min=MIN_STEP_MAGNITUDE) / along.abs().clamp(min=1e-300)
             steps = torch.minimum(steps, STEP * torch.where(along == 0, torch.inf, size).reshape(worlds, -1).amin(1))
-        for sign in (0, 1, -1):
-            shifted = dict(values)
-            for name, along in direction.items():
-                h = (sign * steps).reshape(-1, *[1] * (along.ndim - 1))
-                shifted[name] = values[name] + h * along
-            worlds_of_signs.append(shifted)
-        states = self._move(
-            {name: torch.cat([shifted[name] for shifted in worlds_of_signs]) for name in values}, frames
-        )
-        middle, later, before = (
-            {
-                body: {key: y[k * worlds : (k + 1) * worlds] for key, y in state.items()}
-                for body, state in states.items()
+        for name, along in direction.items():
+            shifted[name] = values[name] + steps.reshape(-1, *[1] * (along.ndim - 1)) * along
+        states = self._move({name: torch.cat([values[name], shifted[name]]) for name in values}, frames)
+        middle: dict[str, dict[str, Tensor]] = {}
+        slopes: dict[str, dict[str, Tensor]] = {}
+        for body, state in states.items():
+            middle[body] = {key: y[:worlds] for key, y in state.items()}
+            slopes[body] = {
+                key: (y[worlds:] - y[:worlds]) / steps.reshape(-1, *[1] * (y.ndim - 1)) for key, y in state.items()
             }
-            for k in range(3)
-        )
-        slopes = {}
-        for body, state in middle.items():
-            slopes[body] = {}
-            for key in state:
-                width = 2 * steps.reshape(-1, *[1] * (state[key].ndim - 1))
-                slopes[body][key] = (later[body][key] - before[body][key]) / width
         return self._trajectory(middle, values, frames), self._trajectory(slopes, values, frames)
 
     def _numbers(self, values: Values, world: int) -> dict[str, float]:

@@ -6,7 +6,7 @@ the formula of `gradsim.scene.exporters.contact`.
 
 import importlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -26,7 +26,13 @@ from gradsim.scene.exporters.text import obj
 
 SAME_STEP = 1e-9  # of a step that steps may differ by to be the same
 UNSTABLE = 1e10  # coordinates and rates from which on MuJoCo warns
-BODY = 1  # mjOBJ_BODY: velocities of a body's center of mass
+SENSORS = (
+    ("framepos", "xbody"),
+    ("framequat", "xbody"),
+    ("framelinvel", "body"),
+    ("frameangvel", "body"),
+)  # of the center of mass
+SENSED = 13  # numbers of them
 
 
 class MuJoCo:
@@ -76,32 +82,27 @@ class MuJoCo:
         twin.contact_factors = self.contact_factors
         text, meshes, _ = mjcf(twin, step, {})
         files = {f"{name}.obj": obj(mesh).encode() for name, mesh in meshes.items()}
-        model = mujoco.MjModel.from_xml_string(text, files)
+        model = mujoco.MjModel.from_xml_string(with_sensors(text, twin.links), files)
         model.opt.integrator = self._integrator
         model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
-        data, ids = mujoco.MjData(model), {name: model.body(name).id for name in twin.links}
+        data = mujoco.MjData(model)
         mujoco.mj_resetDataKeyframe(model, data, model.key("start").id)
         spans = np.diff(times, prepend=0.0)
         counts = np.maximum(np.ceil(spans / step - 1e-9), spans > 0).astype(int)
         steps = np.repeat(spans / np.maximum(counts, 1), counts)
         drive = _Drive(model, scene, motors, steps) if motors else None
-        states, velocity = np.full((len(ids), len(times), 13), np.nan), np.zeros(6)
-        for k, (position, speed) in enumerate(self._motion(model, data, counts, steps, drive)):
-            data.qpos[:], data.qvel[:] = position, speed
-            for function in (mujoco.mj_kinematics, mujoco.mj_comPos, mujoco.mj_comVel):
-                function(model, data)
-            for row, number in enumerate(ids.values()):
-                mujoco.mj_objectVelocity(model, data, BODY, number, velocity, 0)  # turning, then moving
-                states[row, k] = *data.xpos[number], *data.xquat[number][[1, 2, 3, 0]], *velocity
+        states = np.full((len(times), len(twin.links), SENSED), np.nan)
+        stable = self._motion(model, data, counts, steps, drive)
+        states[: len(stable)] = stable.reshape(len(stable), -1, SENSED)
         return {
-            name: Motion(one[:, :3], continuous(one[:, 3:7]), one[:, 10:], one[:, 7:10])
-            for name, one in zip(ids, states, strict=True)
+            name: Motion(one[:, :3], continuous(one[:, [4, 5, 6, 3]]), one[:, 7:10], one[:, 10:])
+            for name, one in zip(twin.links, states.transpose(1, 0, 2), strict=True)
         }
 
     def _motion(
         self, model: Any, data: Any, counts: np.ndarray, steps: np.ndarray, drive: "_Drive | None"
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Coordinates and their rates after each number of steps, as long as the simulation is stable.
+    ) -> np.ndarray:
+        """Readings of the sensors (times, readings) after each number of steps, as long as the simulation is stable.
 
         Args:
             model: MuJoCo's model.
@@ -110,11 +111,11 @@ class MuJoCo:
             steps: Of all steps [s].
             drive: What the log drives.
         """
-        mujoco, begin = self._mujoco, 0
+        mujoco, begin, readings = self._mujoco, 0, []
         if len(steps) and np.ptp(steps) <= SAME_STEP * steps[0] and (drive is None or not drive.has_targets):
             model.opt.timestep = steps[0]
-            yield from self._motion_at_once(model, data, np.cumsum(counts), len(steps), drive)
-            return
+            return self._motion_at_once(model, data, np.cumsum(counts), len(steps), drive)
+        sense = (mujoco.mj_kinematics, mujoco.mj_comPos, mujoco.mj_comVel, mujoco.mj_sensorPos, mujoco.mj_sensorVel)
         for count in counts.tolist():
             for k in range(begin, begin + count):
                 model.opt.timestep = steps[k]
@@ -123,28 +124,37 @@ class MuJoCo:
                 mujoco.mj_step(model, data)
             begin += count
             if not np.isfinite(data.qpos).all() or data.warning.number[3:].any():
-                return
-            yield data.qpos.copy(), data.qvel.copy()
+                break
+            for function in sense:
+                function(model, data)
+            readings.append(data.sensordata.copy())
+        return np.array(readings).reshape(len(readings), model.nsensordata)
 
     def _motion_at_once(
         self, model: Any, data: Any, ends: np.ndarray, count: int, drive: "_Drive | None"
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The same by equal steps, without Python between them."""
+    ) -> np.ndarray:
+        """The same by equal steps, without Python between them. Sensors read before a step, so there is one more."""
         mujoco = self._mujoco
         kind = mujoco.mjtState.mjSTATE_FULLPHYSICS.value
         start = np.empty(mujoco.mj_stateSize(model, kind))
         mujoco.mj_getState(model, data, start, kind)
-        options: dict = {"nstep": count}
+        options: dict = {"nstep": count + 1}
         if drive is not None:
             # a rollout sets what is not among its controls to 0: constant motors are in `ctrl`
             spec = mujoco.mjtState.mjSTATE_CTRL.value | mujoco.mjtState.mjSTATE_QFRC_APPLIED.value
             control = np.hstack([np.tile(data.ctrl, (count, 1)), drive.applied(model.nv)])
-            options = {"control": control[None], "control_spec": spec}
-        states, _ = importlib.import_module("mujoco.rollout").rollout(model, data, start[None], **options)
+            options = {"control": np.concatenate([control, control[-1:]])[None], "control_spec": spec}
+        states, readings = importlib.import_module("mujoco.rollout").rollout(model, data, start[None], **options)
         states = np.concatenate([start[None], states[0]])[ends, 1 : 1 + model.nq + model.nv]  # time is first
         stable = np.isfinite(states).all(1) & (np.abs(np.nan_to_num(states)) < UNSTABLE).all(1)
-        for row in states[: len(states) if stable.all() else int(stable.argmin())]:
-            yield row[: model.nq], row[model.nq :]
+        return readings[0, ends][: len(states) if stable.all() else int(stable.argmin())]
+
+
+def with_sensors(text: str, bodies: Iterable[str]) -> str:
+    """MJCF with sensors of each body in turn: position, orientation, velocity and angular velocity, in the axes of the world."""
+    sensors = "".join(f'<{kind} objtype="{of}" objname="{body}"/>' for body in bodies for kind, of in SENSORS)
+    head, end, tail = text.rpartition("</mujoco>")
+    return f"{head}<sensor>{sensors}</sensor>{end}{tail}"
 
 
 def _motors(scene) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ Forward kinematics as in `gradsim.physics.rigid.joint_frames`, in NumPy. An impu
 """
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -148,19 +149,30 @@ def _mass_properties(body: Rigid, mesh: meshes.Mesh) -> tuple[float, np.ndarray,
 
     from gradsim.numerics.pseudo_inertia import inertia_of
 
-    solid = meshes.mass_properties(torch.tensor(mesh.vertices), torch.tensor(mesh.faces), torch.tensor(1.0).double())
-    volume, shape_centre = solid.mass.item(), solid.centre.numpy()
+    volume, shape_centre, shape_inertia = _solid(mesh.vertices.tobytes(), mesh.faces.tobytes())
     centre = shape_centre if body.centre_of_mass is None else np.array(body.centre_of_mass)
     mass = body.mass if body.mass is not None else (body.density or 0.0) * volume * body.scale**3
     if body.inertia is not None:
         axes = Rotation.from_quat(body.inertia_quat_xyzw).as_matrix()
         return mass, body.scale**2 * (axes * body.inertia) @ axes.T, centre
     off = shape_centre - centre
-    per_mass = solid.inertia.numpy() / volume + off @ off * np.eye(3) - np.outer(off, off)
+    per_mass = shape_inertia / volume + off @ off * np.eye(3) - np.outer(off, off)
     if body.inertia_log_cholesky is not None:
         numbers = torch.tensor([body.inertia_log_cholesky]).double()
         per_mass = inertia_of(torch.tensor(per_mass), numbers)[0].numpy()
     return mass, mass * body.scale**2 * per_mass, centre
+
+
+@lru_cache(maxsize=32)
+def _solid(vertices: bytes, faces: bytes) -> tuple[float, np.ndarray, np.ndarray]:
+    """Volume [m³], center (3,) [m] and inertia (3, 3) of density 1 of a mesh; most worlds of a fit have the same."""
+    import torch
+
+    points, corners = (
+        np.frombuffer(data, kind).reshape(-1, 3) for data, kind in ((vertices, np.float64), (faces, np.int64))
+    )
+    solid = meshes.mass_properties(torch.tensor(points), torch.tensor(corners), torch.tensor(1.0).double())
+    return solid.mass.item(), solid.centre.numpy(), solid.inertia.numpy()
 
 
 def _primitive(body: Rigid) -> tuple[str, tuple[float, ...]]:
