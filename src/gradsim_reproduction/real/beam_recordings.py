@@ -2,7 +2,7 @@
 
 The beam (Dragon Skin 10, 3 × 3 × 10 cm) is held level by its tip and let go, under its own weight and with 52 g on the
 upper edge of its tip; six markers at 100 Hz (Dubied, Michelis, Spielberg & Katzschmann, RA-L 2022). The data are no part
-of gradsim; see `tosses.recordings`. Up is +x, the beam runs along +z from the clamp; markers 0 to 2 are balls 6 mm above
+of gradsim; see `cube_recordings.recordings`. Up is +x, the beam runs along +z from the clamp; markers 0 to 2 are balls 6 mm above
 the skin at the tip (on top, and on both sides), 3 to 5 sit on the clamp.
 
 Positions of the tip are **in the frame of the clamp's markers**, as a rigid body. Its turn hangs on marker 4 alone,

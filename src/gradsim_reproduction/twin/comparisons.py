@@ -1,7 +1,6 @@
 """Exported models compared with their scenes: round trips, motion without contact, and drops."""
 
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ from gradsim.runtime.optional import require_extra
 from gradsim.scene import Scene, exporters
 from gradsim.scene.exporters.build import twin_of
 from gradsim.scene.exporters.export import time_step
-from gradsim.scene.exporters.links import place_children
-from gradsim.scene.exporters.twin import Hinge, Twin
+from gradsim.scene.exporters.links import at_zero
+from gradsim.scene.exporters.twin import Twin
 from gradsim.scene.importers.newton import load
 from gradsim_reproduction.twin.scenes import chain, drop, free_body
 
@@ -68,8 +67,7 @@ def differences_in_mujoco(twin: Twin, path: Path, folder: Path) -> dict[str, flo
     model = mujoco.MjModel.from_xml_string(text)
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
-    still = replace(twin, links=dict(twin.links), tree={c: replace(j, start=_zero(j)) for c, j in twin.tree.items()})
-    place_children(still)
+    still = at_zero(twin)
     mass, inertia, place = [0.0], [0.0], [0.0]
     for name, link in still.links.items():
         body = model.body(name)
@@ -79,10 +77,6 @@ def differences_in_mujoco(twin: Twin, path: Path, folder: Path) -> dict[str, flo
         if name in still.tree:  # URDF has no place for the start of a root
             place.append(float(np.abs(data.body(name).xipos - link.x).max()))
     return {"mass": max(mass), "inertia": max(inertia), "place": max(place)}
-
-
-def _zero(joint: Hinge) -> np.ndarray | float:
-    return np.zeros(3) if joint.kind == "ball" else 0.0
 
 
 def motion(job: tuple[int, int]) -> dict:

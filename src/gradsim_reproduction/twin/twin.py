@@ -5,7 +5,7 @@
     motion       chains and bodies that fly and spin, without contact, 2 s, in MuJoCo and in ours, at three steps and two orders
     contact      20 drops by each of two laws with the numbers of the export, matched and by the formula: slide, first bounce, settling
     logs         torques and angles of an arm, fitted in MuJoCo by gradsim and by mujoco.sysid; and with a film of its load (`logs.py`)
-    tosses       real tosses of a cube, fitted in MuJoCo and in ours, and predicted (`tosses.py`)
+    tosses       real tosses of a cube, fitted in MuJoCo and in ours, and predicted (`real_tosses.py`)
     films        silhouettes of MuJoCo's motion, in float and with 8-bit noise, fitted in MuJoCo (`engine="mujoco"`) and in ours
 
 Films are of the library's renderer; their motion is MuJoCo's.
@@ -29,8 +29,8 @@ from gradsim_reproduction.runner import Outcome, Run, experiment
 from gradsim_reproduction.tables import write_table
 from gradsim_reproduction.twin.comparisons import DROP_LAWS, IN_MUJOCO, contact, motion, round_trip
 from gradsim_reproduction.twin.logs import fit_log, fit_log_and_film, log_figures
+from gradsim_reproduction.twin.real_tosses import are_there, real_tosses, toss_figures
 from gradsim_reproduction.twin.scenes import film
-from gradsim_reproduction.twin.tosses import are_there, real_tosses, toss_figures
 
 ROUND_TRIPS, MOTIONS, DROPS, FILMS, LOGS, LOADS = 30, 12, 20, 6, 6, 3
 QUICK = (4, 2, 4, 2, 1, 1)

@@ -13,8 +13,8 @@ from gradsim.scene.exporters.substitution import with_values
 from gradsim_reproduction.real.cube_recordings import FPS, SIDE
 from gradsim_reproduction.reality.cube import MASS
 from gradsim_reproduction.twin.comparisons import contact, differences, motion
+from gradsim_reproduction.twin.real_tosses import STEPS, ContactInMuJoCo
 from gradsim_reproduction.twin.scenes import chain, drop, film
-from gradsim_reproduction.twin.tosses import STEPS, ContactInMuJoCo
 from gradsim_reproduction.twin.twin import summary
 
 pytest.importorskip("mujoco", reason='MuJoCo is not installed: pip install "gradsim[engines]"')

@@ -3,13 +3,13 @@
 import itertools
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from gradsim.scene.body import Pendulum, Rigid
 from gradsim.scene.cloth import Cloth
 from gradsim.scene.contact import LAWS
 from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.scene.exporters.links import add_rigid_bodies
+from gradsim.scene.exporters.orientation import orientation_of, turn_to
 from gradsim.scene.exporters.solids import lumps_of, sheet_of
 from gradsim.scene.exporters.swings import add_double_pendulum, add_pendulum
 from gradsim.scene.exporters.twin import Static, Twin, View
@@ -55,21 +55,11 @@ def _static(name: str, surface) -> Static:
         normal = np.array(surface.normal) / np.linalg.norm(surface.normal)
         color = tuple(surface.visible.colour) if surface.visible else FLOOR
         return Static(name, "plane", (), surface.height * normal, turn_to(normal).as_quat(), color, surface)
-    turn = Rotation.from_quat(surface.quat_xyzw)
-    if any(surface.rotation_vector):
-        turn = Rotation.from_rotvec(surface.rotation_vector) * turn
     kind, size = ("box", surface.size) if surface.size else ("sphere", (surface.radius,))
     position = np.array(surface.position, np.float64)
-    return Static(name, kind, tuple(map(float, size)), position, turn.as_quat(), tuple(surface.colour), surface)
-
-
-def turn_to(normal: np.ndarray) -> Rotation:
-    """Shortest rotation that turns z to a unit vector."""
-    axis = np.array([-normal[1], normal[0], 0.0])
-    sine = float(np.linalg.norm(axis))
-    if sine == 0:
-        return Rotation.from_rotvec([np.pi if normal[2] < 0 else 0.0, 0, 0])
-    return Rotation.from_rotvec(axis / sine * np.arctan2(sine, normal[2]))
+    return Static(
+        name, kind, tuple(map(float, size)), position, orientation_of(surface).as_quat(), tuple(surface.colour), surface
+    )
 
 
 def _add_pairs(scene: Scene, name: str, contact: BodyContact, twin: Twin) -> None:

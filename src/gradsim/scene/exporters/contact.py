@@ -33,7 +33,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from gradsim.scene import restitution
-from gradsim.scene.contact import LAWS
+from gradsim.scene.contact import LAWS, Contact
 from gradsim.scene.exporters.solids import Lumps
 from gradsim.scene.exporters.twin import Link, Static, Twin
 
@@ -106,6 +106,15 @@ def law_of(static: Static, link: Link | Lumps) -> Law:
     contact = static.contact
     numbers = {key: getattr(contact, key) for key in NUMBERS} | link.contact
     return _law(contact.law, numbers, contact.margin)
+
+
+def in_words(contact: Contact) -> str:
+    """Law and numbers of a surface."""
+    loss = contact.dissipation if contact.dissipation is not None else contact.damping
+    return (
+        f"contact law {contact.law}, stiffness {contact.stiffness:g}, loss {loss or 0:g}, friction {contact.friction:g}, friction "
+        f"stiffness {contact.friction_stiffness:g}"
+    )
 
 
 def law_of_pair(numbers: Mapping[str, float]) -> Law:

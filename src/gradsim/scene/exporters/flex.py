@@ -6,13 +6,13 @@ outside, with a `pair` for each ground and obstacle, since the numbers of `solre
 """
 
 import xml.etree.ElementTree as xml
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import brentq
 
-from gradsim.geometry.mesh import Mesh
-from gradsim.scene.exporters.contact import Law, Soft, fall_speed, law_of, normal_of, softened
+from gradsim.scene.exporters.contact import fall_speed, law_of, normal_of, softened
+from gradsim.scene.exporters.draft import Draft
 from gradsim.scene.exporters.solids import Lumps
 from gradsim.scene.exporters.text import element
 from gradsim.scene.exporters.twin import Static, Twin
@@ -20,27 +20,6 @@ from gradsim.scene.exporters.twin import Static, Twin
 AXES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 INERTIA_PER_MASS = 1e-4  # of a vertex, which never turns [m²]
 RADIUS = 1e-6  # of the balls at vertices [m]
-
-
-@dataclass
-class Draft:
-    """A model in progress.
-
-    Attributes:
-        twin: The twin.
-        meshes: Mesh files by name.
-        notes: What the format cannot say.
-        qpos, qvel, ctrl: State of the keyframe.
-        laws: Contact numbers of pairs that collide (`contacts`).
-    """
-
-    twin: Twin
-    meshes: dict[str, Mesh] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    qpos: list[float] = field(default_factory=list)
-    qvel: list[float] = field(default_factory=list)
-    ctrl: list[float] = field(default_factory=list)
-    laws: dict[tuple[str, str], tuple[Law, Soft]] = field(default_factory=dict)
 
 
 def add_solids(root: xml.Element, world: xml.Element, draft: Draft) -> None:

@@ -14,6 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from gradsim.geometry import mesh as meshes
 from gradsim.scene.body import Rigid
+from gradsim.scene.exporters.orientation import orientation_of
 from gradsim.scene.exporters.twin import Form, Hinge, Link, Twin
 from gradsim.scene.joint import WORLD, AnyJoint, Ball, Prismatic, Revolute, placing_joints
 from gradsim.scene.parameters import CONTACT
@@ -53,6 +54,16 @@ def place_children(twin: Twin) -> None:
         velocity = v + np.cross(w, at) + R @ speed - np.cross(spin, arm)
         quat = Rotation.from_matrix(R_child).as_quat() if joint.parent else turned.as_quat()
         twin.links[child] = replace(link, x=x + at - arm, quat_xyzw=quat, v=velocity, w=spin)
+
+
+def at_zero(twin: Twin) -> Twin:
+    """The twin with all coordinates of joints, and their rates, at 0."""
+    still = replace(twin, links=dict(twin.links), tree={})
+    for child, joint in twin.tree.items():
+        zero = np.zeros(3) if joint.kind == "ball" else 0.0
+        still.tree[child] = replace(joint, start=zero, rate=zero)
+    place_children(still)
+    return still
 
 
 def coordinates(joint: Hinge) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -135,12 +146,11 @@ def _link(name: str, body: Rigid) -> Link:
     kind, size = _primitive(body)
     scaled = meshes.Mesh(mesh.vertices * body.scale, mesh.faces)
     form = Form(kind, size, scaled, -centre * body.scale, color=tuple(body.colour), collides=body.collision != "none")
-    quat = Rotation.from_quat(body.quat_xyzw)
-    if any(body.rotation_vector):
-        quat = Rotation.from_rotvec(body.rotation_vector) * quat
     contact = {key: value for key in CONTACT if (value := getattr(body, key)) is not None}
     v, w = (np.array(vector, np.float64) for vector in (body.velocity, body.angular_velocity))
-    return Link(name, mass, inertia, (form,), np.array(body.position, np.float64), quat.as_quat(), v, w, contact)
+    return Link(
+        name, mass, inertia, (form,), np.array(body.position, np.float64), orientation_of(body).as_quat(), v, w, contact
+    )
 
 
 def _mass_properties(body: Rigid, mesh: meshes.Mesh) -> tuple[float, np.ndarray, np.ndarray]:

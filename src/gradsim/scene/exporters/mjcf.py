@@ -12,19 +12,20 @@ rotation vector θ and a rate ω of the scene, in the parent, are Qᵀ θ and (e
 
 import xml.etree.ElementTree as xml
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from gradsim.geometry.mesh import Mesh
 from gradsim.scene.exporters.contact import IMPEDANCE, IMPRATIO, contacts
-from gradsim.scene.exporters.flex import Draft, add_pairs, add_solids
-from gradsim.scene.exporters.links import mass_matrix, place_children, rates
+from gradsim.scene.exporters.draft import Draft
+from gradsim.scene.exporters.flex import add_pairs, add_solids
+from gradsim.scene.exporters.links import at_zero, mass_matrix, rates
 from gradsim.scene.exporters.text import document, element, numbers, wxyz
 from gradsim.scene.exporters.twin import Form, Hinge, Static, Twin, View
 
 ROUND_SHAPES = ("cylinder", "capsule")
+ROUND_SHAPE = "`{}`: a round {}; that of the scene has corners, and its mass and inertia are of those."
 OWN_SHAPES = ("box", "sphere", *ROUND_SHAPES)
 NO_LIMIT = 1e6  # the other end of a range with one limit
 CONVENTIONS = (
@@ -182,9 +183,7 @@ def _geom(body: xml.Element, name: str, form: Form, draft: Draft, friction: floa
     if form.kind in OWN_SHAPES:
         element(body, "geom", type=form.kind, size=sizes(form.kind, form.size), **attributes)
         if form.kind in ROUND_SHAPES and form.collides:
-            draft.notes.append(
-                f"`{name}`: a round {form.kind}; that of the scene has corners, and its mass and inertia are of those."
-            )
+            draft.notes.append(ROUND_SHAPE.format(name, form.kind))
         return
     mesh = f"{name.removesuffix('_geom')}"
     draft.meshes[mesh] = form.mesh
@@ -226,11 +225,7 @@ def _limit_weights(twin: Twin) -> dict[str, float]:
     """Diagonal of M⁻¹ where all coordinates are 0, by joint: MuJoCo's estimate of A of a limit."""
     if not any(joint.has_limits for joint in twin.tree.values()):
         return {}
-    zero = Twin(twin.name, twin.gravity, dict(twin.links))
-    for child, joint in twin.tree.items():
-        still = np.zeros(3) if joint.kind == "ball" else 0.0
-        zero.tree[child] = replace(joint, start=still, rate=still)
-    place_children(zero)
+    zero = at_zero(twin)
     count = rates(zero)
     first = dict(zip(count, np.cumsum([0, *count.values()]), strict=False))
     inverse = np.linalg.inv(mass_matrix(zero))

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from gradsim.geometry.tet_mesh import TetMesh, surface
 from gradsim.scene.cloth import Cloth
+from gradsim.scene.exporters.orientation import orientation_of
 from gradsim.scene.soft_body import VertexImpulse
 from gradsim.scene.solid import Solid, SolidRegion
 
@@ -130,9 +130,7 @@ def _lumps(
         mass: Of the vertices (n,) [kg].
         material: Density, Young's modulus, Poisson's ratio, damping time.
     """
-    turn = Rotation.from_quat(body.quat_xyzw)
-    if any(body.rotation_vector):
-        turn = Rotation.from_rotvec(body.rotation_vector) * turn
+    turn = orientation_of(body)
     arms = turn.apply(vertices * (body.scale or 1.0))
     velocities = np.array(body.velocity) + np.cross(body.angular_velocity, arms)
     pinned = np.unique(np.concatenate([region.of(vertices) for region in body.pinned] or [np.zeros(0, int)]))

@@ -203,6 +203,13 @@ class Twin:
         held = [child for child, joint in self.tree.items() if joint.parent == parent]
         return held + ([name for name in self.links if name not in self.tree] if parent is None else [])
 
+    def below(self, top: str) -> list[str]:
+        """A link and all that joints place below it, parents first."""
+        names = [top]
+        for name in names:
+            names += self.children(name)
+        return names
+
 
 def unused_name(name: str, taken: Collection[str]) -> str:
     """The name, with underscores after it where it is taken."""

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from gradsim.geometry.mesh import Mesh
+from gradsim.scene.exporters.contact import in_words
 from gradsim.scene.exporters.mjcf import geom_name, header
 from gradsim.scene.exporters.text import document, element, numbers
 from gradsim.scene.exporters.twin import Form, Hinge, Twin
@@ -139,12 +140,8 @@ def _start(root: str, twin: Twin) -> list[str]:
             f"`{root}` at the start: position {numbers(link.x)}, quaternion x y z w {numbers(link.quat_xyzw)}, velocity "
             f"{numbers(link.v)}, angular velocity {numbers(link.w)} (world)."
         )
-    below, queue = [], [root]
-    while queue:
-        name = queue.pop(0)
-        below += [twin.tree[name]] if name in twin.tree else []
-        queue += twin.children(name)
-    for joint in [joint for joint in below if joint.kind != "fixed"]:
+    joints = [twin.tree[name] for name in twin.below(root) if name in twin.tree]
+    for joint in [joint for joint in joints if joint.kind != "fixed"]:
         at, rate = (numbers(np.atleast_1d(value)) for value in (joint.start, joint.rate))
         notes.append(f"`{joint.name}` at the start: {at}, its rate {rate}.")
     return notes
@@ -154,12 +151,7 @@ def _unsaid(twin: Twin) -> list[str]:
     """Sentences on what URDF has no place for."""
     notes = [f"gravity {numbers(twin.gravity)} m/s²."]
     for static in twin.statics:
-        c = static.contact
-        loss = c.dissipation if c.dissipation is not None else c.damping
-        notes.append(
-            f"`{static.name}`: a {static.kind} at {numbers(static.position)}; contact law {c.law}, stiffness {c.stiffness:g}, "
-            f"loss {loss or 0:g}, friction {c.friction:g}, friction stiffness {c.friction_stiffness:g}."
-        )
+        notes.append(f"`{static.name}`: a {static.kind} at {numbers(static.position)}; {in_words(static.contact)}.")
     notes += [f"`{view.name}`: a camera." for view in twin.views]
     kinds = {name: body.kind for name, body in twin.soft.items()} | {
         name: "cloth" if lumps.is_sheet else "solid" for name, lumps in twin.solids.items()

@@ -21,8 +21,9 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from gradsim.geometry.mesh import Mesh
-from gradsim.scene.exporters.contact import Law, Soft, contacts, law_of
-from gradsim.scene.exporters.mjcf import header
+from gradsim.scene.exporters.contact import Law, Soft, contacts, in_words, law_of
+from gradsim.scene.exporters.mjcf import ROUND_SHAPE, header
+from gradsim.scene.exporters.orientation import turn_to
 from gradsim.scene.exporters.solids import Lumps
 from gradsim.scene.exporters.text import numbers, real_first
 from gradsim.scene.exporters.twin import Form, Hinge, Link, Static, Twin, View
@@ -77,7 +78,7 @@ class _Writer:
         for static in self.twin.statics:
             self._static(static)
         for top in self.twin.children(None):
-            tree = _below(self.twin, top)
+            tree = self.twin.below(top)
             jointed = top in self.twin.tree or len(tree) > 1
             parent = self.root.child("Xform", f"{top}_tree", ["PhysicsArticulationRootAPI"]) if jointed else self.root
             for name in tree:
@@ -141,9 +142,7 @@ class _Writer:
                 if not form.mesh.convex:
                     self.notes.append(f"`{body.name}`: collides with the convex hull of its mesh.")
             elif form.kind in ("cylinder", "capsule", "cone"):
-                self.notes.append(
-                    f"`{body.name}`: a round {form.kind}; that of the scene has corners, and its mass and inertia are of those."
-                )
+                self.notes.append(ROUND_SHAPE.format(body.name, form.kind))
 
     def _static(self, static: Static) -> None:
         scale = None
@@ -162,11 +161,8 @@ class _Writer:
         prim.set("color3f[]", "primvars:displayColor", [static.color])
         pairs = [pair for (first, _), pair in self.laws.items() if first == static.name]
         _collide(prim, self._material(f"{static.name}_material", pairs) if pairs else None)
-        c = static.contact
-        loss = c.dissipation if c.dissipation is not None else c.damping
         self.notes.append(
-            f"`{static.name}`: contact law {c.law}, stiffness {c.stiffness:g}, loss {loss or 0:g}, friction {c.friction:g}, friction "
-            f"stiffness {c.friction_stiffness:g}; materials have the spring law with the restitution of the first impact."
+            f"`{static.name}`: {in_words(static.contact)}; materials have the spring law with the restitution of the first impact."
         )
 
     def _material_of(self, link: Link) -> str | None:
@@ -197,7 +193,7 @@ class _Writer:
         if joint.parent:
             prim.relate("physics:body0", [self.bodies[joint.parent].path])
         prim.relate("physics:body1", [self.bodies[joint.child].path])
-        frame = _axis_to_z(joint.axis) if joint.kind in ("revolute", "prismatic") else Rotation.identity()
+        frame = turn_to(joint.axis) if joint.kind in ("revolute", "prismatic") else Rotation.identity()
         other = Rotation.from_quat(joint.quat_xyzw).inv() * frame
         for k, (point, turn) in enumerate([(joint.parent_point, frame), (joint.child_point, other)]):
             prim.set("point3f", f"physics:localPos{k}", point)
@@ -304,21 +300,6 @@ class _Writer:
             if others:
                 self.bodies[name].schemas.append("PhysicsFilteredPairsAPI")
                 self.bodies[name].relate("physics:filteredPairs", [self.bodies[other].path for other in others])
-
-
-def _below(twin: Twin, top: str) -> list[str]:
-    """A link and all that joints place below it, parents first."""
-    names = [top]
-    for name in names:
-        names += twin.children(name)
-    return names
-
-
-def _axis_to_z(axis: np.ndarray) -> Rotation:
-    """A rotation that turns z to a unit vector: the shortest, or half a turn about x."""
-    if axis[2] < -1 + 1e-12:
-        return Rotation.from_rotvec([np.pi, 0.0, 0.0])
-    return Rotation.align_vectors([axis], [[0.0, 0.0, 1.0]])[0]
 
 
 def _shape(body: Prim, name: str, form: Form) -> tuple[Prim, np.ndarray, np.ndarray | None]:
