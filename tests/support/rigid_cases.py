@@ -14,19 +14,21 @@ Case = dict[str, Tensor]
 def body(worlds: int = 1, **given) -> Case:
     """A body of mass 1 kg and unit inertia at rest at the origin, that nothing acts on; `given` replaces inputs.
 
-    Values broadcast to the shapes of `RigidRollout`; the numbers of contact points, grounds, pushes, obstacles and
-    frame intervals are read off `points`, `normal`, `impulse`, `centre` and `step`.
+    Values broadcast to the shapes of `RigidRollout`; the numbers of contact points, grounds, pushes, obstacles,
+    frame intervals and drags are read off `points`, `normal`, `impulse`, `centre`, `step` and `drag`.
     """
     values = {name: torch.as_tensor(value, dtype=torch.float64) for name, value in given.items()}
     none = torch.zeros(0, 3, dtype=torch.float64)
     counted = ("points", "normal", "impulse", "centre")
     points, grounds, pushes, obstacles = (values.setdefault(n, none).shape[-2] for n in counted)
-    intervals = values.setdefault("step", torch.zeros(0, dtype=torch.float64)).shape[-1]
+    columns = {
+        name: values.setdefault(name, torch.zeros(0, dtype=torch.float64)).shape[-1:] for name in ("step", "drag")
+    }
     shapes = {"x": (3,), "q": (4,), "v": (3,), "l": (3,), "mass": (), "inertia_inverse": (3, 3), "gravity": (3,)}
     shapes |= {"points": (points, 3), "radius": (points,), "normal": (grounds, 3), "height": (grounds,)}
     shapes |= dict.fromkeys(CONTACT, (grounds + obstacles,))
     shapes |= {"impulse": (pushes, 3), "push_point": (pushes, 3), "centre": (obstacles, 3), "axis": (obstacles, 3, 3)}
-    shapes |= {"half": (obstacles, 3), "rounding": (obstacles,), "step": (intervals,)}
+    shapes |= {"half": (obstacles, 3), "rounding": (obstacles,), **columns}
     defaults = {"q": torch.tensor([0.0, 0, 0, 1]), "mass": torch.tensor(1.0), "inertia_inverse": torch.eye(3)}
     case = {}
     for name in INPUTS:
@@ -100,6 +102,12 @@ def among_obstacles(worlds: int, seed: int, law: str = "continuous") -> Case:
         **{name: case[name].repeat(1, 2) * (0.8 + 0.4 * uniform(4)) for name in CONTACT},
     }
     return body(worlds, **{**{name: x for name, x in case.items() if name not in changes}, **changes})
+
+
+def in_air(worlds: int, seed: int, law: str = "continuous") -> Case:
+    """`tumbling` in a thick air, which takes some tenths of the speed."""
+    share = torch.rand(worlds, 1, generator=torch.Generator().manual_seed(seed + 2000), dtype=torch.float64)
+    return {**tumbling(worlds, seed, law), "drag": 1 + 2 * share}
 
 
 def with_clock(case: Case, intervals: int, step: float, seed: int) -> Case:

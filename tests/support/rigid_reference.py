@@ -86,6 +86,8 @@ def wrench(case: Case, law: str, share: list[float], dt: Tensor, x: Tensor, q: T
     """Force and torque about the centre of mass; `share` of each impulse falls into this step of `dt` (worlds, 1)."""
     arm, _, _, force = contacts(case, law, x, q, v, w)
     f, torque = force.sum((1, 2)), linalg.cross(arm, force).sum((1, 2))
+    for drag in case["drag"].T:
+        f = f - (drag * linalg.vector_norm(v, dim=-1))[:, None] * v
     for k, part in enumerate(share):
         push = case["impulse"][:, k] * (part / dt)
         f = f + push

@@ -20,6 +20,7 @@ from gradsim.physics.contact.vertex_triangle import touch_face
 from gradsim.physics.coupled.rollout import BODY, Coupled, nodes
 from gradsim.physics.forces import attachment
 from gradsim.physics.forces.base import Elements
+from gradsim.physics.rigid.batching import share_drag
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.island import ConstrainedIsland
 from gradsim.physics.soft.body import SoftBody
@@ -107,6 +108,7 @@ class CoupledIsland(Island):
 
     def inputs(self, values: Values) -> list[Tensor]:
         soft, hard = [s.inputs(values) for s in self.soft], [s.inputs(values) for s in self.hard]
+        share_drag(hard)
         worlds = max(len(x) for arrays in (*soft, *hard) for x in arrays)
         parameters = [x for arrays in soft for x in arrays[4:]]
         for name, meeting in self.meetings.items():

@@ -118,6 +118,7 @@ class Rigid(BodyNode):
             contacts with other bodies (see `BodyContact`); `sphere` (for the shape sphere, its default); `none`.
         stiffness, dissipation, damping, friction_stiffness, friction: Overrides of the contact parameters of grounds
             and obstacles (see `Contact`).
+        drag: Quadratic drag of air d in the force -d |v| v on the center of mass, ½ ρ c_w A [kg/m]; by default none.
         pushes: External impulses and forces.
     """
 
@@ -145,6 +146,7 @@ class Rigid(BodyNode):
     damping: Annotated[float | None, DAMPING] = None
     friction_stiffness: Annotated[float | None, FRICTION_STIFFNESS] = None
     friction: Annotated[float | None, FRICTION] = None
+    drag: Annotated[float | None, Quantity("kg/m", lower=0.0, positive=True)] = None
     pushes: tuple[Push, ...] = ()
 
     @classmethod

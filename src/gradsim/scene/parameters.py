@@ -63,6 +63,7 @@ KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or s
         "scale",
         *START,
         *CONTACT,
+        "drag",
         "pushes",
     ),
     Push: ("impulse", "force"),

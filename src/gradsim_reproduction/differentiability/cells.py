@@ -118,7 +118,9 @@ def _rigid(subject: str, **cells: str | Mapping[str, str]) -> dict:
         "mass": "body.mass",
         "rest_length": NO_SPRINGS,
         "stiffness": NO_SPRINGS,
-        "damping": Absent("nothing moves inside a rigid body; what a bounce loses stands under elasticity"),
+        "damping": Absent(
+            "nothing moves inside a rigid body; drag is in the first row, what a bounce loses under elasticity"
+        ),
         "actuation": Absent("nothing moves inside a rigid body; forces on it stand under external force"),
         "friction": FRICTION,
         "elasticity": BOUNCE,
@@ -139,6 +141,7 @@ ROWS = {
         _rigid(
             "rigid film",
             external_force="body.pushes.0.impulse body.pushes.1.force",
+            damping={"rigid drag": "body.drag"},
             friction={"rigid": FRICTION, "rigid own": "body.friction body.friction_stiffness"},
             elasticity={
                 "rigid": BOUNCE,
@@ -398,6 +401,7 @@ ROWS["shutter"] = Row(
 SUBJECTS: dict[str, Callable[[], Subject]] = {
     "rigid": lambda: TrajectorySubject(scenes.rigid()),
     "rigid own": lambda: TrajectorySubject(scenes.rigid(weight="density", friction=0.3, friction_stiffness=15, stiffness=2500, dissipation=0.4)),
+    "rigid drag": lambda: TrajectorySubject(scenes.rigid(drag=0.8)),
     "rigid paper": lambda: TrajectorySubject(scenes.rigid("paper")),
     "ball": lambda: TrajectorySubject(scenes.ball()),
     "ball own": lambda: TrajectorySubject(scenes.ball("density")),

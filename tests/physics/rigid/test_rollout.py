@@ -22,6 +22,7 @@ from rigid_cases import (
     airborne,
     among_obstacles,
     body,
+    in_air,
     random_inertia_inverse,
     resting,
     simulate,
@@ -43,7 +44,8 @@ SOLIDS = [
     (among_obstacles, *mode)
     for mode in (("continuous", "semi-implicit"), ("paper", "semi-implicit"), ("continuous", "rk4"))
 ]
-MODES = PLANES + SOLIDS
+AIR = [(in_air, "continuous", "semi-implicit"), (in_air, "continuous", "rk4")]
+MODES = PLANES + SOLIDS + AIR
 
 
 def names(errors):

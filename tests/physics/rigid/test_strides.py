@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import dot_product_errors, error, gradients, weights
-from rigid_cases import Case, among_obstacles, body, simulate, tumbling, with_clock
+from rigid_cases import Case, among_obstacles, body, in_air, simulate, tumbling, with_clock
 from torch import Tensor
 
 from gradsim.physics.rigid.rollout import INPUTS, RigidRollout, quiet_strides, strides_of
@@ -27,6 +27,7 @@ CASES = [
     (lambda worlds: falling(among_obstacles(worlds, 2)), WINDOWS),
     (lambda worlds: {**falling(tumbling(worlds, 3)), "impulse": tumbling(worlds, 3)["impulse"]}, WINDOWS),
     (lambda worlds: {**falling(tumbling(worlds, 4)), "impulse": tumbling(worlds, 3)["impulse"]}, ((0.2, 0.2), (0.1, 0.3))),
+    (lambda worlds: {**falling(in_air(worlds, 5)), "drag": 0.01 * in_air(worlds, 5)["drag"]}, WINDOWS),
 ]  # fmt: skip
 
 

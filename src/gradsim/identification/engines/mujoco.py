@@ -76,6 +76,7 @@ class MuJoCo:
             scene: A scene of rigid bodies.
             times: Increasing times from the start of the scene, at least 0 (n,) [s].
         """
+        _refuse_drag(scene)
         mujoco, step = self._mujoco, self.timestep or time_step(scene)
         motors = _motors(scene)
         twin = twin_of(with_values(scene, dict.fromkeys(motors, 0.0)) if motors else scene)
@@ -148,6 +149,15 @@ class MuJoCo:
         states = np.concatenate([start[None], states[0]])[ends, 1 : 1 + model.nq + model.nv]  # time is first
         stable = np.isfinite(states).all(1) & (np.abs(np.nan_to_num(states)) < UNSTABLE).all(1)
         return readings[0, ends][: len(states) if stable.all() else int(stable.argmin())]
+
+
+def _refuse_drag(scene) -> None:
+    """Refuse what MuJoCo's model leaves out and moves bodies."""
+    braked = [name for name, body in scene.bodies.items() if body.kind == "rigid" and body.drag]
+    if braked:
+        raise InputError(
+            f"`{braked[0]}` has a drag, which MuJoCo is not told; leave it out, or choose `engine` gradsim."
+        )
 
 
 def with_sensors(text: str, bodies: Iterable[str]) -> str:

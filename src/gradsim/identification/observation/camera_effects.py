@@ -29,6 +29,7 @@ from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 
 INSTANTS = 5  # of an exposure
+AIR_DRAG = "air drag"
 LATE_EXPOSURE = "late exposure"  # what cameras have that stamp frames as the shutter opens
 SHIFT = 1e-4  # [px] of vertices, of central differences by unknowns
 STEP = 1e-2  # of central differences, of an effect's typical size
@@ -113,7 +114,7 @@ EFFECTS = (
     CameraEffect(LATE_EXPOSURE, "s", 0.02, _exposed),
     CameraEffect("late stamps", "s", 0.003, lambda x, p, view: [_later(x, x.new_tensor(p / view.interval))]),
     CameraEffect("lens distortion", "", 0.1, lambda x, p, view: [_distorted(x, p, view)]),
-    CameraEffect("air drag", "1/s", 0.5, lambda x, p, view: [_dragged(x, p, view)]),
+    CameraEffect(AIR_DRAG, "1/s", 0.5, lambda x, p, view: [_dragged(x, p, view)]),
 )
 
 

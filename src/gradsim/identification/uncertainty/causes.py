@@ -18,7 +18,7 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.identification.observation.base import Masks
-from gradsim.identification.observation.camera_effects import EFFECTS, LATE_EXPOSURE, WithEffect
+from gradsim.identification.observation.camera_effects import AIR_DRAG, EFFECTS, LATE_EXPOSURE, WithEffect
 from gradsim.identification.problem import Problem
 from gradsim.identification.uncertainty.outline import OutlineErrors, fit_outline
 from gradsim.identification.uncertainty.outline_sums import sums_by_frame
@@ -282,6 +282,13 @@ def _advice(cause: Cause, problem: Problem) -> str:
     if change is None or not isinstance(data, Masks):
         return ""
     camera, optics, offset = data.silhouettes.lens, data.silhouettes.camera.optics, problem.model.scene.timing.offset
+    if cause.name == AIR_DRAG:
+        plain = [n for n, b in problem.model.scene.bodies.items() if b.kind == "rigid" and b.drag is None]
+        return (
+            f" (write `drag: 0.01` under `{plain[0]}:` and make `{plain[0]}.drag` an unknown)"
+            if len(plain) == 1
+            else ""
+        )
     late = change / 2 if cause.name == LATE_EXPOSURE else change  # `exposure` of a camera is about the stamp
     open_for, stamped = (camera, f"exposure: {abs(change):.3f}"), ("timing", f"offset: {offset + late:.4f}")
     entries = {

@@ -21,7 +21,14 @@ import torch
 from torch import Tensor
 
 from gradsim.identification.observation.base import Masks, Residual
-from gradsim.identification.observation.camera_effects import BLUR, CLOCK, EFFECTS, AffectedMasks, CameraEffect
+from gradsim.identification.observation.camera_effects import (
+    AIR_DRAG,
+    BLUR,
+    CLOCK,
+    EFFECTS,
+    AffectedMasks,
+    CameraEffect,
+)
 from gradsim.identification.observation.projection import image_vertices
 from gradsim.identification.problem import Problem
 from gradsim.identification.uncertainty.causes import Cause, describe
@@ -45,10 +52,9 @@ TESTED = (  # effects, and numbers of a scene that make one superfluous where th
     (BLUR.name, (f"*{EXPOSURE}",)),
     ("late stamps", ("timing.offset", "*.delay")),
     ("lens distortion", ("*.distortion.k?", "*.fisheye.k?")),
-    ("air drag", ("*.drag",)),
+    (AIR_DRAG, ("*.drag",)),
     (CLOCK.name, ("timing.rate",)),
 )
-IN_FLIGHT = "air drag"  # is that of a body that touches nothing
 
 
 @dataclass(frozen=True)
@@ -265,8 +271,7 @@ def _testable(problem: Problem) -> list[CameraEffect]:
     return [
         by_name[name]
         for name, numbers in TESTED
-        if not any(fnmatch(unknown, pattern) for unknown in names for pattern in numbers)
-        and (free or name != IN_FLIGHT)
+        if not any(fnmatch(unknown, pattern) for unknown in names for pattern in numbers) and (free or name != AIR_DRAG)
     ]
 
 

@@ -241,9 +241,9 @@ class _CoupledBuffers:
             for r in range(program.bodies)
         ]
         self.like_x = x
-        obstacles = max((len(body["centre"][0]) for body in self.places), default=0)
-        self.read = [name for name in BODY[4:] if name not in rollout.OBSTACLE or obstacles] if self.places else []
-        self.code, self.rigid = _code(tuple(g.force for g in soft.groups), to.lane, program.law, obstacles > 0)
+        loads = rollout.Loads.of(program.law, self.places)
+        self.read = [name for name in BODY[4:] if loads.reads(name)] if self.places else []
+        self.code, self.rigid = _code(tuple(g.force for g in soft.groups), to.lane, loads)
         self.bodies = self.rigid.Parameters()
         self.pushes = [len(windows) for windows in program.windows]
         for name in self.read:
@@ -347,14 +347,14 @@ _ADJOINTS_OF_VERTICES = (
 
 
 @cache
-def _code(forces: tuple, lane: Lane, law: str, obstacles: bool):
+def _code(forces: tuple, lane: Lane, loads: rollout.Loads):
     soft = particles_code(forces, lane, "worlds")
-    body = rollout.wrench_code(lane, law, obstacles)
+    body = rollout.wrench_code(lane, loads)
     bound = {name: vars(soft)[name] for name in _OF_VERTICES}
     bound |= members(body, "apply_impulses", "wrench", "spin", "exponential", "normalized")
     if not lane.dual:
         bound |= members(soft, *_ADJOINTS_OF_VERTICES) | members(body, *rollout.WRENCH_ADJOINT)
-        steps = rollout.integrator_code(lane, law, "semi-implicit", obstacles)
+        steps = rollout.integrator_code(lane, loads, "semi-implicit")
         bound |= members(steps, "step_power", "all_step_powers")
     key = f"{soft.__name__} {body.__name__}"
     bound |= {"Bodies": body.Parameters, "KEY": key}

@@ -18,6 +18,14 @@ BODY = [name for name in rollout.INPUTS if name != "step"]  # inputs of each bod
 NO_CONTACT_DEPTH = 1e9  # [m], below a contact point that never touches
 
 
+def share_drag(bodies: Sequence[list[Tensor]]) -> None:
+    """Give all bodies a drag, in place, if one of them has any: 0."""
+    k = BODY.index(rollout.DRAG)
+    if any(body[k].shape[1] for body in bodies):
+        for body in bodies:
+            body[k] = body[k] if body[k].shape[1] else body[k].new_zeros(len(body[k]), 1)
+
+
 def together(
     name: str, bodies: Sequence[dict[str, Tensor]], pushes: Sequence[int], width: int, fill: float = -NO_CONTACT_DEPTH
 ) -> Tensor:
@@ -77,11 +85,11 @@ def check_alike(inputs: Sequence[Tensor], pushes: Sequence[int]) -> None:
     first = dict(zip(BODY, inputs, strict=False))
     for r, count in enumerate(pushes):
         body = dict(zip(BODY, inputs[r * len(BODY) :], strict=False))
-        for name in ("normal", "height", "centre", *rollout.CONTACT):
+        for name in ("normal", "height", "centre", rollout.DRAG, *rollout.CONTACT):
             if body[name].shape[1:] != first[name].shape[1:]:
                 raise ValueError(
                     f"`body{r}.{name}` has shape {tuple(body[name].shape)}, that of body 0 has "
-                    f"{tuple(first[name].shape)}; all bodies of a program meet the same grounds and obstacles."
+                    f"{tuple(first[name].shape)}; all bodies of a program meet the same grounds and obstacles, and air or none."
                 )
         if body["impulse"].shape[1] != count:
             raise ValueError(

@@ -1,6 +1,6 @@
 """A rigid body of a scene: mass properties from its mesh, contact points, pushes, and its surface.
 
-    m = ρ V s³,   I = m s² I₁,   R = R₀ exp(θ),   L = R I Rᵀ ω
+    m = ρ V s³,   I = m s² I₁,   R = R₀ exp(θ),   L = R I Rᵀ ω,   drag f = -d |v| v
 
 V and I₁ are volume and inertia per mass of the faceted solid at scale 1, about its centre of mass. A body may state its
 principal moments J and their axes Q in place of that: I = s² Q J Qᵀ. Where it states its centre of mass c, that is a parameter: the
@@ -29,7 +29,7 @@ from gradsim.physics.contact.laws import stiffening
 from gradsim.physics.contact.point_sdf import distance
 from gradsim.physics.integrators import RIGID
 from gradsim.physics.rigid.contact_points import RigidContactPoints
-from gradsim.physics.rigid.rollout import CONTACT, INPUTS, OBSTACLE, STATE, RigidRollout
+from gradsim.physics.rigid.rollout import CONTACT, DRAG, INPUTS, OBSTACLE, STATE, RigidRollout
 from gradsim.physics.rigid.start_state import RigidStart
 from gradsim.physics.static_geometry import ObstacleBody
 from gradsim.physics.system import STEP_SAFETY, ObservationUnits, State, System, Values, centered
@@ -219,6 +219,7 @@ class RigidBody(System):
             **{key: self._contact(key, values, worlds) for key in CONTACT},
             **dict(zip(("impulse", "push_point"), self._pushes(values, worlds), strict=True)),
             **dict(zip(OBSTACLE, self._solids(values, worlds), strict=True)),
+            DRAG: self._drag(values, worlds),
         }
         return [
             arrays[name] for name in INPUTS if name != "step"
@@ -323,8 +324,16 @@ class RigidBody(System):
             return contact
         if self.placed:
             return contact
-        turn = MAX_SPIN_ANGLE / max(self._start_speed(values)[1].max().item(), 1e-9)
+        turn = MAX_SPIN_ANGLE / max(self._start_speed(values)[1].max().item(), self._braking(values), 1e-9)
         return min(contact, turn) if turn < 1 / (FREE_STEPS * self.scene.timing.fps) else contact
+
+    def _braking(self, values: Values) -> float:
+        """Largest rate at which air takes its speed, 2 d |v|/m [1/s], at the speed of an impact or of the start."""
+        drag = values.get(f"{self.name}.{DRAG}")
+        if drag is None:
+            return 0.0
+        speed = torch.maximum(self._start_speed(values)[0], self.impact_speed(values))
+        return (2 * drag * speed / self.mass(values)).max().item()
 
     def impact_speed(self, values: Values) -> Tensor:
         """Largest speed (worlds,) [m/s] at which one of its points can meet a ground or obstacle.
@@ -459,6 +468,11 @@ class RigidBody(System):
     def _of(self, surface: str, key: str, values: Values) -> Tensor:
         """A number of the contact: the body's own, where it has one."""
         return values.get(f"{self.name}.{key}", values[f"{surface}.{key}"])
+
+    def _drag(self, values: Values, worlds: int) -> Tensor:
+        """Drag (worlds, 1) [kg/m], or (worlds, 0) for none."""
+        drag = values.get(f"{self.name}.{DRAG}")
+        return self.rest.new_zeros(worlds, 0) if drag is None else drag[:, None]
 
     def _pushes(self, values: Values, worlds: int) -> list[Tensor]:
         impulses, points = [self.rest.new_zeros(worlds, 0, 3)], [self.rest.new_zeros(worlds, 0, 3)]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gradsim.physics.integrators import RIGID
-from gradsim.physics.rigid.batching import BODY
+from gradsim.physics.rigid.batching import BODY, share_drag
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.joints import joints_of
 from gradsim.physics.rigid.multibody import Bodies
@@ -138,6 +138,7 @@ class ConstrainedIsland(Island):
             if meeting and not s.surfaces:
                 for k in CONTACT_INPUTS:
                     arguments[k] = meeting[0][k]
+        share_drag(body_inputs)
         return body_inputs
 
     def _with_states(self, bodies: Sequence[Sequence[Tensor]], states) -> list[Tensor]:

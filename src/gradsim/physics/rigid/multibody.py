@@ -166,13 +166,13 @@ class _BodyBuffers:
         cut = lambda ys, r: dict(zip(BODY, ys[r * len(BODY) : (r + 1) * len(BODY)], strict=True))
         self.bodies = [cut(inputs, r) for r in range(self.n)]
         slopes = [cut(tangents, r) for r in range(self.n)] if tangents else None
-        obstacles = self.bodies[0]["centre"].shape[1] > 0
+        loads = rollout.Loads.of(program.law, self.bodies)
         lane = Lane(dtype, width, tangents is not None)
         self.code, self.rigid, self.layout = _code(
-            lane, _bound(program.pairs, lane), program.joints is not None, program.law, program.integrator, obstacles
+            lane, _bound(program.pairs, lane), program.joints is not None, loads, program.integrator
         )
         self.packs, self.counts = self.layout.packs(self.worlds), [len(windows) for windows in program.windows]
-        self.read = [name for name in BODY[4:] if name not in rollout.OBSTACLE or obstacles]
+        self.read = [name for name in BODY[4:] if loads.reads(name)]
         parameters = self.code.Parameters()
         bodies = self.rigid.Parameters()
         for name in self.read:
@@ -374,8 +374,8 @@ _STRUCTS += ("PairShape", "PairNumbers", "JointShape", "JointNumbers", "LinkWork
 
 
 @cache
-def _code(lane: Lane, pairs: tuple, joints: bool, law: str, integrator: str, obstacles: bool):
-    body, steps = rollout.wrench_code(lane, law, obstacles), RIGID[integrator]
+def _code(lane: Lane, pairs: tuple, joints: bool, loads: rollout.Loads, integrator: str):
+    body, steps = rollout.wrench_code(lane, loads), RIGID[integrator]
     bound = members(body, *rollout.WRENCH[1:], *(() if lane.dual else rollout.WRENCH_ADJOINT))
     key = body.__name__
     if pairs:
@@ -405,7 +405,7 @@ def _code(lane: Lane, pairs: tuple, joints: bool, law: str, integrator: str, obs
     bound = members(forces, *names) | members(body, *rollout.WRENCH[1:])
     if not lane.dual:
         bound |= members(body, *rollout.WRENCH_ADJOINT)
-        bound |= members(rollout.integrator_code(lane, law, integrator, obstacles), *steps.powers)
+        bound |= members(rollout.integrator_code(lane, loads, integrator), *steps.powers)
     advance = specialize(steps.multibody_kernels, lane, **bound, JOINTS=joints, KEY=forces.__name__)
     structs = {name: getattr(forces, name) for name in _STRUCTS if hasattr(forces, name)}
     bound = members(advance, "advance", *(() if lane.dual else ("advance_adjoint", "all_step_powers"))) | structs

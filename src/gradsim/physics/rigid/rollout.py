@@ -6,7 +6,7 @@ semi-implicit Euler, Eq. 4 and 5).
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from types import ModuleType
@@ -60,11 +60,13 @@ PARAMETERS = {
     "axis": "Vec3",
     "half": "Real",
     "rounding": "Real",
+    "drag": "Real",
     "step": "Real",
 }
 INPUTS = {**STATE, **PARAMETERS}
 OBSTACLE = ("centre", "axis", "half", "rounding")
 SCHEDULE = ("window_fraction", "impulse_step")
+DRAG = "drag"
 WRENCH = ("Parameters", "wrench", "spin", "exponential", "normalized", "apply_impulses", "has_impulses")
 WRENCH_ADJOINT = ("wrench_adjoint", "contact_adjoint", "impulses_adjoint", "spin_power", "all_wrench_powers")
 CONTACT = ("stiffness", "damping", "friction_stiffness", "friction")
@@ -75,6 +77,31 @@ MOST_EVENTS = 4, 8  # touches and releases in a stride at which steps end, where
 
 
 @dataclass(frozen=True)
+class Loads:
+    """Forces on rigid bodies that the code is made for.
+
+    Args:
+        law: Contact law.
+        obstacles: True if there are any.
+        drag: True if air brakes a body.
+    """
+
+    law: str
+    obstacles: bool
+    drag: bool
+
+    @classmethod
+    def of(cls, law: str, bodies: Sequence[Mapping[str, Tensor]]) -> "Loads":
+        """Those of bodies with these inputs by name."""
+        has = lambda name: any(body[name].shape[1] for body in bodies)
+        return cls(law, has("centre"), has(DRAG))
+
+    def reads(self, name: str) -> bool:
+        """True if kernels read a parameter."""
+        return self.drag if name == DRAG else self.obstacles or name not in OBSTACLE
+
+
+@dataclass(frozen=True)
 class RigidRollout:
     """A program (see `engine.operation`) that moves one rigid body per world through time.
 
@@ -82,7 +109,7 @@ class RigidRollout:
     [m], q (B, 4), v (B, 3) [m/s], l (B, 3) [kg m²/s]; then mass (B,) [kg], inertia_inverse (B, 3, 3), gravity (B, 3),
     points (B, V, 3), radius (B, V), normal (B, G, 3), height (B, G), stiffness, damping, friction_stiffness, friction
     (B, G + O), impulse and push_point (B, K, 3), centre (B, O, 3), axis (B, O, 3, 3; rows are unit vectors), half
-    (B, O, 3), rounding (B, O) (see `point_sdf.py`), and step (B, frames - 1): the time step in each frame interval [s],
+    (B, O, 3), rounding (B, O) (see `point_sdf.py`), drag (B, 1) [kg/m] or (B, 0), and step (B, frames - 1): the time step in each frame interval [s],
     or (B, 0) for `dt` in all of them. Outputs: x, q, v, l of every frame, (B, frames, ·); frame 0 is the start.
 
     Args:
@@ -177,7 +204,10 @@ class RigidRollout:
 
     def _names(self, inputs: Sequence[Tensor]) -> list[str]:
         """The parameters that the kernels read."""
-        return [name for name in PARAMETERS if name not in OBSTACLE or _obstacles(inputs)]
+        return [name for name in PARAMETERS if self._loads(inputs).reads(name)]
+
+    def _loads(self, inputs: Sequence[Tensor]) -> Loads:
+        return Loads.of(self.law, [dict(zip(INPUTS, inputs, strict=True))])
 
     def _parameters(self, code, layout: Layout, inputs, tangents):
         """The kernels' `Parameters`."""
@@ -265,6 +295,8 @@ class RigidRollout:
             if sizes[name] != grounds + obstacles:
                 what = f"{grounds} grounds and {obstacles} obstacles" if obstacles else f"{grounds} grounds"
                 raise ValueError(f"`{name}` has {sizes[name]} entries for {what}; give one for each.")
+        if sizes[DRAG] > 1:
+            raise ValueError(f"`drag` has {sizes[DRAG]} columns; give one, or none.")
         if sizes["step"] not in (0, self.frames - 1):
             raise ValueError(
                 f"`step` has {sizes['step']} intervals; {self.frames} frames need {self.frames - 1}, or 0."
@@ -275,7 +307,7 @@ class RigidRollout:
         dtype = str(like.dtype).removeprefix("torch.")
         width = self.width or (native_width(dtype) if like.device.type == "cpu" else 1)
         lane, strided = Lane(dtype, width, dual), self._strided(inputs)
-        return _code(lane, self.law, self.integrator, _obstacles(inputs) > 0, strided, self._events(inputs) > 0)
+        return _code(lane, self._loads(inputs), self.integrator, strided, self._events(inputs) > 0)
 
 
 def strides_of(substeps: int) -> int:
@@ -338,48 +370,45 @@ def _struct(kind, arrays: dict):
 _structs: dict = {}
 
 
-def _obstacles(inputs: Sequence[Tensor]) -> int:
-    return inputs[list(INPUTS).index("centre")].shape[1]
-
-
 @cache
-def wrench_code(lane: Lane, law: str, obstacles: bool, strides: bool = False, modes: bool = False) -> ModuleType:
-    """`rigid/wrench_kernels.py` with this contact law; with strides and a mode of each contact, or without."""
-    functions = dict(contact_functions(law, lane))
-    if obstacles:
-        shapes = obstacle_functions(law, lane)
+def wrench_code(lane: Lane, loads: Loads, strides: bool = False, modes: bool = False) -> ModuleType:
+    """`rigid/wrench_kernels.py` with these forces; with strides and a mode of each contact, or without."""
+    functions = dict(contact_functions(loads.law, lane))
+    if loads.obstacles:
+        shapes = obstacle_functions(loads.law, lane)
         functions |= {name: shapes[name] for name in ("obstacle_gap", "obstacle_touch", "obstacle_power")}
-    return specialize(wrench_kernels, lane, OBSTACLES=obstacles, STRIDES=strides, MODES=modes, **functions)
+    flags = {"OBSTACLES": loads.obstacles, "STRIDES": strides, "MODES": modes} | _drag(loads)
+    return specialize(wrench_kernels, lane, **flags, **functions)
 
 
 @cache
 def integrator_code(
-    lane: Lane, law: str, integrator: str, obstacles: bool, strides: bool = False, modes: bool = False
+    lane: Lane, loads: Loads, integrator: str, strides: bool = False, modes: bool = False
 ) -> ModuleType:
     """Steps of one body."""
-    wrench = wrench_code(lane, law, obstacles, strides, modes)
+    wrench = wrench_code(lane, loads, strides, modes)
     names = () if lane.dual else WRENCH_ADJOINT
     steps = RIGID[integrator].kernels
     return specialize(steps, lane, **members(wrench, *WRENCH, *names), KEY=wrench.__name__)
 
 
 @cache
-def stride_code(lane: Lane, law: str, obstacles: bool, events: bool) -> dict:
+def stride_code(lane: Lane, loads: Loads, events: bool) -> dict:
     """`may_touch` of `rigid/stride_kernels.py`."""
-    wrench = wrench_code(lane, law, obstacles, True, events)
-    parts = members(wrench, "Parameters") | _obstacle_parts(lane, law, obstacles, "obstacle_gap")
-    strides = specialize(stride_kernels, lane, OBSTACLES=obstacles, **parts, KEY=wrench.__name__)
+    wrench = wrench_code(lane, loads, True, events)
+    parts = members(wrench, "Parameters") | _obstacle_parts(lane, loads, "obstacle_gap") | _drag(loads)
+    strides = specialize(stride_kernels, lane, OBSTACLES=loads.obstacles, **parts, KEY=wrench.__name__)
     return members(strides, "may_touch")
 
 
 @cache
-def event_code(lane: Lane, law: str, integrator: str, obstacles: bool) -> dict:
+def event_code(lane: Lane, loads: Loads, integrator: str) -> dict:
     """Functions that `rigid/event_rollout_kernels.py` needs for steps that end at events."""
-    wrench = wrench_code(lane, law, obstacles, True, True)
-    steps = integrator_code(lane, law, integrator, obstacles, True, True)
-    touch = _obstacle_parts(lane, law, obstacles, "obstacle_gap", "obstacle_touch")
+    wrench = wrench_code(lane, loads, True, True)
+    steps = integrator_code(lane, loads, integrator, True, True)
+    touch = _obstacle_parts(lane, loads, "obstacle_gap", "obstacle_touch")
     parts = members(wrench, "Parameters", "spin", "surface_gap") | touch
-    events = specialize(event_kernels, lane, OBSTACLES=obstacles, **parts, KEY=steps.__name__)
+    events = specialize(event_kernels, lane, OBSTACLES=loads.obstacles, **parts, KEY=steps.__name__)
     names = (
         "cubic_root",
         "is_contact",
@@ -390,26 +419,31 @@ def event_code(lane: Lane, law: str, integrator: str, obstacles: bool) -> dict:
         "rounding",
         "set_modes",
     )
-    gaps = {name: f for name, f in (contact_functions(law, lane) | touch).items() if name.endswith("_gap")}
+    gaps = {name: f for name, f in (contact_functions(loads.law, lane) | touch).items() if name.endswith("_gap")}
     return members(events, *names) | gaps
 
 
-def _obstacle_parts(lane: Lane, law: str, obstacles: bool, *names: str) -> dict:
+def _drag(loads: Loads) -> dict[str, bool]:
+    """The flag of drag; without it code has the name that it had before there was any."""
+    return {"DRAG": True} if loads.drag else {}
+
+
+def _obstacle_parts(lane: Lane, loads: Loads, *names: str) -> dict:
     """Functions of obstacles, where there are any."""
-    shapes = obstacle_functions(law, lane) if obstacles else {}
+    shapes = obstacle_functions(loads.law, lane) if loads.obstacles else {}
     return {name: shapes[name] for name in names if name in shapes}
 
 
 @cache
-def _code(lane: Lane, law: str, integrator: str, obstacles: bool, strides: bool, events: bool):
-    wrench = wrench_code(lane, law, obstacles, strides, events)
-    steps = integrator_code(lane, law, integrator, obstacles, strides, events)
+def _code(lane: Lane, loads: Loads, integrator: str, strides: bool, events: bool):
+    wrench = wrench_code(lane, loads, strides, events)
+    steps = integrator_code(lane, loads, integrator, strides, events)
     bound = members(wrench, "Parameters", *(() if lane.dual else ("all_wrench_powers",)))
     bound |= members(steps, "advance", *(() if lane.dual else ("advance_adjoint", "all_step_powers")))
     if strides:
-        bound |= stride_code(lane, law, obstacles, events)
+        bound |= stride_code(lane, loads, events)
     if events:
-        bound |= event_code(lane, law, integrator, obstacles) | {"OBSTACLES": obstacles}
+        bound |= event_code(lane, loads, integrator) | {"OBSTACLES": loads.obstacles}
     template = event_rollout_kernels if events else stride_rollout_kernels if strides else kernels
     code = specialize(template, lane, **bound, KEY=steps.__name__)
     return code, Layout(lane)

@@ -2,7 +2,7 @@
 
 Contact needs short steps, and free flight does not: rk4 moves a centre of mass in a parabola at any step, and turns a body
 through the angle ωH to (ωH/2)⁵/120. So a world that is too far from all grounds and obstacles to meet one within the rest H
-of its stride, and turns by less than `MAX_STRIDE_ANGLE` in it, takes one step to its end. What a world does depends on its
+of its stride, and turns by less than `MAX_STRIDE_ANGLE` in it, takes one step to its end; where air brakes it, only if that takes less than half of that share of its speed. What a world does depends on its
 own state alone, not on the other lanes of its pack. Left open: what `rigid/wrench_kernels.py` has.
 """
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.rigid.wrench_kernels import Parameters
 
 OBSTACLES = globals().get("OBSTACLES", False)
+DRAG = globals().get("DRAG", False)
 MAX_STRIDE_ANGLE = wp.constant(0.03)  # largest angle of a long step [rad]: off by 6e-12 rad
 
 
@@ -27,6 +28,9 @@ def may_touch(p: Parameters, time: Real, i: int, x: Vec3, v: Vec3, l: Vec3) -> M
     turn = dot(l, l) * ddot(inverse, inverse) * time * time  # |I⁻¹|² of Frobenius is the larger one
     g = p.gravity[i]
     travel = time * (sqrt(dot(v, v)) + time * sqrt(dot(g, g)) * 0.5)  # [m] at most
+    if DRAG:
+        braked = p.drag[i, 0] / p.mass[i] * travel * 2.0  # share of the speed, twice, in which its rate changes
+        turn = max(turn, braked * braked)
     clearance = travel * 2.0  # [m] from the nearest ground or obstacle, as far as it matters
     for k in range(p.normal.shape[1]):
         clearance = min(clearance, dot(x, p.normal[i, k]) - p.height[i, k] - p.reach[i])

@@ -5,8 +5,8 @@
 The state is position x and velocity v of the centre of mass, orientation q and angular momentum L in the world's
 frame: d(R I Rᵀ ω)/dt = τ is Eq. 2 with its gyroscopic term, and L is kept exactly in free flight.
 
-The wrench is that of pushes over a window of time, and of contact with grounds and obstacles; the adjoint of every force
-comes from its virtual power. An impulse at one instant changes v and L before the step in which it falls. Row i of
+The wrench is that of pushes over a window of time, of air, f = -d |v| v through the centre of mass, and of contact with grounds and obstacles; the
+adjoint of every force comes from its virtual power. An impulse at one instant changes v and L before the step in which it falls. Row i of
 `Parameters` is one body of a pack of worlds.
 """
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.contact.point_sdf import obstacle_gap, obstacle_power, obstacle_touch
 
 OBSTACLES = globals().get("OBSTACLES", False)  # whether there are any besides planes
+DRAG = globals().get("DRAG", False)  # whether air brakes the body
 STRIDES = globals().get("STRIDES", False)  # whether they are taken together in flight, see `stride_kernels.py`
+AT_REST = wp.constant(1e-30)  # square of a speed that is none [m²/s²]
 MODES = globals().get("MODES", False)  # whether each contact has a mode for the whole of a step, see `event_kernels.py`
 
 
@@ -52,6 +54,8 @@ class Parameters:
         events: int  # most touches and releases in a stride at which steps end
         flight: int  # 1 if the steps of a stride are one where nothing can touch
         mode: wp.array2d[Real]  # workspace: of each surface and point, see `contact/point_plane.py`
+    if DRAG:
+        drag: wp.array2d[Real]  # d, in its one column [kg/m]
     if OBSTACLES:
         centre: wp.array2d[Vec3]  # of each obstacle [m]
         axis: wp.array3d[Vec3]  # its three axes, unit vectors
@@ -94,6 +98,17 @@ def push_power(q: Quat, impulse: Vec3, point: Vec3, rate: Real, force_probe: Vec
 def impulse_power(q: Quat, impulse: Vec3, point: Vec3, mass: Real, v_probe: Vec3, l_probe: Vec3) -> Real:
     """⟨change of v and L by a adjoint⟩."""
     return dot(impulse * (1.0 / mass), v_probe) + dot(cross(rotate(q, point), impulse), l_probe)
+
+
+@wp.func(inline=True)
+def drag_force(v: Vec3, drag: Real) -> Vec3:
+    """f = -d |v| v; the derivative of |v| at rest is 0."""
+    return v * neg(drag * sqrt(dot(v, v) + spread(Scalar(AT_REST))))
+
+
+@wp.func(inline=True)
+def drag_power(v: Vec3, drag: Real, force_probe: Vec3) -> Real:
+    return dot(drag_force(v, drag), force_probe)
 
 
 @wp.func
@@ -166,6 +181,8 @@ def wrench_of_planes(p: Parameters, row: int, h: Real, i: int, x: Vec3, q: Quat,
             push = p.impulse[i, k] * (spread(p.window_fraction[row, k]) / h)
             f = f + push
             torque = torque + cross(rotate(q, p.push_point[i, k]), push)
+    if DRAG:
+        f = f + drag_force(v, p.drag[i, 0])
     for g in range(p.normal.shape[1]):
         n = p.normal[i, g]
         for j in range(p.points.shape[1]):
@@ -235,6 +252,10 @@ if not DUAL:
                 ah = ah - rate_ * rate / h
                 grad.impulse[i, k] = grad.impulse[i, k] + impulse_
                 grad.push_point[i, k] = grad.push_point[i, k] + point_
+        if DRAG:
+            v_, drag_, _f = wp.grad(drag_power)(v, p.drag[i, 0], force_probe)
+            av = av + v_
+            grad.drag[i, 0] = grad.drag[i, 0] + drag_
         for g in range(p.normal.shape[1]):
             for j in range(p.points.shape[1]):
                 if touches(p, i, g, j, x, q):
@@ -332,6 +353,8 @@ if not DUAL:
         """For a kernel with a backward pass: Warp leaves adjoints of nested functions empty unless one reaches them."""
         s = contact_power(a, b, a, a, a, r, a, r, r, r, r, r, r, a, a) + push_power(b, a, a, r, a, a)
         s = s + spin_power(b, a, m, a) + impulse_power(b, a, a, r, a, a)
+        if DRAG:
+            s = s + drag_power(a, r, a)
         if OBSTACLES:
             s = s + obstacle_power(a, b, a, a, a, r, a, a, a, a, r, r, r, r, r, r, r, r, r, a, a)
         return s

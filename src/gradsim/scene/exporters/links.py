@@ -285,7 +285,7 @@ def _skew(a: np.ndarray) -> np.ndarray:
 
 def _unsaid(name: str, body: Rigid) -> list[str]:
     """Sentences on what a body has that no format expresses."""
-    notes = []
+    notes = [f"`{name}`: a drag of {body.drag:g} kg/m by the air."] if body.drag else []
     for push in body.pushes:
         if push.after_start:
             time = f"{push.window[0]:g} to {push.window[1]:g}" if push.window else f"{push.at:g}"
