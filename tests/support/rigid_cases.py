@@ -15,15 +15,14 @@ def body(worlds: int = 1, **given) -> Case:
     """A body of mass 1 kg and unit inertia at rest at the origin, that nothing acts on; `given` replaces inputs.
 
     Values broadcast to the shapes of `RigidRollout`; the numbers of contact points, grounds, pushes, obstacles,
-    frame intervals and drags are read off `points`, `normal`, `impulse`, `centre`, `step` and `drag`.
+    frame intervals, drags and levers are read off `points`, `normal`, `impulse`, `centre`, `step`, `drag`, `rolling` and `spinning`.
     """
     values = {name: torch.as_tensor(value, dtype=torch.float64) for name, value in given.items()}
     none = torch.zeros(0, 3, dtype=torch.float64)
     counted = ("points", "normal", "impulse", "centre")
     points, grounds, pushes, obstacles = (values.setdefault(n, none).shape[-2] for n in counted)
-    columns = {
-        name: values.setdefault(name, torch.zeros(0, dtype=torch.float64)).shape[-1:] for name in ("step", "drag")
-    }
+    optional = ("step", "drag", "rolling", "spinning")
+    columns = {name: values.setdefault(name, torch.zeros(0, dtype=torch.float64)).shape[-1:] for name in optional}
     shapes = {"x": (3,), "q": (4,), "v": (3,), "l": (3,), "mass": (), "inertia_inverse": (3, 3), "gravity": (3,)}
     shapes |= {"points": (points, 3), "radius": (points,), "normal": (grounds, 3), "height": (grounds,)}
     shapes |= dict.fromkeys(CONTACT, (grounds + obstacles,))
@@ -108,6 +107,23 @@ def in_air(worlds: int, seed: int, law: str = "continuous") -> Case:
     """`tumbling` in a thick air, which takes some tenths of the speed."""
     share = torch.rand(worlds, 1, generator=torch.Generator().manual_seed(seed + 2000), dtype=torch.float64)
     return {**tumbling(worlds, seed, law), "drag": 1 + 2 * share}
+
+
+def rough(case: Case, seed: int) -> Case:
+    """The same with friction against rolling and spinning on all grounds and obstacles."""
+    shape = case["stiffness"].shape
+    lever = lambda k: 0.05 * torch.rand(*shape, generator=torch.Generator().manual_seed(seed + k), dtype=torch.float64)
+    return {**case, "rolling": 0.05 + lever(3000), "spinning": 0.05 + lever(4000)}
+
+
+def rolling(worlds: int, seed: int, law: str = "continuous") -> Case:
+    """`tumbling` with that."""
+    return rough(tumbling(worlds, seed, law), seed)
+
+
+def rolling_over_obstacles(worlds: int, seed: int, law: str = "continuous") -> Case:
+    """`among_obstacles` with that."""
+    return rough(among_obstacles(worlds, seed, law), seed)
 
 
 def with_clock(case: Case, intervals: int, step: float, seed: int) -> Case:

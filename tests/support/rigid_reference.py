@@ -86,6 +86,9 @@ def wrench(case: Case, law: str, share: list[float], dt: Tensor, x: Tensor, q: T
     """Force and torque about the centre of mass; `share` of each impulse falls into this step of `dt` (worlds, 1)."""
     arm, _, _, force = contacts(case, law, x, q, v, w)
     f, torque = force.sum((1, 2)), linalg.cross(arm, force).sum((1, 2))
+    if case["rolling"].shape[1]:
+        _, normal = touches(case, x, q)
+        torque = torque + rolling_torque(case, arm, normal, force, w).sum((1, 2))
     for drag in case["drag"].T:
         f = f - (drag * linalg.vector_norm(v, dim=-1))[:, None] * v
     for k, part in enumerate(share):
@@ -93,6 +96,17 @@ def wrench(case: Case, law: str, share: list[float], dt: Tensor, x: Tensor, q: T
         f = f + push
         torque = torque + linalg.cross((matrix(q) @ case["push_point"][:, k, :, None])[..., 0], push)
     return f, torque
+
+
+def rolling_torque(case: Case, arm: Tensor, normal: Tensor, force: Tensor, w: Tensor) -> Tensor:
+    """Torque of each contact against rolling and spinning, (worlds, grounds and obstacles, points, 3)."""
+    pressed = (force * normal).sum(-1).abs()
+    viscous = case["friction_stiffness"][:, :, None] * arm.square().sum(-1)
+    about = (w[:, None, None] * normal).sum(-1)
+    along = about[..., None] * normal
+    across = w[:, None, None] - along
+    slope = lambda rate, lever: torch.minimum(case[lever][:, :, None] * pressed / rate, viscous)[..., None]
+    return -slope(linalg.vector_norm(across, dim=-1), "rolling") * across - slope(about.abs(), "spinning") * along
 
 
 def share(window: tuple[float, float], time: float, dt: float) -> float:

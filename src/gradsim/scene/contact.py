@@ -21,6 +21,7 @@ SCALE = {"lower": 0.0, "positive": True}
 STIFFNESS = Quantity("N/m", lower=0.0, above=True, positive=True)
 DISSIPATION, DAMPING = Quantity("s/m", **SCALE), Quantity("N s/m", **SCALE)
 FRICTION_STIFFNESS, FRICTION = Quantity("N s/m", **SCALE), Quantity("", **SCALE)
+LEVER = Quantity("m", **SCALE)
 
 
 class Contact(Node):
@@ -40,6 +41,8 @@ class Contact(Node):
             above 0 and at most 1. It is converted (`gradsim.scene.restitution`) and not stored.
         impact_speed: With `restitution` and law `continuous`: speed of that bounce [m/s]; faster ones lose more.
         impact_mass: With `restitution` and the other laws: bouncing mass [kg].
+        rolling_friction: Lever of the normal force against rolling, by which a ball on the surface slows down [m]; by default none.
+        spinning_friction: The same against spin about the normal [m].
         margin: Distance from the surface at which contact begins [m] (d of the paper, C.2).
     """
 
@@ -49,6 +52,8 @@ class Contact(Node):
     damping: Annotated[float | None, DAMPING] = None
     friction_stiffness: Annotated[float, FRICTION_STIFFNESS] = 50.0
     friction: Annotated[float, FRICTION] = 0.5
+    rolling_friction: Annotated[float | None, LEVER] = None
+    spinning_friction: Annotated[float | None, LEVER] = None
     restitution: Annotated[float | None, Quantity("", lower=0.0, upper=1.0, above=True)] = None
     impact_speed: Annotated[float | None, positive("m/s")] = None
     impact_mass: Annotated[float | None, positive("kg")] = None

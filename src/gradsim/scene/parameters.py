@@ -38,6 +38,7 @@ MIN_DELAY = -0.5  # delay of a camera [frames]: states go on that far before the
 OPTICS = (*COEFFICIENTS, "readout", "exposure", "delay")  # keys of a camera that are parameters where a scene has them
 RESPONSE = ("gamma", "gain")  # and keys that are parameters of masks, where a scene has them
 CONTACT = ("stiffness", "dissipation", "damping", "friction_stiffness", "friction")
+ROLLING = ("rolling_friction", "spinning_friction")
 START = ("position", "rotation_vector", "velocity", "angular_velocity")
 POINTS = ("parent_point", "child_point")
 AXIS_JOINT_KEYS = (
@@ -83,8 +84,8 @@ KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or s
         *("first_length", "second_length", "first_mass", "second_mass", "damping", "force", "pivot"),
         *("first_angle", "second_angle", "first_rate", "second_rate", "first_radius", "second_radius"),
     ),
-    Ground: (*CONTACT, "margin", "height", "normal"),
-    Obstacle: (*CONTACT, "margin", "radius", "size", "position", "rotation_vector"),
+    Ground: (*CONTACT, *ROLLING, "margin", "height", "normal"),
+    Obstacle: (*CONTACT, *ROLLING, "margin", "radius", "size", "position", "rotation_vector"),
     BodyContact: ("thickness", "stiffness", "dissipation", "friction_stiffness", "friction"),
     Attachment: ("stiffness", "damping"),
     Revolute: (*AXIS_JOINT_KEYS, "friction_rate", "angle", "rate", "torque"),

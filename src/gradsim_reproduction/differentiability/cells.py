@@ -156,7 +156,10 @@ ROWS = {
         "Ball, and obstacles",
         _rigid(
             "ball film",
-            friction=f"{FRICTION} post.friction post.friction_stiffness",
+            friction={
+                "ball": f"{FRICTION} post.friction post.friction_stiffness",
+                "ball rough": "ground.rolling_friction ground.spinning_friction post.rolling_friction",
+            },
             elasticity=f"{BOUNCE} post.stiffness post.dissipation",
             geometry=f"body.scale {GROUND} {POST}",
             material={"ball own": "body.density"},
@@ -405,6 +408,7 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
     "rigid paper": lambda: TrajectorySubject(scenes.rigid("paper")),
     "ball": lambda: TrajectorySubject(scenes.ball()),
     "ball own": lambda: TrajectorySubject(scenes.ball("density")),
+    "ball rough": lambda: TrajectorySubject(scenes.ball(rolling_friction=0.02, spinning_friction=0.03)),
     "pendulum": lambda: TrajectorySubject(scenes.pendulum()),
     "double_pendulum": lambda: TrajectorySubject(scenes.double_pendulum()),
     "linkage": lambda: TrajectorySubject(scenes.linkage()),

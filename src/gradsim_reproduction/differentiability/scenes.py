@@ -37,8 +37,8 @@ def rigid(law: str = "continuous", weight: str = "mass", **changes) -> Scene:
     return _scene({"body": body}, {**HARD, "law": law, **loss})
 
 
-def ball(weight: str = "mass") -> Scene:
-    """A ball that spins, bounces and rolls: one contact of a sphere, with a ground and a post."""
+def ball(weight: str = "mass", **levers: float) -> Scene:
+    """A ball that spins, bounces and rolls: one contact of a sphere, with a ground and a post, with levers of friction on both."""
     inertia = {weight: {"mass": 1.5, "density": 400.0}[weight]}
     body = {
         "shape": {"sphere": {"radius": 0.1, "subdivisions": 1}},
@@ -47,8 +47,8 @@ def ball(weight: str = "mass") -> Scene:
         **TURNED,
     }
     pushes = [{"impulse": [0.3, 0.2, -0.4], "point": [-0.03, 0.02, 0.05]}]
-    post = {"radius": 0.06, "position": [0.2, 0.01, 0.1], **HARD, "dissipation": 0.4}
-    return _scene({"body": {**body, "pushes": pushes}}, {**HARD, "dissipation": 0.5}, post)
+    post = {"radius": 0.06, "position": [0.2, 0.01, 0.1], **HARD, "dissipation": 0.4, **levers}
+    return _scene({"body": {**body, "pushes": pushes}}, {**HARD, "dissipation": 0.5, **levers}, post)
 
 
 def pendulum() -> Scene:

@@ -25,6 +25,8 @@ from rigid_cases import (
     in_air,
     random_inertia_inverse,
     resting,
+    rolling,
+    rolling_over_obstacles,
     simulate,
     tumbling,
     with_clock,
@@ -34,7 +36,7 @@ from scipy.spatial.transform import Rotation
 from torch.nn.functional import normalize
 
 from gradsim.physics.contact.laws import LAWS
-from gradsim.physics.rigid.rollout import CONTACT, INPUTS, RigidRollout
+from gradsim.physics.rigid.rollout import CONTACT, INPUTS, ROLLING, RigidRollout
 
 DT = 1e-3  # [s], about 1/25 of the shortest contact period of the cases
 LONG = {"frames": 13, "substeps": 10, "dt": DT, "windows": WINDOWS}  # 120 steps
@@ -45,7 +47,8 @@ SOLIDS = [
     for mode in (("continuous", "semi-implicit"), ("paper", "semi-implicit"), ("continuous", "rk4"))
 ]
 AIR = [(in_air, "continuous", "semi-implicit"), (in_air, "continuous", "rk4")]
-MODES = PLANES + SOLIDS + AIR
+ROUGH = [(rolling, "continuous", "rk4"), (rolling_over_obstacles, "paper", "semi-implicit")]
+MODES = PLANES + SOLIDS + AIR + ROUGH
 
 
 def names(errors):
@@ -116,8 +119,9 @@ def test_adjoint_and_forward_sensitivity_match_central_differences_for_every_inp
     gradient = gradients(rollout.run, inputs, adjoints)
     for k, v in enumerate(directions(inputs, seed=10)):
         along = [v if j == k else torch.zeros_like(x) for j, x in enumerate(inputs)]
-        expected = central_difference(rollout.run, inputs, along, step=3e-6)
-        smooth = convergent(expected, central_difference(rollout.run, inputs, along, step=1e-6))
+        wide = 30 if NAMES[k] in ROLLING else 1  # their effect is small beside the rounding of states
+        expected = central_difference(rollout.run, inputs, along, step=3e-6 * wide)
+        smooth = convergent(expected, central_difference(rollout.run, inputs, along, step=1e-6 * wide))
         assert smooth.sum() >= 7, NAMES[k]
         forward = [t for _, t in rollout.tangent(inputs, along)]
         assert max(error(f[smooth], e[smooth]) for f, e in zip(forward, expected, strict=True)) < 1e-7, NAMES[k]

@@ -217,6 +217,8 @@ def _single(name: str) -> str:
         "own stiffness": "Nothing stretches or turns it enough; record a motion that does, or look closer.",
         "own damping": "It slows no motion enough to be seen; record a motion in which it does, or a longer one.",
         "friction": "Nothing slides enough to show it; record a motion that slides.",
+        "rolling_friction": "Nothing rolls long enough to show it; record a longer way.",
+        "spinning_friction": "Nothing spins on it long enough to show it; record a longer spin.",
         "friction_stiffness": "The contact hardly creeps; it only shows where a body sticks or barely slides.",
         "stiffness": "No contact is soft or long enough to show it; record a bounce, or a higher frame rate.",
         "damping": "No bounce shows the loss of speed; record a drop from higher up.",

@@ -11,13 +11,21 @@ from gradsim.errors import InputError
 from gradsim.scene import contact
 
 if TYPE_CHECKING:
-    from gradsim.physics.contact import constant_restitution, hunt_crossley, kelvin_voigt, point_plane, point_sdf
+    from gradsim.physics.contact import (
+        constant_restitution,
+        hunt_crossley,
+        kelvin_voigt,
+        point_plane,
+        point_sdf,
+        rolling,
+    )
 else:
     constant_restitution = "gradsim.physics.contact.constant_restitution"
     hunt_crossley = "gradsim.physics.contact.hunt_crossley"
     kelvin_voigt = "gradsim.physics.contact.kelvin_voigt"
     point_plane = "gradsim.physics.contact.point_plane"
     point_sdf = "gradsim.physics.contact.point_sdf"
+    rolling = "gradsim.physics.contact.rolling"
 
 LAWS: dict[str, tuple[Any, dict]] = {  # file, and what its template leaves open
     "continuous": (hunt_crossley, {}),
@@ -69,6 +77,17 @@ def contact_functions(law: str, lane: Lane) -> dict:
     normal = specialize(file, lane, **options)
     point = specialize(point_plane, lane, normal_force=normal.normal_force)
     return members(point, "contact_gap", "contact_arm", "contact_force", "moded_force", "contact_power")
+
+
+@cache
+def rolling_functions(law: str, lane: Lane, obstacles: bool) -> dict:
+    """The functions of `rolling.py` with a law."""
+    point = contact_functions(law, lane)
+    parts = {name: point[name] for name in ("contact_arm", "contact_gap", "moded_force")}
+    if obstacles:
+        parts["obstacle_touch"] = obstacle_functions(law, lane)["obstacle_touch"]
+    torque = specialize(rolling, lane, OBSTACLES=obstacles, **parts)
+    return members(torque, "rolling_torque", "rolling_power", *(["obstacle_rolling_power"] if obstacles else []))
 
 
 @cache

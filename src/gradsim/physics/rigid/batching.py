@@ -85,7 +85,7 @@ def check_alike(inputs: Sequence[Tensor], pushes: Sequence[int]) -> None:
     first = dict(zip(BODY, inputs, strict=False))
     for r, count in enumerate(pushes):
         body = dict(zip(BODY, inputs[r * len(BODY) :], strict=False))
-        for name in ("normal", "height", "centre", rollout.DRAG, *rollout.CONTACT):
+        for name in ("normal", "height", "centre", rollout.DRAG, *rollout.ROLLING, *rollout.CONTACT):
             if body[name].shape[1:] != first[name].shape[1:]:
                 raise ValueError(
                     f"`body{r}.{name}` has shape {tuple(body[name].shape)}, that of body 0 has "

@@ -29,7 +29,7 @@ from gradsim.physics.contact.laws import stiffening
 from gradsim.physics.contact.point_sdf import distance
 from gradsim.physics.integrators import RIGID
 from gradsim.physics.rigid.contact_points import RigidContactPoints
-from gradsim.physics.rigid.rollout import CONTACT, DRAG, INPUTS, OBSTACLE, STATE, RigidRollout
+from gradsim.physics.rigid.rollout import CONTACT, DRAG, INPUTS, OBSTACLE, ROLLING, STATE, RigidRollout
 from gradsim.physics.rigid.start_state import RigidStart
 from gradsim.physics.static_geometry import ObstacleBody
 from gradsim.physics.system import STEP_SAFETY, ObservationUnits, State, System, Values, centered
@@ -220,6 +220,7 @@ class RigidBody(System):
             **dict(zip(("impulse", "push_point"), self._pushes(values, worlds), strict=True)),
             **dict(zip(OBSTACLE, self._solids(values, worlds), strict=True)),
             DRAG: self._drag(values, worlds),
+            **dict(zip(ROLLING, self._rolling(values, worlds), strict=True)),
         }
         return [
             arrays[name] for name in INPUTS if name != "step"
@@ -404,6 +405,8 @@ class RigidBody(System):
             k = stiffening(self.law) * self._of(surface, "stiffness", values)
             drag = self._of(surface, "friction_stiffness", values)
             loss = self._of(surface, self.damping_name, values)
+            if any(f"{surface}.{name}_friction" in values for name in ROLLING):
+                drag = 2 * drag  # of the torque, whose rate is at most k_f r²/I
             if self.damping_name == "damping":
                 drag = drag + loss
             for n, m in ((count, mass), (1, mass / pivot)):
@@ -473,6 +476,14 @@ class RigidBody(System):
         """Drag (worlds, 1) [kg/m], or (worlds, 0) for none."""
         drag = values.get(f"{self.name}.{DRAG}")
         return self.rest.new_zeros(worlds, 0) if drag is None else drag[:, None]
+
+    def _rolling(self, values: Values, worlds: int) -> list[Tensor]:
+        """Levers of rolling and of spinning friction on each ground and obstacle (worlds, surfaces) [m]; (worlds, 0) where none has any."""
+        keys = [[f"{surface}.{name}_friction" for surface in self.surfaces] for name in ROLLING]
+        if not any(key in values for row in keys for key in row):
+            return [self.rest.new_zeros(worlds, 0)] * 2
+        none = self.rest.new_zeros(worlds)
+        return [torch.stack([values.get(key, none) for key in row], 1) for row in keys]
 
     def _pushes(self, values: Values, worlds: int) -> list[Tensor]:
         impulses, points = [self.rest.new_zeros(worlds, 0, 3)], [self.rest.new_zeros(worlds, 0, 3)]

@@ -11,14 +11,14 @@ from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.joints import joints_of
 from gradsim.physics.rigid.multibody import Bodies
 from gradsim.physics.rigid.pairs import make_pairs
-from gradsim.physics.rigid.rollout import CONTACT, OBSTACLE
+from gradsim.physics.rigid.rollout import CONTACT, OBSTACLE, ROLLING
 from gradsim.physics.system import Island, Values
 
 MAX_JOINT_OPENING = 0.2  # of a body's radius, or of 1 rad: a joint that is open by more no longer holds
 START = ("x", "q", "v", "l")
 JOINT_STEP_DIVISOR = 8  # two bars on ball joints keep their energy within a hundredth over ten seconds
 # Inputs about grounds and obstacles
-CONTACT_INPUTS = [BODY.index(name) for name in ("normal", "height", *OBSTACLE, *CONTACT)]
+CONTACT_INPUTS = [BODY.index(name) for name in ("normal", "height", *OBSTACLE, *ROLLING, *CONTACT)]
 
 
 class ConstrainedIsland(Island):

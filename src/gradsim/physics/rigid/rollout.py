@@ -19,7 +19,7 @@ from gradsim.engine.lanes import Lane, members, native_width, specialize
 from gradsim.engine.launch import replay, struct_of
 from gradsim.engine.layout import SHAPES, Layout
 from gradsim.engine.operation import operation
-from gradsim.physics.contact.laws import contact_functions, is_odd_law, obstacle_functions
+from gradsim.physics.contact.laws import contact_functions, is_odd_law, obstacle_functions, rolling_functions
 from gradsim.physics.integrators import RIGID
 
 if TYPE_CHECKING:
@@ -61,12 +61,15 @@ PARAMETERS = {
     "half": "Real",
     "rounding": "Real",
     "drag": "Real",
+    "rolling": "Real",
+    "spinning": "Real",
     "step": "Real",
 }
 INPUTS = {**STATE, **PARAMETERS}
 OBSTACLE = ("centre", "axis", "half", "rounding")
 SCHEDULE = ("window_fraction", "impulse_step")
 DRAG = "drag"
+ROLLING = ("rolling", "spinning")
 WRENCH = ("Parameters", "wrench", "spin", "exponential", "normalized", "apply_impulses", "has_impulses")
 WRENCH_ADJOINT = ("wrench_adjoint", "contact_adjoint", "impulses_adjoint", "spin_power", "all_wrench_powers")
 CONTACT = ("stiffness", "damping", "friction_stiffness", "friction")
@@ -84,21 +87,24 @@ class Loads:
         law: Contact law.
         obstacles: True if there are any.
         drag: True if air brakes a body.
+        rolling: True if contacts resist rolling and spinning.
     """
 
     law: str
     obstacles: bool
     drag: bool
+    rolling: bool
 
     @classmethod
     def of(cls, law: str, bodies: Sequence[Mapping[str, Tensor]]) -> "Loads":
         """Those of bodies with these inputs by name."""
         has = lambda name: any(body[name].shape[1] for body in bodies)
-        return cls(law, has("centre"), has(DRAG))
+        return cls(law, has("centre"), has(DRAG), has(ROLLING[0]))
 
     def reads(self, name: str) -> bool:
         """True if kernels read a parameter."""
-        return self.drag if name == DRAG else self.obstacles or name not in OBSTACLE
+        conditional = dict.fromkeys(OBSTACLE, self.obstacles) | dict.fromkeys(ROLLING, self.rolling) | {DRAG: self.drag}
+        return conditional.get(name, True)
 
 
 @dataclass(frozen=True)
@@ -109,7 +115,8 @@ class RigidRollout:
     [m], q (B, 4), v (B, 3) [m/s], l (B, 3) [kg m²/s]; then mass (B,) [kg], inertia_inverse (B, 3, 3), gravity (B, 3),
     points (B, V, 3), radius (B, V), normal (B, G, 3), height (B, G), stiffness, damping, friction_stiffness, friction
     (B, G + O), impulse and push_point (B, K, 3), centre (B, O, 3), axis (B, O, 3, 3; rows are unit vectors), half
-    (B, O, 3), rounding (B, O) (see `point_sdf.py`), drag (B, 1) [kg/m] or (B, 0), and step (B, frames - 1): the time step in each frame interval [s],
+    (B, O, 3), rounding (B, O) (see `point_sdf.py`), drag (B, 1) [kg/m] or (B, 0), rolling and spinning
+    (B, G + O) [m] or (B, 0), and step (B, frames - 1): the time step in each frame interval [s],
     or (B, 0) for `dt` in all of them. Outputs: x, q, v, l of every frame, (B, frames, ·); frame 0 is the start.
 
     Args:
@@ -297,6 +304,9 @@ class RigidRollout:
                 raise ValueError(f"`{name}` has {sizes[name]} entries for {what}; give one for each.")
         if sizes[DRAG] > 1:
             raise ValueError(f"`drag` has {sizes[DRAG]} columns; give one, or none.")
+        for name in ROLLING:
+            if sizes[name] not in (0, grounds + obstacles) or sizes[name] != sizes[ROLLING[0]]:
+                raise ValueError(f"`{name}` has {sizes[name]} entries; give one for each ground and obstacle, or none.")
         if sizes["step"] not in (0, self.frames - 1):
             raise ValueError(
                 f"`step` has {sizes['step']} intervals; {self.frames} frames need {self.frames - 1}, or 0."
@@ -377,6 +387,8 @@ def wrench_code(lane: Lane, loads: Loads, strides: bool = False, modes: bool = F
     if loads.obstacles:
         shapes = obstacle_functions(loads.law, lane)
         functions |= {name: shapes[name] for name in ("obstacle_gap", "obstacle_touch", "obstacle_power")}
+    if loads.rolling:
+        functions |= rolling_functions(loads.law, lane, loads.obstacles) | {"ROLLING": True}
     flags = {"OBSTACLES": loads.obstacles, "STRIDES": strides, "MODES": modes} | _drag(loads)
     return specialize(wrench_kernels, lane, **flags, **functions)
 

@@ -19,9 +19,11 @@ from gradsim.engine.lanes import *
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.contact.point_plane import contact_arm, contact_gap, contact_power, moded_force
     from gradsim.physics.contact.point_sdf import obstacle_gap, obstacle_power, obstacle_touch
+    from gradsim.physics.contact.rolling import obstacle_rolling_power, rolling_power, rolling_torque
 
 OBSTACLES = globals().get("OBSTACLES", False)  # whether there are any besides planes
 DRAG = globals().get("DRAG", False)  # whether air brakes the body
+ROLLING = globals().get("ROLLING", False)  # whether contacts resist rolling and spinning
 STRIDES = globals().get("STRIDES", False)  # whether they are taken together in flight, see `stride_kernels.py`
 AT_REST = wp.constant(1e-30)  # square of a speed that is none [m²/s²]
 MODES = globals().get("MODES", False)  # whether each contact has a mode for the whole of a step, see `event_kernels.py`
@@ -56,6 +58,9 @@ class Parameters:
         mode: wp.array2d[Real]  # workspace: of each surface and point, see `contact/point_plane.py`
     if DRAG:
         drag: wp.array2d[Real]  # d, in its one column [kg/m]
+    if ROLLING:
+        rolling: wp.array2d[Real]  # δ [m], of each ground, then of each obstacle
+        spinning: wp.array2d[Real]  # σ [m], the same
     if OBSTACLES:
         centre: wp.array2d[Vec3]  # of each obstacle [m]
         axis: wp.array3d[Vec3]  # its three axes, unit vectors
@@ -200,6 +205,10 @@ def wrench_of_planes(p: Parameters, row: int, h: Real, i: int, x: Vec3, q: Quat,
                 )
                 f = f + contact
                 torque = torque + cross(r, contact)
+                if ROLLING:
+                    torque = torque + rolling_torque(
+                        contact, w, n, r, p.friction_stiffness[i, g], p.rolling[i, g], p.spinning[i, g]
+                    )
     return f, torque
 
 
@@ -223,6 +232,10 @@ if OBSTACLES:
                     )  # fmt: skip
                     f = f + contact
                     torque = torque + cross(r, contact)
+                    if ROLLING:
+                        torque = torque + rolling_torque(
+                            contact, w, n, r, p.friction_stiffness[i, g], p.rolling[i, g], p.spinning[i, g]
+                        )
         return f, torque
 
 else:
@@ -276,6 +289,28 @@ if not DUAL:
                     grad.damping[i, g] = grad.damping[i, g] + kd_
                     grad.friction_stiffness[i, g] = grad.friction_stiffness[i, g] + kf_
                     grad.friction[i, g] = grad.friction[i, g] + mu_
+                    if ROLLING:
+                        x_, q_, v_, w_, point_, radius_, n_, h_, ke_, kd_, kf_, mu_, _mode, roll_, spin_, _t = wp.grad(
+                            rolling_power
+                        )(
+                            x, q, v, w, p.points[i, j], p.radius[i, j], p.normal[i, g], p.height[i, g],
+                            p.stiffness[i, g], p.damping[i, g], p.friction_stiffness[i, g], p.friction[i, g],
+                            mode_of(p, i, g, j), p.rolling[i, g], p.spinning[i, g], torque_probe,
+                        )  # fmt: skip
+                        ax = ax + x_
+                        aq = aq + q_
+                        av = av + v_
+                        aw = aw + w_
+                        grad.points[i, j] = grad.points[i, j] + point_
+                        grad.radius[i, j] = grad.radius[i, j] + radius_
+                        grad.normal[i, g] = grad.normal[i, g] + n_
+                        grad.height[i, g] = grad.height[i, g] + h_
+                        grad.stiffness[i, g] = grad.stiffness[i, g] + ke_
+                        grad.damping[i, g] = grad.damping[i, g] + kd_
+                        grad.friction_stiffness[i, g] = grad.friction_stiffness[i, g] + kf_
+                        grad.friction[i, g] = grad.friction[i, g] + mu_
+                        grad.rolling[i, g] = grad.rolling[i, g] + roll_
+                        grad.spinning[i, g] = grad.spinning[i, g] + spin_
         return ax, aq, av, aw, ah
 
     if OBSTACLES:
@@ -317,6 +352,36 @@ if not DUAL:
                         grad.damping[i, g] = grad.damping[i, g] + kd_
                         grad.friction_stiffness[i, g] = grad.friction_stiffness[i, g] + kf_
                         grad.friction[i, g] = grad.friction[i, g] + mu_
+                        if ROLLING:
+                            (
+                                x_, q_, v_, w_, point_, radius_, c_, a0_, a1_, a2_, h0_, h1_, h2_, s_, ke_, kd_, kf_, mu_,
+                                _mode, roll_, spin_, _t,
+                            ) = wp.grad(obstacle_rolling_power)(
+                                x, q, v, w, p.points[i, j], p.radius[i, j], p.centre[i, o], p.axis[i, o, 0],
+                                p.axis[i, o, 1], p.axis[i, o, 2], p.half[i, o, 0], p.half[i, o, 1], p.half[i, o, 2],
+                                p.rounding[i, o], p.stiffness[i, g], p.damping[i, g], p.friction_stiffness[i, g],
+                                p.friction[i, g], mode_of(p, i, g, j), p.rolling[i, g], p.spinning[i, g], torque_probe,
+                            )  # fmt: skip
+                            ax = ax + x_
+                            aq = aq + q_
+                            av = av + v_
+                            aw = aw + w_
+                            grad.points[i, j] = grad.points[i, j] + point_
+                            grad.radius[i, j] = grad.radius[i, j] + radius_
+                            grad.centre[i, o] = grad.centre[i, o] + c_
+                            grad.axis[i, o, 0] = grad.axis[i, o, 0] + a0_
+                            grad.axis[i, o, 1] = grad.axis[i, o, 1] + a1_
+                            grad.axis[i, o, 2] = grad.axis[i, o, 2] + a2_
+                            grad.half[i, o, 0] = grad.half[i, o, 0] + h0_
+                            grad.half[i, o, 1] = grad.half[i, o, 1] + h1_
+                            grad.half[i, o, 2] = grad.half[i, o, 2] + h2_
+                            grad.rounding[i, o] = grad.rounding[i, o] + s_
+                            grad.stiffness[i, g] = grad.stiffness[i, g] + ke_
+                            grad.damping[i, g] = grad.damping[i, g] + kd_
+                            grad.friction_stiffness[i, g] = grad.friction_stiffness[i, g] + kf_
+                            grad.friction[i, g] = grad.friction[i, g] + mu_
+                            grad.rolling[i, g] = grad.rolling[i, g] + roll_
+                            grad.spinning[i, g] = grad.spinning[i, g] + spin_
             return ax, aq, av, aw, ah
 
     else:
@@ -355,6 +420,10 @@ if not DUAL:
         s = s + spin_power(b, a, m, a) + impulse_power(b, a, a, r, a, a)
         if DRAG:
             s = s + drag_power(a, r, a)
+        if ROLLING:
+            s = s + rolling_power(a, b, a, a, a, r, a, r, r, r, r, r, r, r, r, a)
+            if OBSTACLES:
+                s = s + obstacle_rolling_power(a, b, a, a, a, r, a, a, a, a, r, r, r, r, r, r, r, r, r, r, r, a)
         if OBSTACLES:
             s = s + obstacle_power(a, b, a, a, a, r, a, a, a, a, r, r, r, r, r, r, r, r, r, a, a)
         return s

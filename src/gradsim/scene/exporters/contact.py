@@ -55,6 +55,7 @@ class Law:
         friction_stiffness: k_f [N s/m].
         friction: μ.
         margin: Distance at which contact begins [m].
+        rolling, spinning: Levers of rolling and spinning friction [m].
     """
 
     law: str
@@ -63,6 +64,8 @@ class Law:
     friction_stiffness: float
     friction: float
     margin: float = 0.0
+    rolling: float = 0.0
+    spinning: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ class Soft:
         margin: Distance at which contact begins [m].
         speed: Speed of the impact whose restitution is that of the scene [m/s].
         restitution: That restitution, of one contact point.
+        rolling, spinning: Levers of rolling and spinning friction [m].
     """
 
     stiffness: float
@@ -88,12 +92,19 @@ class Soft:
     margin: float = 0.0
     speed: float = 0.0
     restitution: float = 1.0
+    rolling: float = 0.0
+    spinning: float = 0.0
+
+    @property
+    def dimensions(self) -> str:
+        """`condim` of a `pair` element: with spin and rolling where there is friction of them."""
+        return "6" if self.rolling else "4" if self.spinning else "3"
 
     @property
     def attributes(self) -> dict[str, tuple[float, ...]]:
         """Attributes of a `pair` element."""
         return {
-            "friction": (self.friction, self.friction, 0.0, 0.0, 0.0),
+            "friction": (self.friction, self.friction, self.spinning, self.rolling, self.rolling),
             "solref": (-self.stiffness, -self.damping),
             "solreffriction": (0.0, -self.sliding / IMPRATIO),
             "solimp": (self.impedance, self.impedance, 1e-3, 0.5, 1.0),
@@ -105,15 +116,18 @@ def law_of(static: Static, link: Link | Lumps) -> Law:
     """Contact law of a link, or a vertex of a solid, with a ground or obstacle, with the overrides of the body."""
     contact = static.contact
     numbers = {key: getattr(contact, key) for key in NUMBERS} | link.contact
-    return _law(contact.law, numbers, contact.margin)
+    levers = {"rolling": contact.rolling_friction or 0.0, "spinning": contact.spinning_friction or 0.0}
+    return replace(_law(contact.law, numbers, contact.margin), **levers)
 
 
 def in_words(contact: Contact) -> str:
     """Law and numbers of a surface."""
     loss = contact.dissipation if contact.dissipation is not None else contact.damping
+    named = {"rolling": contact.rolling_friction, "spinning": contact.spinning_friction}
+    levers = "".join(f", {name} friction {lever:g} m" for name, lever in named.items() if lever)
     return (
         f"contact law {contact.law}, stiffness {contact.stiffness:g}, loss {loss or 0:g}, friction {contact.friction:g}, friction "
-        f"stiffness {contact.friction_stiffness:g}"
+        f"stiffness {contact.friction_stiffness:g}{levers}"
     )
 
 
@@ -173,6 +187,8 @@ def softened(law: Law, mass: float, speed: float) -> Soft:
         margin=law.margin,
         speed=speed,
         restitution=e,
+        rolling=law.rolling,
+        spinning=law.spinning,
     )
 
 

@@ -247,7 +247,7 @@ def _contact(root: xml.Element, draft: Draft) -> None:
             name=f"{first}_{second}",
             geom1=other,
             geom2=geom_name(second),
-            condim="3",
+            condim=soft.dimensions,
             **soft.attributes,
         )
     add_pairs(section, twin)
