@@ -103,8 +103,9 @@ class Loads:
 
     def reads(self, name: str) -> bool:
         """True if kernels read a parameter."""
-        conditional = dict.fromkeys(OBSTACLE, self.obstacles) | dict.fromkeys(ROLLING, self.rolling) | {DRAG: self.drag}
-        return conditional.get(name, True)
+        if name == DRAG:
+            return self.drag
+        return self.rolling if name in ROLLING else self.obstacles or name not in OBSTACLE
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,8 @@ class RigidRollout:
 
     def _names(self, inputs: Sequence[Tensor]) -> list[str]:
         """The parameters that the kernels read."""
-        return [name for name in PARAMETERS if self._loads(inputs).reads(name)]
+        loads = self._loads(inputs)
+        return [name for name in PARAMETERS if loads.reads(name)]
 
     def _loads(self, inputs: Sequence[Tensor]) -> Loads:
         return Loads.of(self.law, [dict(zip(INPUTS, inputs, strict=True))])
