@@ -8,7 +8,7 @@ from rigid_cases import WINDOWS, tumbling, with_clock
 from gradsim.engine.lanes import FORWARD, Lane
 from gradsim.physics.rigid import multibody
 from gradsim.physics.rigid.multibody import BODY, Bodies
-from gradsim.physics.rigid.rollout import RigidRollout
+from gradsim.physics.rigid.rollout import Loads, RigidRollout
 
 FRAMES, SUBSTEPS, DT = 5, 6, 1.5e-3
 INTEGRATORS = ("semi-implicit", "rk4")
@@ -71,7 +71,7 @@ def test_adjoint_and_forward_sensitivity_agree(integrator):
 
 def test_inputs_that_do_not_fit_are_refused():
     given = inputs(1)
-    with pytest.raises(ValueError, match="expected 43"):
+    with pytest.raises(ValueError, match="expected 49"):
         program("rk4").run(*given[:-1])
     few = [x[:, :1] if name == "body1.impulse" else x for name, x in zip(program("rk4").names, given, strict=True)]
     with pytest.raises(ValueError, match="`body1.impulse` has 1 pushes for 2 windows"):
@@ -84,7 +84,7 @@ def test_inputs_that_do_not_fit_are_refused():
 def test_kernels_with_joints_compile_for_cuda(integrator, tmp_path):
     if not wp.get_cuda_toolkit_version():
         pytest.skip("this build of Warp has no CUDA compiler")
-    code, *_ = multibody._code(Lane("float32"), (), True, "continuous", integrator, False)
+    code, *_ = multibody._code(Lane("float32"), (), True, Loads("continuous", False, False, False), integrator)
     for name in (code.__name__, code.__name__ + FORWARD):
         (file,) = wp.compile_aot_module(wp.get_module(name), arch=80, module_dir=tmp_path, use_ptx=True)
         text = file.read_text()
