@@ -43,7 +43,9 @@ def test_friction_against_rolling_is_found_and_missed(tmp_path):
     fit = lambda ground, more: gs.identify(
         scene(ground), [*UNKNOWNS, *more], gs.Clip(path, background="median"), starts=4
     )
-    assert fit({}, []).status == Status.MISMATCH
+    plain = fit({}, [])
+    assert plain.status == Status.MISMATCH and plain.residual_diagnostics is not None
+    assert "if it rolls, `rolling_friction: 0.001` under `ground:`" in plain.residual_diagnostics.words
     resisted = fit({"rolling_friction": 1e-3}, ["ground.rolling_friction:1e-4:0.05"])
     lever = resisted.unknowns["ground.rolling_friction"]
     assert resisted.status == Status.OK

@@ -14,7 +14,7 @@ from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.camera_effects import EFFECTS, LATE_EXPOSURE, AffectedMasks
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import model_for
-from gradsim.identification.uncertainty.causes import Cause, _advice, _ranked
+from gradsim.identification.uncertainty.causes import Cause, _advice, _braked, _ranked
 from gradsim.identification.unknowns import Space
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
@@ -148,3 +148,12 @@ def test_of_causes_that_leave_the_same_the_least_unusual_is_first():
 def test_a_right_scene_has_no_causes():
     fit = fitted()
     assert fit.status == Status.OK and fit.outline["causes"] == []
+
+
+def test_air_that_brakes_names_the_lines_of_a_lone_body_and_of_a_ball_that_may_roll():
+    ball = {"shape": {"sphere": {"radius": 0.1}}, "mass": 1}
+    words = lambda bodies, **more: _braked(Scene.parse({"bodies": bodies, **more}))
+    assert words({"ball": ball}) == " (write `drag: 0.01` under `ball:` and make `ball.drag` an unknown)"
+    assert "if it rolls, `rolling_friction: 0.001` under `ground:`" in words({"ball": ball}, ground={})
+    assert "rolls" not in words({"ball": ball}, ground={"rolling_friction": 0.01})
+    assert words({"ball": ball | {"drag": 0.1}}) == words({"ball": ball, "other": ball}) == ""

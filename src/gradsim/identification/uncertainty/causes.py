@@ -283,12 +283,7 @@ def _advice(cause: Cause, problem: Problem) -> str:
         return ""
     camera, optics, offset = data.silhouettes.lens, data.silhouettes.camera.optics, problem.model.scene.timing.offset
     if cause.name == AIR_DRAG:
-        plain = [n for n, b in problem.model.scene.bodies.items() if b.kind == "rigid" and b.drag is None]
-        return (
-            f" (write `drag: 0.01` under `{plain[0]}:` and make `{plain[0]}.drag` an unknown)"
-            if len(plain) == 1
-            else ""
-        )
+        return _braked(problem.model.scene)
     late = change / 2 if cause.name == LATE_EXPOSURE else change  # `exposure` of a camera is about the stamp
     open_for, stamped = (camera, f"exposure: {abs(change):.3f}"), ("timing", f"offset: {offset + late:.4f}")
     entries = {
@@ -306,6 +301,18 @@ def _advice(cause: Cause, problem: Problem) -> str:
         ):
             return ""
     return f" (write {' and '.join(f'`{entry}` under `{owner}:`' for owner, entry in lines)})" if lines else ""
+
+
+def _braked(scene) -> str:
+    """What to write of a lone rigid body that air brakes, or, of a ball on a ground, friction against rolling."""
+    plain = [name for name, body in scene.bodies.items() if body.kind == "rigid" and body.drag is None]
+    if len(plain) != 1:
+        return ""
+    name, surface = plain[0], next(iter(scene.surfaces), None)
+    words = f"write `drag: 0.01` under `{name}:` and make `{name}.drag` an unknown"
+    if surface and scene.bodies[name].shape.sphere and scene.surfaces[surface].rolling_friction is None:
+        words += f"; if it rolls, `rolling_friction: 0.001` under `{surface}:` and `{surface}.rolling_friction`"
+    return f" ({words})"
 
 
 def _change(cause: Cause, value: float | None) -> str:
