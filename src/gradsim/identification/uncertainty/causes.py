@@ -304,7 +304,7 @@ def _advice(cause: Cause, problem: Problem) -> str:
 
 
 def _braked(scene) -> str:
-    """What to write of a lone rigid body that air brakes, or, of a ball on a ground, friction against rolling."""
+    """Lines for a lone rigid body that air brakes, and, for a ball on a ground, for friction against rolling."""
     plain = [name for name, body in scene.bodies.items() if body.kind == "rigid" and body.drag is None]
     if len(plain) != 1:
         return ""
