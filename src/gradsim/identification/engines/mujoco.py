@@ -26,12 +26,13 @@ from gradsim.scene.exporters.text import obj
 
 SAME_STEP = 1e-9  # of a step that steps may differ by to be the same
 UNSTABLE = 1e10  # coordinates and rates from which on MuJoCo warns
+# Of the center of mass of a body, in the axes of the world
 SENSORS = (
     ("framepos", "xbody"),
     ("framequat", "xbody"),
     ("framelinvel", "body"),
     ("frameangvel", "body"),
-)  # of the center of mass
+)
 SENSED = 13  # numbers of them
 
 

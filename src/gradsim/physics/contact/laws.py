@@ -87,7 +87,7 @@ def rolling_functions(law: str, lane: Lane, obstacles: bool) -> dict:
     if obstacles:
         parts["obstacle_touch"] = obstacle_functions(law, lane)["obstacle_touch"]
     torque = specialize(rolling, lane, OBSTACLES=obstacles, **parts)
-    return members(torque, "rolling_torque", "rolling_power", *(["obstacle_rolling_power"] if obstacles else []))
+    return members(torque, "rolling_torque", "rough_contact_power", *(["rough_obstacle_power"] if obstacles else []))
 
 
 @cache

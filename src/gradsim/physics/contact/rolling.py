@@ -44,27 +44,30 @@ def rolling_torque(
 
 
 @wp.func(inline=True)
-def rolling_power(
+def rough_contact_power(
     x: Vec3, q: Quat, v: Vec3, w: Vec3, point: Vec3, radius: Real, normal: Vec3, height: Real, stiffness: Real,
-    damping: Real, friction_stiffness: Real, friction: Real, mode: Real, rolling: Real, spinning: Real, torque_probe: Vec3,
+    damping: Real, friction_stiffness: Real, friction: Real, mode: Real, rolling: Real, spinning: Real,
+    force_probe: Vec3, torque_probe: Vec3,
 ) -> Real:  # fmt: skip
-    """Virtual power of the torque on a plane; its gradient is the adjoint."""
+    """`contact_power` of a plane that resists rolling and spinning, too."""
     gap = contact_gap(x, q, point, radius, normal, height)
     r = contact_arm(q, point, radius, normal)
     f = moded_force(mode, gap, v + cross(w, r), normal, stiffness, damping, friction_stiffness, friction)
-    return dot(rolling_torque(f, w, normal, r, friction_stiffness, rolling, spinning), torque_probe)
+    torque = rolling_torque(f, w, normal, r, friction_stiffness, rolling, spinning)
+    return dot(f, force_probe + cross(torque_probe, r)) + dot(torque, torque_probe)
 
 
 if OBSTACLES:
 
     @wp.func(inline=True)
-    def obstacle_rolling_power(
+    def rough_obstacle_power(
         x: Vec3, q: Quat, v: Vec3, w: Vec3, point: Vec3, radius: Real, centre: Vec3, a0: Vec3, a1: Vec3, a2: Vec3,
         h0: Real, h1: Real, h2: Real, rounding: Real, stiffness: Real, damping: Real, friction_stiffness: Real,
-        friction: Real, mode: Real, rolling: Real, spinning: Real, torque_probe: Vec3,
+        friction: Real, mode: Real, rolling: Real, spinning: Real, force_probe: Vec3, torque_probe: Vec3,
     ) -> Real:  # fmt: skip
-        """The same on an obstacle."""
+        """`obstacle_power`, the same."""
         gap, n = obstacle_touch(x, q, point, radius, centre, a0, a1, a2, h0, h1, h2, rounding)
         r = contact_arm(q, point, radius, n)
         f = moded_force(mode, gap, v + cross(w, r), n, stiffness, damping, friction_stiffness, friction)
-        return dot(rolling_torque(f, w, n, r, friction_stiffness, rolling, spinning), torque_probe)
+        torque = rolling_torque(f, w, n, r, friction_stiffness, rolling, spinning)
+        return dot(f, force_probe + cross(torque_probe, r)) + dot(torque, torque_probe)

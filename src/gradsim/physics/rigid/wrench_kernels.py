@@ -19,7 +19,7 @@ from gradsim.engine.lanes import *
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.contact.point_plane import contact_arm, contact_gap, contact_power, moded_force
     from gradsim.physics.contact.point_sdf import obstacle_gap, obstacle_power, obstacle_touch
-    from gradsim.physics.contact.rolling import obstacle_rolling_power, rolling_power, rolling_torque
+    from gradsim.physics.contact.rolling import rolling_torque, rough_contact_power, rough_obstacle_power
 
 OBSTACLES = globals().get("OBSTACLES", False)  # whether there are any besides planes
 DRAG = globals().get("DRAG", False)  # whether air brakes the body
@@ -272,11 +272,22 @@ if not DUAL:
         for g in range(p.normal.shape[1]):
             for j in range(p.points.shape[1]):
                 if touches(p, i, g, j, x, q):
-                    x_, q_, v_, w_, point_, radius_, n_, h_, ke_, kd_, kf_, mu_, _mode, _f, _t = wp.grad(contact_power)(
-                        x, q, v, w, p.points[i, j], p.radius[i, j], p.normal[i, g], p.height[i, g], p.stiffness[i, g],
-                        p.damping[i, g], p.friction_stiffness[i, g], p.friction[i, g], mode_of(p, i, g, j),
-                        force_probe, torque_probe,
-                    )  # fmt: skip
+                    if ROLLING:
+                        x_, q_, v_, w_, point_, radius_, n_, h_, ke_, kd_, kf_, mu_, _mode, roll_, spin_, _f, _t = wp.grad(
+                            rough_contact_power
+                        )(
+                            x, q, v, w, p.points[i, j], p.radius[i, j], p.normal[i, g], p.height[i, g], p.stiffness[i, g],
+                            p.damping[i, g], p.friction_stiffness[i, g], p.friction[i, g], mode_of(p, i, g, j),
+                            p.rolling[i, g], p.spinning[i, g], force_probe, torque_probe,
+                        )  # fmt: skip
+                        grad.rolling[i, g] = grad.rolling[i, g] + roll_
+                        grad.spinning[i, g] = grad.spinning[i, g] + spin_
+                    else:
+                        x_, q_, v_, w_, point_, radius_, n_, h_, ke_, kd_, kf_, mu_, _mode, _f, _t = wp.grad(contact_power)(
+                            x, q, v, w, p.points[i, j], p.radius[i, j], p.normal[i, g], p.height[i, g], p.stiffness[i, g],
+                            p.damping[i, g], p.friction_stiffness[i, g], p.friction[i, g], mode_of(p, i, g, j),
+                            force_probe, torque_probe,
+                        )  # fmt: skip
                     ax = ax + x_
                     aq = aq + q_
                     av = av + v_
@@ -289,28 +300,6 @@ if not DUAL:
                     grad.damping[i, g] = grad.damping[i, g] + kd_
                     grad.friction_stiffness[i, g] = grad.friction_stiffness[i, g] + kf_
                     grad.friction[i, g] = grad.friction[i, g] + mu_
-                    if ROLLING:
-                        x_, q_, v_, w_, point_, radius_, n_, h_, ke_, kd_, kf_, mu_, _mode, roll_, spin_, _t = wp.grad(
-                            rolling_power
-                        )(
-                            x, q, v, w, p.points[i, j], p.radius[i, j], p.normal[i, g], p.height[i, g],
-                            p.stiffness[i, g], p.damping[i, g], p.friction_stiffness[i, g], p.friction[i, g],
-                            mode_of(p, i, g, j), p.rolling[i, g], p.spinning[i, g], torque_probe,
-                        )  # fmt: skip
-                        ax = ax + x_
-                        aq = aq + q_
-                        av = av + v_
-                        aw = aw + w_
-                        grad.points[i, j] = grad.points[i, j] + point_
-                        grad.radius[i, j] = grad.radius[i, j] + radius_
-                        grad.normal[i, g] = grad.normal[i, g] + n_
-                        grad.height[i, g] = grad.height[i, g] + h_
-                        grad.stiffness[i, g] = grad.stiffness[i, g] + ke_
-                        grad.damping[i, g] = grad.damping[i, g] + kd_
-                        grad.friction_stiffness[i, g] = grad.friction_stiffness[i, g] + kf_
-                        grad.friction[i, g] = grad.friction[i, g] + mu_
-                        grad.rolling[i, g] = grad.rolling[i, g] + roll_
-                        grad.spinning[i, g] = grad.spinning[i, g] + spin_
         return ax, aq, av, aw, ah
 
     if OBSTACLES:
@@ -325,15 +314,29 @@ if not DUAL:
                 g = p.normal.shape[1] + o
                 for j in range(p.points.shape[1]):
                     if touches(p, i, g, j, x, q):
-                        (
-                            x_, q_, v_, w_, point_, radius_, c_, a0_, a1_, a2_, h0_, h1_, h2_, s_, ke_, kd_, kf_, mu_,
-                            _mode, _f, _t,
-                        ) = wp.grad(obstacle_power)(
-                            x, q, v, w, p.points[i, j], p.radius[i, j], p.centre[i, o], p.axis[i, o, 0],
-                            p.axis[i, o, 1], p.axis[i, o, 2], p.half[i, o, 0], p.half[i, o, 1], p.half[i, o, 2],
-                            p.rounding[i, o], p.stiffness[i, g], p.damping[i, g], p.friction_stiffness[i, g],
-                            p.friction[i, g], mode_of(p, i, g, j), force_probe, torque_probe,
-                        )  # fmt: skip
+                        if ROLLING:
+                            (
+                                x_, q_, v_, w_, point_, radius_, c_, a0_, a1_, a2_, h0_, h1_, h2_, s_, ke_, kd_, kf_, mu_,
+                                _mode, roll_, spin_, _f, _t,
+                            ) = wp.grad(rough_obstacle_power)(
+                                x, q, v, w, p.points[i, j], p.radius[i, j], p.centre[i, o], p.axis[i, o, 0],
+                                p.axis[i, o, 1], p.axis[i, o, 2], p.half[i, o, 0], p.half[i, o, 1], p.half[i, o, 2],
+                                p.rounding[i, o], p.stiffness[i, g], p.damping[i, g], p.friction_stiffness[i, g],
+                                p.friction[i, g], mode_of(p, i, g, j),
+                                p.rolling[i, g], p.spinning[i, g], force_probe, torque_probe,
+                            )  # fmt: skip
+                            grad.rolling[i, g] = grad.rolling[i, g] + roll_
+                            grad.spinning[i, g] = grad.spinning[i, g] + spin_
+                        else:
+                            (
+                                x_, q_, v_, w_, point_, radius_, c_, a0_, a1_, a2_, h0_, h1_, h2_, s_, ke_, kd_, kf_, mu_,
+                                _mode, _f, _t,
+                            ) = wp.grad(obstacle_power)(
+                                x, q, v, w, p.points[i, j], p.radius[i, j], p.centre[i, o], p.axis[i, o, 0],
+                                p.axis[i, o, 1], p.axis[i, o, 2], p.half[i, o, 0], p.half[i, o, 1], p.half[i, o, 2],
+                                p.rounding[i, o], p.stiffness[i, g], p.damping[i, g], p.friction_stiffness[i, g],
+                                p.friction[i, g], mode_of(p, i, g, j), force_probe, torque_probe,
+                            )  # fmt: skip
                         ax = ax + x_
                         aq = aq + q_
                         av = av + v_
@@ -352,36 +355,6 @@ if not DUAL:
                         grad.damping[i, g] = grad.damping[i, g] + kd_
                         grad.friction_stiffness[i, g] = grad.friction_stiffness[i, g] + kf_
                         grad.friction[i, g] = grad.friction[i, g] + mu_
-                        if ROLLING:
-                            (
-                                x_, q_, v_, w_, point_, radius_, c_, a0_, a1_, a2_, h0_, h1_, h2_, s_, ke_, kd_, kf_, mu_,
-                                _mode, roll_, spin_, _t,
-                            ) = wp.grad(obstacle_rolling_power)(
-                                x, q, v, w, p.points[i, j], p.radius[i, j], p.centre[i, o], p.axis[i, o, 0],
-                                p.axis[i, o, 1], p.axis[i, o, 2], p.half[i, o, 0], p.half[i, o, 1], p.half[i, o, 2],
-                                p.rounding[i, o], p.stiffness[i, g], p.damping[i, g], p.friction_stiffness[i, g],
-                                p.friction[i, g], mode_of(p, i, g, j), p.rolling[i, g], p.spinning[i, g], torque_probe,
-                            )  # fmt: skip
-                            ax = ax + x_
-                            aq = aq + q_
-                            av = av + v_
-                            aw = aw + w_
-                            grad.points[i, j] = grad.points[i, j] + point_
-                            grad.radius[i, j] = grad.radius[i, j] + radius_
-                            grad.centre[i, o] = grad.centre[i, o] + c_
-                            grad.axis[i, o, 0] = grad.axis[i, o, 0] + a0_
-                            grad.axis[i, o, 1] = grad.axis[i, o, 1] + a1_
-                            grad.axis[i, o, 2] = grad.axis[i, o, 2] + a2_
-                            grad.half[i, o, 0] = grad.half[i, o, 0] + h0_
-                            grad.half[i, o, 1] = grad.half[i, o, 1] + h1_
-                            grad.half[i, o, 2] = grad.half[i, o, 2] + h2_
-                            grad.rounding[i, o] = grad.rounding[i, o] + s_
-                            grad.stiffness[i, g] = grad.stiffness[i, g] + ke_
-                            grad.damping[i, g] = grad.damping[i, g] + kd_
-                            grad.friction_stiffness[i, g] = grad.friction_stiffness[i, g] + kf_
-                            grad.friction[i, g] = grad.friction[i, g] + mu_
-                            grad.rolling[i, g] = grad.rolling[i, g] + roll_
-                            grad.spinning[i, g] = grad.spinning[i, g] + spin_
             return ax, aq, av, aw, ah
 
     else:
@@ -421,9 +394,9 @@ if not DUAL:
         if DRAG:
             s = s + drag_power(a, r, a)
         if ROLLING:
-            s = s + rolling_power(a, b, a, a, a, r, a, r, r, r, r, r, r, r, r, a)
+            s = s + rough_contact_power(a, b, a, a, a, r, a, r, r, r, r, r, r, r, r, a, a)
             if OBSTACLES:
-                s = s + obstacle_rolling_power(a, b, a, a, a, r, a, a, a, a, r, r, r, r, r, r, r, r, r, r, r, a)
+                s = s + rough_obstacle_power(a, b, a, a, a, r, a, a, a, a, r, r, r, r, r, r, r, r, r, r, r, a, a)
         if OBSTACLES:
             s = s + obstacle_power(a, b, a, a, a, r, a, a, a, a, r, r, r, r, r, r, r, r, r, a, a)
         return s
