@@ -2,6 +2,7 @@
 
 import numpy as np
 
+PLACED = ("position", "rotation_vector", "velocity", "angular_velocity")  # of a body, by its joint
 AXES = ([1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0])
 
 
@@ -52,14 +53,20 @@ def random_scene(number: int, seed: int = 0) -> dict:
         content["bodies"][f"body_{k}"] = kind(draw, size, 3 * k * size)
     if kind is not pendulum and kind is not double_pendulum and draw.rng.random() < 0.6:
         content["ground"] = contact(draw) | {"height": -draw.log(0.9, 3.0) * size * 2}
+        if kind is rigid:
+            content["ground"] |= rolling(draw, size)
+    if kind is rigid and draw.rng.random() < 0.3:
+        content["obstacles"] = {"block": obstacle(draw, size, content.get("ground"))}
     if kind is rigid and len(content["bodies"]) == 2 and draw.rng.random() < 0.6:
         content["joints"] = {"joint": joint(draw)}
+        for key in PLACED:
+            content["bodies"]["body_1"].pop(key)
     return content
 
 
 def contact(draw: Draw) -> dict:
-    law = draw.one("continuous", "constant-restitution")
-    key = {"continuous": "dissipation", "constant-restitution": "damping"}[law]
+    law = draw.one("continuous", "constant-restitution", "paper")
+    key = "dissipation" if law == "continuous" else "damping"
     return {
         "law": law,
         "stiffness": draw.log(10, 1e6),
@@ -67,6 +74,22 @@ def contact(draw: Draw) -> dict:
         "friction": draw.maybe(draw.log(0.01, 2)),
         "friction_stiffness": draw.maybe(draw.log(0.1, 1e3)),
     }
+
+
+def rolling(draw: Draw, size: float) -> dict:
+    """Friction of rigid bodies against rolling and spinning on a surface."""
+    return {
+        name: draw.maybe(size * draw.log(1e-5, 0.1), chance=0.3) for name in ("rolling_friction", "spinning_friction")
+    }
+
+
+def obstacle(draw: Draw, size: float, ground: dict | None) -> dict:
+    """A ball or a box far enough below for most bodies to begin outside of it, with the law of the ground."""
+    shape = draw.one({"radius": size * draw.log(0.1, 1)}, {"size": [size * draw.log(0.1, 1) for _ in range(3)]})
+    law = ground or contact(draw) | rolling(draw, size)
+    return (
+        {k: y for k, y in law.items() if k != "height"} | shape | {"position": [0.0, 0.0, -size * draw.log(2.0, 6.0)]}
+    )
 
 
 def moving(draw: Draw, size: float, x: float) -> dict:
@@ -88,7 +111,8 @@ def rigid(draw: Draw, size: float, x: float) -> dict:
     )
     weight = draw.one({"mass": draw.log(1e-3, 1e3)}, {"density": draw.log(10, 1e4)})
     push = {"impulse": draw.vector(1.0), "point": draw.vector(size / 4)}
-    return {"shape": shape, **weight, **moving(draw, size, x), "pushes": draw.maybe([push], [])}
+    drag = draw.maybe(draw.log(1e-6, 10), chance=0.3)
+    return {"shape": shape, **weight, **moving(draw, size, x), "drag": drag, "pushes": draw.maybe([push], [])}
 
 
 def joint(draw: Draw) -> dict:

@@ -20,6 +20,7 @@ from gradsim_reproduction.real.beam_model import DENSITY, LENGTH, Beam
 from gradsim_reproduction.real.beam_model import WIDTH as SIDE
 from gradsim_reproduction.reality import beam_vibration as vibration
 from gradsim_reproduction.reality.films import Clip, write_film
+from gradsim_reproduction.reality.goals import coverage_figure, halves_figure
 from gradsim_reproduction.runner import Run
 
 POISSON = 0.45  # assumed
@@ -27,7 +28,6 @@ CELLS, QUICK_CELLS = (2, 7), (2, 3)  # an even number across, so that its two mo
 PLACE = 0.005  # [m] standard deviation of the load's place along the beam, about its tip: a weight of 52 g is 2 cm long
 GOALS = {"sag": 0.03, "frequency": 0.015, "decay": 0.15}  # relative
 BAND = 0.95
-HALVES = (0.6, 1.5)  # goal of χ² per degree of freedom
 MM = 1e3
 AFTER = 2.5  # [s] of a plot
 FILMED, SLOW = 2.0, 5  # [s] of a film, and how much slower it is
@@ -92,9 +92,9 @@ def beam_row(run: Run) -> dict:
     images = draw(run.out, alone, heavy, record)
     record["halves"] = _halves(unloaded, best, u, laws[best]["fits"])
     figures = {f"beam_{key}_error": figure(abs(record["errors"][key]), goal=goal) for key, goal in GOALS.items()}
-    figures["beam_band_coverage"] = figure(record["coverage"])
+    figures["beam_band_coverage"] = coverage_figure(record["coverage"])
     chi2 = record["halves"]["chi2_per_dof"]
-    figures["beam_halves"] = figure(chi2, ok=HALVES[0] <= chi2 <= HALVES[1])
+    figures["beam_halves"] = halves_figure(chi2)
     return {"rows": [record], "images": images, "figures": figures}
 
 

@@ -25,6 +25,7 @@ from gradsim_reproduction.plotting import DATA, FIT, GREY, WIDTH, new_figure, wr
 from gradsim_reproduction.real.cube_recordings import recordings
 from gradsim_reproduction.reality.ensemble import band, cross_entropy, scores, widening
 from gradsim_reproduction.reality.films import Clip, box_edges, write_film
+from gradsim_reproduction.reality.goals import coverage_figure
 from gradsim_reproduction.runner import Run
 
 FPS = 1 / 0.0068  # [Hz]
@@ -280,7 +281,7 @@ def hinge_row(run: Run) -> dict:
         "elbow_position_mm": figure(record["position_mm"], goal=record["steady_position_mm"] / GAIN),
         "elbow_rotation_deg": figure(record["rotation_deg"]),
         "elbow_constant_velocity_mm": figure(record["steady_position_mm"]),
-        "elbow_band_coverage": figure(record["coverage"], ok=0.93 <= record["coverage"] <= 0.97),
+        "elbow_band_coverage": coverage_figure(record["coverage"]),
     }
     return {"rows": [record], "images": images, "figures": figures}
 

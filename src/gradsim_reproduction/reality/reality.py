@@ -17,6 +17,7 @@ from gradsim_reproduction.reality.beam import beam_row
 from gradsim_reproduction.reality.cable_plots import draw
 from gradsim_reproduction.reality.cable_recordings import ENDS, GIVEN, Recording, load
 from gradsim_reproduction.reality.cube import cube_row
+from gradsim_reproduction.reality.goals import coverage_figure, halves_figure
 from gradsim_reproduction.reality.hinge import hinge_row
 from gradsim_reproduction.runner import Outcome, Run, experiment
 
@@ -25,7 +26,6 @@ PUBLISHED = {1: 10.1, 2: 9.7}  # [mm] of networks trained on 56 runs (Chen et al
 GOAL = 8.0  # [mm]
 RUNS, ITERATIONS, FRAMES = 8, 6, 500  # at most
 QUICK_RUNS, QUICK_ITERATIONS, QUICK_FRAMES = 2, 2, 100
-COVERED, HALVES = (0.93, 0.97), (0.6, 1.5)  # goals of bands of 95 %, and of χ² per degree of freedom
 MM = 1e3
 
 
@@ -81,9 +81,9 @@ def cable_rows(run: Run) -> dict:
     for record in records:
         name = f"cable{record['cable']}"
         figures[f"{name}_error_mm"] = figure(record["error_mm"], goal=GOAL)
-        figures[f"{name}_band_coverage"] = figure(record["coverage"], ok=COVERED[0] <= record["coverage"] <= COVERED[1])
+        figures[f"{name}_band_coverage"] = coverage_figure(record["coverage"])
     chi2 = sum(record["chi2_of_halves"] for record in records) / (bands.COUNT * len(records))
-    figures["cable_halves"] = figure(chi2, ok=HALVES[0] <= chi2 <= HALVES[1])
+    figures["cable_halves"] = halves_figure(chi2)
     figures["cable_error_mm"] = figure(max(record["error_mm"] for record in records), goal=GOAL)
     return {"rows": rows, "images": images, "figures": figures}
 

@@ -1,5 +1,6 @@
 """Figures of `reproduce plan`, and open cases after the change that a fit names."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -8,7 +9,7 @@ from gradsim.identification.unknowns import Space
 from gradsim.planning.choices import read_choices
 from gradsim_reproduction.planning import plan as experiment
 from gradsim_reproduction.planning.cases import FAMILIES
-from gradsim_reproduction.planning.real import CHOSEN, real_figures
+from gradsim_reproduction.planning.real import CHOSEN, Tosses, compare_threes, jackknife, real_figures, scatter_ratio
 from gradsim_reproduction.planning.simulated_tosses import choose, expected_sd, trajectory_distances
 from gradsim_reproduction.statistics.verdict_cases import CASES
 
@@ -77,7 +78,29 @@ def test_distances_of_trajectories_are_means_over_frames_and_points():
 
 
 def test_distance_of_threes_is_relative_to_the_friction_of_all():
-    repetitions = [{"planned": 0.21, "random": 0.24}, {"planned": 0.19, "random": 0.16}]
+    repetitions = [
+        {"half": ["a"], "planned": 0.21, "random": [0.24]},
+        {"half": ["b"], "planned": 0.19, "random": [0.16]},
+    ]
     figures = real_figures({"cube": {"all": 0.2, "repetitions": repetitions}})
     assert figures["real cube: distance of planned threes"]["value"] == pytest.approx(0.05)
     assert figures["real cube: distance from all tosses, random over planned"]["value"] == pytest.approx(4.0)
+
+
+def test_all_halves_of_few_tosses_are_compared_with_all_of_their_threes():
+    tosses = Tosses(tuple("abcdefgh"), [torch.rand(3, 9) for _ in range(8)], torch.rand(9).double(), friction=sum)
+    record = compare_threes(tosses, 0, 70, lambda k: None)
+    assert len({tuple(r["half"]) for r in record["repetitions"]}) == 70
+    assert all(len(r["random"]) == 4 and set(r["chosen"]) <= set(r["half"]) for r in record["repetitions"])
+    sampled = compare_threes(tosses, 0, 69, lambda k: None)["repetitions"]
+    assert len(sampled) == 69 and all(len(r["random"]) == 1 for r in sampled)
+
+
+def test_the_error_of_a_ratio_is_that_of_the_tosses_that_repetitions_lack():
+    repetitions = [
+        {"half": [name], "planned": planned, "random": random}
+        for name, planned, random in [("a", 0.0, [0, 4]), ("b", 1.0, [0, 2]), ("c", 3.0, [1, 3])]
+    ]
+    ratios = np.array([scatter_ratio([r for r in repetitions if r["half"] != [name]]) for name in "abc"])
+    assert ratios == pytest.approx([np.std([0, 2, 1, 3]), np.std([0, 4, 1, 3]) / 1.5, np.std([0, 4, 0, 2]) / 0.5])
+    assert jackknife(repetitions) == pytest.approx(np.sqrt(2 / 3 * np.sum((ratios - ratios.mean()) ** 2)))
