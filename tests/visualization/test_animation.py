@@ -29,6 +29,15 @@ def test_the_film_of_a_trajectory_shows_the_body_in_front_of_the_background():
     assert len(animation.pixels) == 3 and 0 < differs.float().mean() < 0.5
 
 
+def test_the_film_of_another_world_shows_its_motion():
+    both = Model(SCENE).rollout({"bob.angle": [0.2, 1.0]}, frames=3)
+    alone = Model(SCENE).rollout({"bob.angle": 1.0}, frames=3)
+    last, same = (Animation.of(t, SCENE, height=60, world=-1).pixels for t in (both, alone))
+    assert (last == same).all() and (last != Animation.of(both, SCENE, height=60).pixels).any()
+    with pytest.raises(InputError, match="got world 2; the trajectory has worlds 0 to 1"):
+        Animation.of(both, SCENE, world=2)
+
+
 def test_a_notebook_gets_a_video_that_can_be_read(tmp_path):
     animation = Animation(torch.zeros(4, 3, 16, 16), 10)
     data = re.search(r"base64,([^\"]+)", animation._repr_html_())

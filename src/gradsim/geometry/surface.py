@@ -278,9 +278,9 @@ class Surface:
         dense = self.dense and DenseVertices(self.dense.offsets, self.dense.vertices.detach())
         return Surface(self.vertices.detach(), self.parts, dense, self.times)
 
-    def at(self, frames: slice | Sequence[int], worlds: slice = slice(None)) -> "Surface":
-        """That of some frames and worlds alone."""
-        which = frames if isinstance(frames, slice) else list(frames)
+    def at(self, frames: int | slice | Sequence[int], worlds: slice = slice(None)) -> "Surface":
+        """That of some frames and worlds alone; frame -1 is the last."""
+        which = frames if isinstance(frames, slice) else [frames] if isinstance(frames, int) else list(frames)
         dense = self.dense
         if dense is not None:
             dense = DenseVertices(dense.offsets[which], dense.vertices[worlds][:, which])

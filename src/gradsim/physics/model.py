@@ -37,7 +37,7 @@ from gradsim.physics.system import Values
 from gradsim.physics.trajectory import DenseOutput, Trajectory
 from gradsim.runtime.html import table
 from gradsim.runtime.limits import require_steps
-from gradsim.scene.parameters import MIN_DELAY, Parameter, camera_prefix, parameters
+from gradsim.scene.parameters import MIN_DELAY, Parameter, camera_prefix, parameters, resolve
 
 KINDS: dict[str, Callable] = {
     "rigid": RigidBody,
@@ -192,15 +192,17 @@ class Model(nn.Module):
         """Move all worlds through time; differentiable by every parameter.
 
         Args:
-            overrides: Parameters that differ from the model's own by name: tensors (worlds, ...), or numbers of one world, such
-                as {"cube.mass": 3.0, "cube.velocity": [1, 0, 0]}.
+            overrides: Parameters that differ from the model's own by name: tensors, arrays or lists (worlds, ...), or numbers of
+                one world, such as {"cube.mass": [3.0, 4.0], "cube.velocity": [1, 0, 0]}; components by their letter, such as
+                {"cube.velocity.x": 1.0}.
             frames: Number of frames, frame 0 being the start; None takes the scene's.
             segment: Frames between two checkpoints of the backward pass: memory against recomputation.
             start: States (worlds, ...) by body and name to continue from, such as those of a frame of another rollout;
                 None begins as the scene does. The clock has no offset then.
 
         Raises:
-            InputError: If a body that continues from a state has pushes or a `motion`, which count from the scene's start, or
+            InputError: If a name is unknown, a number is not finite or outside of its range, or of another shape; if a body
+                that continues from a state has pushes or a `motion`, which count from the scene's start, or
                 `start` is not of all bodies, or of another number of worlds, or something given requires a gradient and
                 nothing reads it.
             Divergence: If a state becomes non-finite, or a joint has come apart at the last frame (not checked inside
@@ -348,18 +350,61 @@ class Model(nn.Module):
             self.kinds[key] = Parameter(value.numpy(), "", False, -math.inf, math.inf, row_of, counts[key])
 
     def _tensors(self, overrides: Mapping[str, Tensor | float | Sequence]) -> dict[str, Tensor]:
-        """Parameters (worlds, ...) by name, with numbers of one world, of the shape of their parameter, as tensors."""
-        tensors = {}
+        """Parameters (worlds, ...) by name of what `rollout` is given: tensors, numbers and arrays, and components such as `ball.velocity.x`.
+
+        Raises:
+            InputError: If a name is unknown or given twice, or a number is outside of its range or not finite.
+        """
+        tensors: dict[str, Tensor] = {}
+        columns: dict[str, dict[int, Tensor]] = {}
         for name, value in overrides.items():
-            if name in self.kinds and isinstance(value, int | float | list | tuple | np.ndarray):
-                try:
-                    numbers = np.asarray(value, dtype=float)
-                except (TypeError, ValueError):
-                    numbers = np.array(math.nan)
-                if numbers.shape == self.kinds[name].value.shape and np.isfinite(numbers).all():
-                    value = torch.as_tensor(numbers[None], device=self.get_parameter(name).device)
-            tensors[name] = value
+            parameter, index = (name, None) if name in self.kinds else resolve(self.scene, name, self.kinds)
+            shape = self.kinds[parameter].value.shape if index is None else ()
+            if isinstance(value, int | float | list | tuple | np.ndarray):
+                value = self._numbers(value, shape, self.get_parameter(parameter).device)
+            if index is None:
+                self._check_shape(name, value)
+                tensors[name] = value
+                continue
+            if not isinstance(value, Tensor) or value.ndim != 1:
+                got = f"with shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"as {value!r:.60}"
+                raise InputError(f"`{name}` is given {got}; expected a number, or a tensor (worlds).")
+            columns.setdefault(parameter, {})[index] = value
+        for name, by_index in columns.items():
+            if name in tensors:
+                raise InputError(f"`{name}` is given as a vector and by component; give one of them.")
+            fixed = self.get_parameter(name)
+            parts = [by_index.get(k, fixed[k : k + 1].to(self.dtype)) for k in range(len(fixed))]
+            tensors[name] = torch.stack(torch.broadcast_tensors(*parts), -1)
+        if not torch.compiler.is_compiling():
+            self._check_ranges(tensors)
         return tensors
+
+    @staticmethod
+    def _numbers(value, shape: tuple[int, ...], device: torch.device):
+        """Numbers of one world, or of several, as a tensor (worlds, ...); as they are where they have another shape."""
+        try:
+            numbers = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            return value
+        if numbers.shape == shape:
+            numbers = numbers[None]
+        return torch.as_tensor(numbers, device=device) if numbers.shape[1:] == shape and numbers.ndim else value
+
+    def _check_ranges(self, tensors: Mapping[str, Tensor]) -> None:
+        """Refuse numbers that are not finite or outside of what a scene file may have."""
+        for name, value in tensors.items():
+            kind, numbers = self.kinds[name], value.detach()
+            legal = torch.isfinite(numbers) & (numbers >= kind.lower) & (numbers <= kind.upper)
+            if legal.all():
+                continue
+            world, number = int((~legal).nonzero()[0, 0]), numbers[~legal][0].item()
+            span = "that is finite"
+            if math.isfinite(kind.lower):
+                span = f"of at least {kind.lower:g}"
+            if math.isfinite(kind.upper):
+                span = f"from {kind.lower:g} to {kind.upper:g}"
+            raise InputError(f"`{name}` of world {world} is {number:g}; expected a number {span}.")
 
     def _check_shape(self, name: str, value: Tensor) -> None:
         kind = self.kinds[name]
@@ -373,7 +418,9 @@ class Model(nn.Module):
         shapes += [("worlds", "frames - 1", *per_element)] if kind.timed else []
         expected = " or ".join(f"({', '.join(map(str, shape))})" for shape in shapes)
         got = f"with shape {tuple(value.shape)}" if tensor else f"as {value!r:.60}"
-        raise InputError(f"`{name}` is given {got}; expected a tensor {expected}.")
+        column = tensor and value.ndim == 2 and value.shape[1] == 1 and not kind.value.shape
+        hint = ": drop its last dimension by `squeeze(1)`" if column else ""
+        raise InputError(f"`{name}` is given {got}; expected a tensor {expected}{hint}.")
 
     def _place(self, name: str, parameter: nn.Parameter) -> None:
         *path, last = name.split(".")

@@ -88,9 +88,9 @@ class Trajectory:
             )
         return coordinates[name]
 
-    def at(self, frames: Sequence[int] | slice) -> "Trajectory":
+    def at(self, frames: int | Sequence[int] | slice) -> "Trajectory":
         """That of some frames alone, in this order; -1 is the last."""
-        which = frames if isinstance(frames, slice) else list(frames)
+        which = frames if isinstance(frames, slice) else [frames] if isinstance(frames, int) else list(frames)
         states = {body: {key: y[:, which] for key, y in state.items()} for body, state in self.states.items()}
         dense = None
         if self.dense is not None:

@@ -60,14 +60,20 @@ class Animation:
         object.__setattr__(self, "pixels", frames)
 
     @classmethod
-    def of(cls, trajectory: "Trajectory", scene: "Scene", camera: str = "camera", height: int = 240) -> "Animation":
-        """The first world of a trajectory, as a camera of its scene sees it, in flat colors.
+    def of(
+        cls, trajectory: "Trajectory", scene: "Scene", camera: str = "camera", height: int = 240, world: int = 0
+    ) -> "Animation":
+        """A world of a trajectory, as a camera of its scene sees it, in flat colors.
 
         Args:
             trajectory: Result of a rollout.
             scene: Its scene.
             camera: Name of the camera.
             height: Height of the images [px]; the field of view is that of the camera.
+            world: Number of the world; -1 is the last.
+
+        Raises:
+            InputError: If the trajectory has no such world.
         """
         from gradsim.render.camera import from_scene
         from gradsim.render.shading.shading import Shading
@@ -75,6 +81,10 @@ class Animation:
         view = from_scene(scene.view(camera))
         view = view.resized(round(height * view.width / view.height), height)
         surface = trajectory.scene_surface
+        worlds = len(surface.vertices)
+        if not -worlds <= world < worlds:
+            raise InputError(f"got world {world}; the trajectory has worlds 0 to {worlds - 1}.")
+        surface = surface.at(slice(None), slice(world % worlds, world % worlds + 1))
         name = default_renderer(scene, [part.appearance for part in surface.parts], view)
         with torch.no_grad():
             images = list(FrameRenderer(name, view, Shading(), tuple(scene.background)).draw(surface))

@@ -82,8 +82,11 @@ def drop(number: int, seed: int, law: str = "paper") -> Scene:
     return _scene({"box": body}, {}, ground)
 
 
+COLOUR = [0.9, 0.4, 0.1]  # of all links: masks are told by one color
+
+
 def film(number: int, seed: int) -> TwinFilm:
-    """In turn a box that is pushed and slides (mass, friction), and an arm (damping, mass of its first link)."""
+    """In turn a box that is pushed and slides (mass, friction), and an arm (mass of its first link, armature and dry friction of its first joint)."""
     kind = (SLIDE, ARM)[number % 2]
     rng = stream(kind, number, seed)
     if kind == SLIDE:
@@ -93,8 +96,16 @@ def film(number: int, seed: int) -> TwinFilm:
         unknowns = {"box.mass": (0.5, 4.0), "ground.friction": (0.2, 0.6)}
         scene = Scene.parse(content)
     else:
-        scene = Scene.library("arm")
-        unknowns = {"upper.mass": (0.6, 2.0), "joints.shoulder.damping": (0.01, 0.2)}
+        content = Scene.library("arm").model_dump(exclude_unset=True)
+        for body in content["bodies"].values():
+            body["colour"] = COLOUR
+        content["joints"]["shoulder"] |= {"armature": 0.05, "friction": 0.2}
+        scene = Scene.parse(content)
+        unknowns = {
+            "upper.mass": (0.6, 2.0),
+            "joints.shoulder.armature": (0.01, 0.2),
+            "joints.shoulder.friction": (0.05, 0.5),
+        }
     truth = {name: float(rng.uniform(*ends)) for name, ends in unknowns.items()}
     return TwinFilm(scene, tuple(f"{name}:{low}:{high}" for name, (low, high) in unknowns.items()), truth)
 

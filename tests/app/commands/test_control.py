@@ -17,6 +17,7 @@ from gradsim.app.commands import control as command
 from gradsim.app.commands.control import control
 from gradsim.app.commands.control_goal import Reach, goal_overlays, write_goal
 from gradsim.app.commands.control_search import run_policy, set_up
+from gradsim.app.commands.export import open_source
 from gradsim.app.job import POLICIES, ControlArguments
 from gradsim.app.run_directory import RunDirectory
 from gradsim.app.viewer.content import view_content
@@ -28,6 +29,7 @@ from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
 from gradsim.physics.model import Model
 from gradsim.runtime.progress import NullProgress
+from gradsim.scene import Scene
 from gradsim.visualization.control_video import Screen
 
 pytestmark = pytest.mark.usefixtures("blank_plots")
@@ -316,6 +318,45 @@ def test_an_actor_has_the_numbers_that_the_task_shares():
     job = ControlArguments(task="gear", quick=True, method="ppo")
     setup = set_up(job)
     assert setup.plant.outputs == set_up(replace(job, method="gradient")).plant.outputs == 288
+
+
+LAUNCH = """
+name: throw
+scene: throw
+controls: {ball.velocity: [-3, 3]}
+policy: {kind: free, intervals: 1}
+goal: {shift: [0.3, 0, 0]}
+loss: whereabouts
+search: {optimiser: adam, rate: 0.5, iterations: 3}
+quick: {scene.timing.frames: 6, scene.camera.size: [40, 24]}
+"""
+
+
+def test_a_launch_that_was_found_is_told_and_leaves_for_another_engine(tmp_path, monkeypatch, capsys):
+    (tmp_path / "throw.yaml").write_text(LAUNCH)
+    out, twin = tmp_path / "run", tmp_path / "twin"
+    result = control(ControlArguments(task=tmp_path / "throw.yaml", quick=True), out)
+    velocity = result["answer"]["ball.velocity"]
+    assert np.load(out / "controls.npz")["ball.velocity"].tolist() == velocity and np.any(velocity)
+    assert f"Found: ball.velocity = ({velocity[0]:.4g}, " in result["verdict"]["words"]
+    assert list(Scene.load(out / "answer.yaml").bodies["ball"].velocity) == velocity
+    words = ["export", str(out), "--to", "mjcf", "--out", str(twin)]
+    (out / "result.json").write_text(json.dumps(result | {"status": "missed"}))
+    assert main.main(words) == 2 and "--anyway" in capsys.readouterr().err
+    (out / "result.json").write_text(json.dumps(result | {"status": "ok"}))
+    assert main.main(words) == 0
+    text = (twin / "model.xml").read_text()
+    assert f'qvel="{velocity[0]!r} {velocity[1]!r} {velocity[2]!r} ' in text
+    assert "bound every unknown" not in text and "ends" in text  # the words of the goal, and none of a fit
+
+
+def test_controls_over_time_are_listed_by_an_export(run, tmp_path):
+    out, result = run
+    source = open_source(out, anyway=True)
+    assert source.notes == (
+        "`walker.activation`: its values over time, which are in controls.npz; apply them step by step.",
+    )
+    assert "answer" not in result and not (out / "answer.yaml").exists()
 
 
 @pytest.mark.slow

@@ -145,6 +145,11 @@ def test_a_scene_is_simulated_first_but_never_over_a_fit(run, tmp_path):
         render(tmp_path / "scene.yaml", RenderOptions(frame=0), run)
 
 
+def test_frames_are_counted_from_the_end_as_well(run):
+    last = png(render(run, RenderOptions(frame=-1)).files["frame"])
+    assert np.array_equal(last, png(render(run, RenderOptions(frame=7)).files["frame"]))
+
+
 def test_one_frame_is_that_frame_with_depth_ids_and_flow_to_the_next(run, scene, motion):
     rendered = render(run, RenderOptions(frame=3, buffers=("depth", "normals", "ids", "flow")))
     assert np.array_equal(png(rendered.files["frame"]), bytes_of(synthetic.render_video(scene, motion)[3]))
@@ -224,7 +229,7 @@ WRONG = {
     "preview of png": (RenderOptions(format="png", preview=True), "webm, mp4, gif"),
     "two layouts": (RenderOptions(sheet=(1, 2), strip=2), "--sheet and --strip"),
     "frame of a strip": (RenderOptions(frame=1, strip=2), "--frame is one instant"),
-    "no such frame": (RenderOptions(frame=8), "frames 0 to 7"),
+    "no such frame": (RenderOptions(frame=8), "frames 0 to 7, and -1 is the last"),
     "flow of the last": (RenderOptions(frame=7, buffers=("flow",)), "there is none after the last"),
     "size": (RenderOptions(size=(0, 10)), "--size is 0x10"),
     "one view": (RenderOptions(turntable=1), "at least 2 views"),

@@ -55,8 +55,18 @@ def test_a_rotation_vector_turns_the_orientation_of_the_file():
     assert (got * expected.inv()).magnitude() < 1e-15 and not np.any(changed.rotation_vector)
 
 
-def test_a_vector_without_component_and_an_unknown_name_are_refused():
-    with pytest.raises(InputError, match="is a vector; give values of its components: gravity.x"):
+def test_a_vector_is_set_whole_or_by_component():
+    whole = with_values(Scene.library("cube"), {"cube.velocity": [1.0, 2.0, 3.0]})
+    assert whole.bodies["cube"].velocity == (1.0, 2.0, 3.0)
+    assert with_values(whole, {"cube.velocity.y": 5.0}).bodies["cube"].velocity == (1.0, 5.0, 3.0)
+
+
+def test_numbers_of_another_shape_and_an_unknown_name_are_refused():
+    with pytest.raises(
+        InputError, match=r"`gravity` is given as 1.0; expected a vector of 3 numbers; give all, or some of gravity.x"
+    ):
         with_values(Scene.library("cube"), {"gravity": 1.0})
+    with pytest.raises(InputError, match="`cube.mass` is given as .*; expected a number"):
+        with_values(Scene.library("cube"), {"cube.mass": [1.0, 2.0]})
     with pytest.raises(InputError, match="did you mean `cube.mass`"):
         with_values(Scene.library("cube"), {"cube.mas": 1.0})

@@ -239,7 +239,7 @@ class Render(Command):
     size: Annotated[str | None, arg(metavar="WxH", help_behavior_hint="(default: the camera's)")] = None
     """Width and height in px; the field of view stays."""
     frame: Annotated[int | None, arg(metavar="K", help_behavior_hint="(default: all)")] = None
-    """A single image, of frame K; with --turntable, the frame that is shown."""
+    """A single image, of frame K, -1 being the last; with --turntable, the frame that is shown."""
     turntable: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: none)")] = None
     """A video of N views from all around."""
     sheet: Annotated[str | None, arg(metavar="ROWSxCOLUMNS", help_behavior_hint="(default: none)")] = None

@@ -16,7 +16,7 @@ from gradsim.app.commands.control_result import (
     write_policy_videos,
 )
 from gradsim.app.commands.control_search import search, set_up
-from gradsim.app.controls_file import write_controls
+from gradsim.app.controls_file import answer_words, constant_controls, write_controls
 from gradsim.app.job import METHODS, ControlArguments
 from gradsim.app.report.control import write_control_report
 from gradsim.app.run_directory import RunDirectory
@@ -26,6 +26,7 @@ from gradsim.errors import InputError, Status
 from gradsim.runtime.atomic import atomic_path, write_json
 from gradsim.runtime.checkpoint import CheckpointFile
 from gradsim.runtime.progress import NullProgress, Progress
+from gradsim.scene.exporters.substitution import with_values
 from gradsim.scene.node import did_you_mean
 from gradsim.visualization.player import write_player
 
@@ -37,7 +38,7 @@ QUICK_FRAMES = 40  # frames in a video of the small version
 
 
 def control(arguments: ControlArguments, out: Path, resume: bool = False, progress: Progress | None = None) -> dict:
-    """Search for a policy; writes task.yaml, scene.yaml, goal.png, policy.pt, history.json, videos, plots and a report.
+    """Search for a policy; writes task.yaml, scene.yaml, answer.yaml (the scene with a launch or a push that was found), goal.png, policy.pt, history.json, videos, plots and a report.
 
     Ctrl-C leaves the last checkpoint, with status "interrupted".
 
@@ -122,4 +123,9 @@ def _search_and_render(
     cost = iteration_cost(setup.plant, policy, goal, len(history) - 1, 1 if arguments.quick else 2)
     result = control_result(arguments, setup, history, policies, cost)
     result["parameters"] = sum(p.numel() for p in policy.parameters())
+    scene, constant = setup.task.scene, constant_controls(folder, setup.task.scene)
+    if constant:
+        with_values(scene, constant).save(folder / "answer.yaml")
+        result["verdict"]["words"] += f" {answer_words(scene, constant)}"
+        result["answer"] = constant
     return result

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gradsim.app.controls_file import constant_controls, read_controls
 from gradsim.app.job import open_scene, read_record
 from gradsim.app.viewer.content import estimates, load_scene, read_result, run_model
 from gradsim.errors import UNTRUSTED, InputError, Status
@@ -24,8 +25,13 @@ from gradsim.scene.exporters.export import check
 from gradsim.scene.exporters.substitution import with_values
 
 SCHEMA = "gradsim.export/1"
-STATUSES_THAT_NEED_ANYWAY = (*UNTRUSTED, Status.UNIDENTIFIABLE, Status.UNCONVERGED, Status.INTERRUPTED)
-NO_FIT = ("simulate", "control", "explain", "landscape")  # commands whose folders have a scene and no estimates
+STATUSES_THAT_NEED_ANYWAY = (
+    *UNTRUSTED,
+    Status.UNIDENTIFIABLE,
+    Status.UNCONVERGED,
+    Status.INTERRUPTED,
+    Status.MISSED,
+)
 
 
 @dataclass(frozen=True)
@@ -37,12 +43,14 @@ class Source:
         timestep: Time step [s].
         result: Content of result.json; empty for a scene.
         provenance: Texts by key that go into the models.
+        notes: What of a run no model says.
     """
 
     scene: Scene
     timestep: float
     result: Mapping
     provenance: dict[str, str]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,7 +82,7 @@ def export(
     """Write a scene or a run as a model of another engine, and export.json.
 
     Args:
-        target: Run folder (a fit at its estimates), scene file or name of a library scene.
+        target: Run folder (a fit at its estimates, a control run with what it found), scene file or name of a library scene.
         to: Format, of `gradsim.scene.exporters.FORMATS`.
         out: Output folder.
         anyway: Also export a fit whose status does not vouch for its values; the model then carries the status.
@@ -114,7 +122,7 @@ def export(
         "status": source.result.get("status"),
         "provenance": source.provenance,
         "timestep": source.timestep,
-        "notes": [*exported.notes, *left],
+        "notes": [*source.notes, *exported.notes, *left],
         "versions": versions(),
     }
     if matches:
@@ -183,12 +191,27 @@ def open_source(target: Path, anyway: bool = False, clip: int = 1) -> Source:
     status = result.get("status")
     if status in STATUSES_THAT_NEED_ANYWAY and not anyway:
         raise InputError(
-            f"the fit in {target} has the status `{status}`: {Status(status).message} Fit again with what is missing, "
+            f"the run in {target} has the status `{status}`: {Status(status).message} Run it again with what is missing, "
             f"or add --anyway: the model then carries the word `{status}`."
         )
     scene = load_scene(target, clip)
+    if result.get("command") == "control":
+        return _controlled(target, scene, result)
     fitted = with_values(scene, estimates(target, scene, clip=clip))
     return Source(fitted, run_model(target, scene, clip).dt, result, _provenance(target, scene, result))
+
+
+def _controlled(folder: Path, scene: Scene, result: Mapping) -> Source:
+    """Scene with the controls of the best policy that are one value at the start; those over time are listed."""
+    constant = constant_controls(folder, scene)
+    varying = sorted(set(read_controls(folder)) - set(constant))
+    texts = {"gradsim": versions()["gradsim"], "scene": scene.name}
+    texts["status"] = f"{result['status']}. {(result.get('verdict') or {}).get('words', '')}".strip()
+    texts |= {f"control {name}": f"{value}" for name, value in constant.items()}
+    notes = tuple(
+        f"`{name}`: its values over time, which are in controls.npz; apply them step by step." for name in varying
+    )
+    return Source(with_values(scene, constant), Model(scene).dt, result, texts, notes)
 
 
 def _provenance(folder: Path, scene: Scene, result: Mapping) -> dict[str, str]:
@@ -196,7 +219,7 @@ def _provenance(folder: Path, scene: Scene, result: Mapping) -> dict[str, str]:
     texts = {"gradsim": str((result.get("versions") or {}).get("gradsim", versions()["gradsim"])), "scene": scene.name}
     if digest := video_digest(folder, result):
         texts["video sha256"] = digest
-    if status := result.get("status"):
+    if (status := result.get("status")) and result.get("unknowns"):  # the words of other commands are no verdict
         texts["status"] = f"{status}. {Status(status).message}"
     for name, u in (result.get("unknowns") or {}).items():
         if u.get("value") is None:

@@ -77,6 +77,8 @@ def render(
     is_run = target.is_dir()
     scene = load_scene(target) if is_run else open_scene(target)
     options.check(scene.timing.frames)
+    if options.frame is not None:
+        options = replace(options, frame=options.frame % scene.timing.frames)
     scene.view(options.camera)
     values = parameter_values(scene, estimates(target, scene)) | read_controls(target) if is_run else {}
     model = run_model(target, scene) if is_run else Model(scene)

@@ -63,9 +63,11 @@ class RenderOptions:
             raise InputError(f"--preview is for videos, not for a {self.layout}; leave it out.")
         if self.buffers and (self.layout not in ("video", "frame") or self.preview):
             raise InputError("--depth, --normals, --ids and --flow need a lossless video of all frames, or --frame K.")
-        if self.frame is not None and not 0 <= self.frame < frames:
-            raise InputError(f"--frame is {self.frame}; the trajectory has frames 0 to {frames - 1}.")
-        if "flow" in self.buffers and (frames < 2 or self.frame == frames - 1):
+        if self.frame is not None and not -frames <= self.frame < frames:
+            raise InputError(
+                f"--frame is {self.frame}; the trajectory has frames 0 to {frames - 1}, and -1 is the last."
+            )
+        if "flow" in self.buffers and (frames < 2 or self.frame in (frames - 1, -1)):
             raise InputError("--flow is the motion to the next frame; there is none after the last.")
         if self.size and not all(1 <= n <= MAX_SIZE for n in self.size):
             raise InputError(f"--size is {self.size[0]}x{self.size[1]}; use 1 to {MAX_SIZE} px each.")

@@ -1,6 +1,6 @@
 """New values of parameters, by dotted name such as `cube.mass`, put into a scene."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from gradsim.scene.scene import Scene
 SECTIONS = ("contacts", "attachments", "markers", "joints", "lights")
 
 
-def with_values(scene: Scene, values: Mapping[str, float]) -> Scene:
+def with_values(scene: Scene, values: Mapping[str, float | Sequence[float]]) -> Scene:
     """A scene with other values of some parameters.
 
     A `rotation_vector` is an additional rotation, as in `gradsim.scene.parameters`: exp(rotation_vector) quat_xyzw becomes
@@ -23,7 +23,7 @@ def with_values(scene: Scene, values: Mapping[str, float]) -> Scene:
 
     Args:
         scene: The scene.
-        values: Numbers by name; a component has its letter, and A=B sets several parameters: `cube.velocity.x`.
+        values: Numbers and vectors by name; a component has its letter, and A=B sets several parameters: `cube.velocity.x`.
 
     Raises:
         InputError: If the scene has no such parameter, an array of a soft body is set, or a value is outside its range.
@@ -36,9 +36,12 @@ def with_values(scene: Scene, values: Mapping[str, float]) -> Scene:
             if known[name].row_of:
                 raise InputError(f"`{name}` is an array, for which scene files have no place; leave it out.")
             array = arrays.setdefault(name, np.array(known[name].value, np.float64))
-            if index is None and array.ndim:
+            if np.shape(value) != (array.shape if index is None else ()):
                 letters = ", ".join(f"{name}.{letter}" for letter in component_letters(name)[: array.size])
-                raise InputError(f"`{name}` is a vector; give values of its components: {letters}.")
+                form = f"a vector of {array.size} numbers; give all, or some of {letters}" if array.ndim else "a number"
+                raise InputError(
+                    f"`{dotted}` is given as {value!r:.60}; expected {form if index is None else 'a number'}."
+                )
             arrays[name] = np.array(value, np.float64) if index is None else _with_component(array, index, value)
     content = scene.model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
     for name, array in arrays.items():
