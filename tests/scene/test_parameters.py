@@ -141,6 +141,7 @@ def test_names_mean_a_parameter_or_a_component(full, name, meaning):
     ("name", "words"),
     [
         ("cube.mas", "no parameter `cube.mas`; did you mean `cube.mass`?"),
+        ("ground.restitution", "a `restitution` in the file becomes a `damping`; use `ground.damping`"),
         ("cube.velocity_x", "did you mean `cube.velocity.x`?"),
         ("grund.friction", "did you mean `ground.friction`?"),
         ("Cube.Mass", "did you mean `cube.mass`?"),

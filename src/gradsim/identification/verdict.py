@@ -26,7 +26,7 @@ from gradsim.identification.uncertainty.intervals import Z95, estimates_with_int
 from gradsim.identification.uncertainty.missing_effects import missing_effects
 from gradsim.identification.uncertainty.outline import fit_outline
 from gradsim.identification.uncertainty.prior_shares import report_priors
-from gradsim.identification.uncertainty.range_ends import pressed_ends, unconstrained_step
+from gradsim.identification.uncertainty.range_ends import near_ends, pressed_ends, unconstrained_step
 from gradsim.identification.uncertainty.residual_diagnostics import chi2_limit, outlier_threshold, residual_diagnostics
 from gradsim.identification.uncertainty.smc import central, posterior
 from gradsim.identification.uncertainty.tolerance import relative, tolerances
@@ -58,6 +58,7 @@ UNSUPPORTED = (
 )
 SUPPORTING = 8  # starts from which on it says something that none, or each of them, came to the answer
 NOISELESS = 1e-2  # χ²/N below which no noise is left that error bars could be sampled from
+HOPELESS = 50.0  # χ²/N from which on samples, which take minutes, cannot make a model explain the data
 NORMAL_DRAWS = 400  # from the curvature, where a posterior cannot be sampled
 
 
@@ -91,7 +92,7 @@ def make_fit(
     samples, notes = None, _notes(problem, best)
     bent = nonsmooth or any(scene.surfaces for scene in problem.scenes)
     noisy = problem.observation.noise_floor(problem.frames).level >= EXACT and chi2 > NOISELESS * informative
-    if sampled and noise_known and bent and noisy:
+    if sampled and noise_known and bent and noisy and chi2 < HOPELESS * informative:
         if type(problem) is Problem:
             samples, more = _explored(problem, best, wide, discretization, seed)
             alone = nonsmooth and len(outcome.initial) >= SUPPORTING and not outcome.converged()
@@ -123,6 +124,7 @@ def make_fit(
         status = Status.FAILED
     elif (noise_known and not explained) or pressed.contradicted or (priors and priors.conflict):
         status = Status.MISMATCH
+        notes += [] if pressed.words else near_ends(space, best)
     elif not all(e.identifiable for e in estimates.values()):
         status = Status.UNIDENTIFIABLE
     elif not (samples is None or samples.agreed):
@@ -234,6 +236,8 @@ def _outline_fit(
         status = Status.MISMATCH
     if status == Status.OK and not (known and (samples is None or samples.agreed)):
         status = Status.UNCONVERGED if known else Status.UNIDENTIFIABLE
+    if status == Status.MISMATCH and not pressed.words:
+        notes += near_ends(space, best)
     if left is not None:
         by_frame = [x / scale for x in left.chi2_per_n]
         left = replace(left, chi2_per_n=by_frame, white=explained, words=sentences)

@@ -268,6 +268,9 @@ def _of_joints(scene: Scene) -> dict[str, Parameter]:
 
 def _hint(name: str, known: Mapping[str, Parameter]) -> str:
     owner, _, key = name.rpartition(".")
+    stored = next((k for k in ("dissipation", "damping") if f"{owner}.{k}" in known), None)
+    if key == "restitution" and stored:
+        return f": a `restitution` in the file becomes a `{stored}`; use `{owner}.{stored}`."
     for first, second in (
         ("mass", "density"),
         ("density", "mass"),

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from gradsim.app.report.headline import headline, quantity
-from gradsim.app.report.sections import sections
+from gradsim.app.report.sections import CAUSES, sections, verdict_of
 from gradsim.errors import Status
 
 
@@ -77,3 +77,18 @@ def test_four_numbers_are_enough():
 )
 def test_names_are_said_in_words(name, words):
     assert quantity(name) == words
+
+
+def test_a_model_that_explains_nothing_has_no_open_directions_and_no_next_video():
+    result = {"status": "mismatch", "unknowns": FOUND, "null_directions": [{"explanation": "no bounce"}]}
+    result |= {"known_numbers": {"words": "no error of 1 % moves it"}, "next_video": {"words": "film higher"}}
+    (section,) = sections(result)
+    assert not section.null_directions and section.known_numbers is None and section.next_video is None
+    (section,) = sections(result | {"status": "unidentifiable"})
+    assert section.null_directions and section.known_numbers and section.next_video
+
+
+def test_a_mismatch_of_a_video_says_how_its_causes_are_tested():
+    assert CAUSES in verdict_of(Status.MISMATCH, {"video": "clip.webm"}).advice
+    for other in ({"video": "clip.webm", "outline": {"words": ""}}, {"tracks": "t.csv"}):
+        assert CAUSES not in verdict_of(Status.MISMATCH, other).advice

@@ -10,7 +10,7 @@ import gradsim as gs
 from gradsim.errors import Status
 from gradsim.identification import verdict
 from gradsim.identification.observation.base import Masks
-from gradsim.identification.uncertainty.range_ends import PressedEnds, pressed_ends, unconstrained_step
+from gradsim.identification.uncertainty.range_ends import PressedEnds, near_ends, pressed_ends, unconstrained_step
 from gradsim.identification.unknowns import Space
 
 NAMES = ["cube.velocity.x:-1:1", "cube.velocity.z:-1:1"]
@@ -44,6 +44,13 @@ def test_a_gradient_that_leads_inward_is_no_reason_to_doubt_a_range():
     space = Space(throw(), NAMES)
     pressed = pressed_ends(space, torch.tensor([1.0, -1.0]).double(), torch.tensor([-9.0, 9.0]).double(), torch.eye(2))
     assert not pressed.words and not pressed.contradicted
+
+
+def test_an_answer_near_an_end_is_named():
+    space = Space(throw(), NAMES)
+    (words,) = near_ends(space, torch.tensor([0.97, 0.5]).double())
+    assert words.startswith("cube.velocity.x = 0.97 is near the upper end of its range, -1 to 1: if the truth")
+    assert not near_ends(space, torch.tensor([0.9, -0.9]).double())
 
 
 def test_a_step_of_numbers_that_are_not_finite_is_none():

@@ -14,7 +14,19 @@ from gradsim.runtime.atomic import atomic_write, write_json
 from gradsim.runtime.progress import NullProgress, Progress
 from gradsim.runtime.provenance import versions
 
-MANY_SUBSTEPS = 1000  # steps per frame above which the message names the cause
+MANY_SUBSTEPS = 50  # steps per frame above which the message names the cause
+STIFF = (
+    "N/m",
+    "N s/m",
+    "s/m",
+    "Pa",
+    "Pa s",
+    "N m/rad",
+    "N m s/rad",
+    "N/m^3",
+    "1/s",
+)  # units of numbers that shorten steps
+TENTH, SHORTENED = 0.1, 0.8  # of a number, and of the steps, from which on it counts as the cause
 
 
 def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> dict:
@@ -72,9 +84,18 @@ def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> d
 
 
 def _stiffest(model: Model) -> str:
-    """The body that limits an automatic time step, if there are many steps per frame."""
+    """What makes an automatic time step short, if there are many steps per frame."""
     if model.scene.timing.substeps != "auto" or model.substeps < MANY_SUBSTEPS:
         return ""
     values = model.values()
     name = min(model.systems, key=lambda system: system.recommended_step(values)).name
-    return f": `{name}` or its contact is stiff or strongly damped for its mass"
+    steps = {
+        key: model.recommended_substeps(values | {key: TENTH * values[key]})
+        for key, kind in model.kinds.items()
+        if kind.unit in STIFF and not kind.row_of
+    }
+    key = min(steps, key=steps.__getitem__, default=None)
+    if key is None or steps[key] > SHORTENED * model.substeps:
+        return f": `{name}` or its contact is stiff or strongly damped for its mass"
+    unit = model.kinds[key].unit
+    return f", most for `{key}` ({values[key].max():.4g} {unit}): a tenth of it would take {steps[key]}"

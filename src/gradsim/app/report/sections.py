@@ -73,9 +73,17 @@ LOG_MISMATCH = replace(
 )
 
 
+CAUSES = " With `--noise auto` the fit tests some of these causes and says how far each explains the video."
+
+
 def verdict_of(status: Status, result: Mapping) -> Verdict:
     """Verdict in words, of what was fitted."""
-    return LOG_MISMATCH if status == Status.MISMATCH and result.get("sensors") else VERDICTS[status]
+    verdict = VERDICTS[status]
+    if status == Status.MISMATCH and result.get("sensors"):
+        return LOG_MISMATCH
+    if status == Status.MISMATCH and result.get("video") and not result.get("outline"):
+        return replace(verdict, advice=verdict.advice + CAUSES)
+    return verdict
 
 
 @dataclass(frozen=True)
@@ -117,7 +125,10 @@ class Section:
 
 
 def sections(result: Mapping) -> list[Section]:
-    """Fits of a result, in its order; `result["labels"]` may name them: {"unknowns_8bit": "8-bit video"}."""
+    """Fits of a result, in its order; `result["labels"]` may name them: {"unknowns_8bit": "8-bit video"}.
+
+    Of a fit whose values cannot be trusted, directions, known numbers and the next video are left out.
+    """
     labels = result.get("labels", {})
     keys = [k for k in result if (k == "unknowns" or k.startswith("unknowns_")) and result[k]]
     fits = []
@@ -129,10 +140,12 @@ def sections(result: Mapping) -> list[Section]:
         unknowns = result[key] if status != Status.INTERRUPTED else _without_errors(result[key])
         if status in UNTRUSTED:
             unknowns = {name: {**u, "rough": True} for name, u in _without_errors(unknowns).items()}
-        directions = result.get("null_directions" + suffix) or []
+        directions = (result.get("null_directions" + suffix) or []) if status not in UNTRUSTED else []
         diagnostics, steps = (result.get(name + suffix) for name in ("residual_diagnostics", "discretization"))
         profiles = result.get("profiles" + suffix) or ()
         tables = [result.get(name + suffix) for name in ("priors", "known_numbers", "next_video")]
+        if status in UNTRUSTED:  # what follows from a curvature holds for a model that explains the data
+            tables[1:] = [None, None]
         fits.append(Section(title, unknowns, status, chi2, starts, directions, diagnostics, steps, profiles, *tables))
     return fits
 

@@ -14,6 +14,7 @@ from gradsim.identification.unknowns import Ranges
 
 FARTHEST = 3.0  # standard deviations of chance: 0.3 % where the truth is the end itself
 AT_END = 1e-9  # distance from an end, of the width of its range
+NEAR_END = 0.03  # the same, where a search that explains nothing may have been kept from the truth by its range
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,19 @@ def pressed_ends(space: Ranges, u: Tensor, step: Tensor, covariance: Tensor) -> 
             advice = ", within the error bar: a wider range may fit a little better."
         words.append(f"{text}, {scores[k]:.2g} standard deviations away{advice}")
     return PressedEnds(words, bool((outward & (scores > FARTHEST)).any()))
+
+
+def near_ends(space: Ranges, u: Tensor) -> list[str]:
+    """A sentence for each unknown near an end of its range, of an answer (unknowns,) that does not explain the data."""
+    near, words = NEAR_END * (space.high - space.low), []
+    for k in ((u <= space.low + near) | (u >= space.high - near)).nonzero()[:, 0].tolist():
+        low, high = space.range(k)
+        end = "lower" if u[k] <= space.low[k] + near[k] else "upper"
+        words.append(
+            f"{space.names[k]} = {space.numbers(u)[k]:.4g} is near the {end} end of its range, {low:.4g} to {high:.4g}: "
+            "if the truth may be outside of it, widen the range."
+        )
+    return words
 
 
 def unconstrained_step(fisher: Tensor, g: Tensor) -> Tensor:
