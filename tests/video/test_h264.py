@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from gradsim import video
+from gradsim.video import masks
+from gradsim.video.background import subtract_background
 from gradsim.video.h264 import write_h264
+from gradsim.video.read import is_subsampled
 
 CLOCK = Fraction(1, 90000)
 
@@ -54,3 +57,46 @@ def test_planes_of_gray_are_gray(tmp_path):
 def test_an_encoder_that_fails_is_quoted(tmp_path):
     with pytest.raises(RuntimeError, match=r"libx264 wrote no .*film.mp4: (.|\n)*No such file"):
         write_h264(tmp_path / "none" / "film.mp4", frames(2), Fraction(30), {})
+
+
+def disks(count=24, size=96, radius=7.0):
+    """Coverage (count, size, size) of a disk that moves to the right, from four points a pixel and axis."""
+    at = (np.arange(4 * size) + 0.5) / 4
+    cover = [np.hypot(at[None] - 14 - 1.3 * k, at[:, None] - 23.4) < radius for k in range(count)]
+    return np.stack(cover).reshape(count, size, 4, size, 4).mean((2, 4))
+
+
+ORANGE, GRAY = np.array([0.9, 0.35, 0.1]), np.array([0.88, 0.88, 0.88])
+
+
+@pytest.fixture(scope="module")
+def orange(tmp_path_factory):
+    """Frames of an orange disk before a gray wall, whose chroma an encoder has put beside its luma."""
+    path, cover = tmp_path_factory.mktemp("film") / "disk.mp4", disks()[..., None]
+    write_h264(path, np.rint(255 * (cover * ORANGE + (1 - cover) * GRAY)).astype(np.uint8), Fraction(30), {"crf": "12"})
+    assert is_subsampled(path)
+    return video.read(path).frames
+
+
+def aside(measured):
+    """How far masks are to the right of the disks [px], mean over frames."""
+    columns, near = np.arange(measured.shape[2]) + 0.5, disks(radius=10.0) > 0
+    centers = [(m.sum(1) * columns).sum(1) / m.sum((1, 2)) for m in (measured * near, disks())]
+    return float(np.mean(centers[0] - centers[1]))
+
+
+def test_masks_of_subsampled_films_go_by_luma(orange):
+    metric = masks.luma_metric(ORANGE, GRAY)
+    assert abs(aside(masks.alpha_from_flat_colors(orange, ORANGE, GRAY))) > 0.1
+    assert abs(aside(masks.alpha_from_flat_colors(orange, ORANGE, GRAY, metric=metric))) < 0.03
+    wall = np.tile(GRAY, (*orange.shape[1:3], 1))
+    assert abs(aside(subtract_background(orange, wall, ORANGE).masks)) > 0.1
+    assert abs(aside(subtract_background(orange, wall, ORANGE, subsampled=True).masks)) < 0.05
+
+
+def test_colors_as_bright_as_their_background_are_told_by_all_channels():
+    green = np.array([0.3, 0.5986, 0.3])
+    assert np.array_equal(masks.luma_metric(green, [0.475, 0.475, 0.475]), np.eye(3))
+    wall = np.full((1, 4, 4, 3), 0.475)
+    alpha = masks.alpha_from_flat_colors(np.rint(255 * wall).astype(np.uint8), green, [0.475] * 3, metric=np.eye(3))
+    assert np.abs(alpha).max() < 0.02

@@ -79,8 +79,8 @@ def subtract_background(
         background: (height, width, 3) in [0, 1], of the empty scene; None: the median over time; "mog2": a mixture of Gaussians
             per pixel, whose shadows are not bodies.
         color: RGB in [0, 1] of a flat body; None: everything that differs from the background.
-        subsampled: True for a codec with chroma at half the resolution: without `color`, coverage is mostly from luma then, which is
-            as sharp as the pixels and not shifted.
+        subsampled: True for a codec with chroma at half the resolution: coverage is mostly from luma then, which is as sharp as the
+            pixels and not shifted.
         bodies: (T, height, width) bool, where bodies are, to half a pixel or half the blur; None: where the video differs from the
             background. What else differs, such as a shadow, is not a body then.
         blur: Share of the time between frames in which the shutter is open: what a body passes in it is covered in part, and its color
@@ -226,12 +226,12 @@ def _subtraction(
     shaded = near is not None
     near = _near(bodies) if near is None else near
     cores = _cores(bodies, _passed(bodies, blur))
-    metric, colors = COLOR_WEIGHTS if subsampled and color is None else np.eye(3), []
+    metric, colors = COLOR_WEIGHTS if subsampled else np.eye(3), []
     colored = cores if cores.any() or color is not None else _strongest(frames, B, bodies)
     masks, contrast = (
         _alpha_in_front(frames, B, cores, colored, near, metric, shaded, gamma, inside, colors)
         if color is None
-        else _alpha_of_color(frames, B, np.asarray(color), gamma, near, colors)
+        else _alpha_of_color(frames, B, np.asarray(color), metric, gamma, near, colors)
     )
     if confined:
         masks[~near] = 0.0
@@ -272,17 +272,24 @@ def _median_without(frames: np.ndarray, B: np.ndarray, near: np.ndarray) -> np.n
 
 
 def _alpha_of_color(
-    frames: np.ndarray, B: np.ndarray, color: np.ndarray, gamma: float, near: np.ndarray, colors: list
+    frames: np.ndarray,
+    B: np.ndarray,
+    color: np.ndarray,
+    metric: np.ndarray,
+    gamma: float,
+    near: np.ndarray,
+    colors: list,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coverage by a body of one color, and its squared contrast of values (T, height, width).
 
-    To `colors` are added, for each frame, the pixels that are near bodies (in all frames, flat), and of the image, the background and the body.
+    `metric` (3, 3) weighs differences of color. To `colors` are added, for each frame, the pixels that are near bodies (in all frames, flat), and of the image, the background and the body.
     """
     across, behind = light(color.astype(np.float64), gamma) - light(B, gamma), light(B, gamma)
-    square = (across**2).sum(-1)
-    weight = across / np.where(square > 0, square, 1)[..., None]
+    along = across @ metric
+    square = (across * along).sum(-1)
+    weight = along / np.where(square > 0, square, 1)[..., None]
     alpha = np.stack([np.einsum("ijc,ijc->ij", light(frame / 255, gamma) - behind, weight) for frame in frames])
-    contrast = ((color - B) ** 2).sum(-1)
+    contrast = ((color - B) @ metric * (color - B)).sum(-1)
     for k, (frame, where) in enumerate(zip(frames, near, strict=True)):
         (at,) = np.nonzero(where.ravel())
         side = frame.reshape(-1, 3)[at] / 255

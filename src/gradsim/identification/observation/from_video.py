@@ -23,7 +23,7 @@ from gradsim.video.clip_properties import variable_stamps
 from gradsim.video.connected_regions import connected_regions
 from gradsim.video.mask_faults import mask_faults
 from gradsim.video.mask_input import masks_and_edges, matching_frames
-from gradsim.video.read import is_lossy, read_times
+from gradsim.video.read import is_lossy, is_subsampled, read_times
 from gradsim.video.timing import FrameAlignment, align_frames, centroids, suspicious_steps
 
 QUANTIZATION_NOISE = 1 / 255 / math.sqrt(12)  # standard deviation of rounding to 8 bits
@@ -179,7 +179,7 @@ def from_video(
         empty = gain ** (1 / gamma) * read_background(empty) if empty not in (None, MOG2) else empty
         bodies, blur = None if masks is None else masks > 0.5, (scene.view(camera).exposure or 0.0) * fps
         color = None if textured else _common_color(scene)
-        subtraction = subtract_background(film.frames, empty, color, outline_noise, bodies, blur, gamma)
+        subtraction = subtract_background(film.frames, empty, color, is_subsampled(path), bodies, blur, gamma)
         masks, weight, edges = subtraction.masks, weight * subtraction.weight, subtraction.edges
         if not outline_noise:
             sigma = subtraction.sigma * (sigma / subtraction.noise if stated else 1.0)
@@ -192,7 +192,7 @@ def from_video(
             )
         return _labelled_masks(scene, film, path, kinds, sigma, weight, alignment, notes, camera, loss)
     elif masks is None:
-        masks, contrast = _masks_from_color(scene, film.frames, path)
+        masks, contrast = _masks_from_color(scene, film.frames, path, is_subsampled(path))
         sigma /= 1.0 if outline_noise else contrast
     if textured and all(isinstance(body, Rigid) and body.shape.mesh().convex for body in scene.bodies.values()):
         masks = _filled(masks)
@@ -327,13 +327,16 @@ def _labelled_masks(
     return observation
 
 
-def _masks_from_color(scene, frames: np.ndarray, path) -> tuple[np.ndarray, float]:
+def _masks_from_color(scene, frames: np.ndarray, path, subsampled: bool) -> tuple[np.ndarray, float]:
+    """Masks by the color of the bodies, and the noise of a pixel over that of the masks."""
     colour, background = np.array(next(iter(colors(scene)))), np.array(scene.background)
-    alpha = segmentation.alpha_from_flat_colors(frames, colour, background)
+    metric = segmentation.luma_metric(colour, background) if subsampled else np.eye(3)
+    alpha = segmentation.alpha_from_flat_colors(frames, colour, background, metric=metric)
     rebuilt = background + alpha[..., None] * (colour - background)
     off = math.sqrt(np.mean((frames / 255 - rebuilt) ** 2))
     _check_colors(frames, path, str(colour), background, off, alpha)
-    return alpha, float(np.linalg.norm(colour - background))
+    along = metric @ (colour - background)
+    return alpha, float((colour - background) @ along / np.linalg.norm(along))
 
 
 def _check_colors(frames: np.ndarray, path, colour: str, background: np.ndarray, off: float, alpha: np.ndarray) -> None:
