@@ -7,9 +7,10 @@ import pytest
 
 from gradsim import video
 from gradsim.video import masks
-from gradsim.video.background import subtract_background
+from gradsim.video.background import COLOR_WEIGHTS, subtract_background
 from gradsim.video.h264 import write_h264
 from gradsim.video.read import is_subsampled
+from gradsim.video.soft_edges import with_soft_edges
 
 CLOCK = Fraction(1, 90000)
 
@@ -100,3 +101,9 @@ def test_colors_as_bright_as_their_background_are_told_by_all_channels():
     wall = np.full((1, 4, 4, 3), 0.475)
     alpha = masks.alpha_from_flat_colors(np.rint(255 * wall).astype(np.uint8), green, [0.475] * 3, metric=np.eye(3))
     assert np.abs(alpha).max() < 0.02
+
+
+def test_edges_of_masks_by_a_method_go_by_luma_as_well(orange):
+    bodies = np.stack([cover > 0.5 for cover in disks()])
+    assert abs(aside(with_soft_edges(orange, bodies)[0])) > 0.06
+    assert abs(aside(with_soft_edges(orange, bodies, metric=COLOR_WEIGHTS)[0])) < 0.04

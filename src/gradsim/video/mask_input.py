@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from gradsim.errors import InputError
+from gradsim.video.background import COLOR_WEIGHTS
 from gradsim.video.coco import read_coco
 from gradsim.video.color_model import Rectangle, color_masks
 from gradsim.video.grabcut import grabcut_masks
 from gradsim.video.masks import from_mask_video
-from gradsim.video.read import Video, check_video, read
+from gradsim.video.read import Video, check_video, is_subsampled, read
 from gradsim.video.response import Edges
 from gradsim.video.soft_edges import with_soft_edges
 
@@ -56,7 +57,8 @@ def masks_and_edges(
         raise InputError(f"a category (--category) is one of COCO annotations, and {mask} has none; leave it out.")
     if is_method(mask):
         method, _, rectangle = str(mask).partition(":")
-        return with_soft_edges(film.frames, METHODS[method](film.frames, Rectangle.parse(rectangle)), gamma)
+        metric = COLOR_WEIGHTS if is_subsampled(path) else None
+        return with_soft_edges(film.frames, METHODS[method](film.frames, Rectangle.parse(rectangle)), gamma, metric)
     if Path(mask).suffix.lower() == ".json":
         return read_coco(mask, len(film.frames), film.height, film.width, category), None
     return from_mask_video(matching_frames(mask, film, path, fps), grey=True), None

@@ -28,11 +28,13 @@ def soft_edges(frames: np.ndarray, bodies: np.ndarray, gamma: float = 1.0) -> np
     return with_soft_edges(frames, bodies, gamma)[0]
 
 
-def with_soft_edges(frames: np.ndarray, bodies: np.ndarray, gamma: float = 1.0) -> tuple[np.ndarray, Edges | None]:
-    """The same, and the colors from which it follows; None without an edge."""
+def with_soft_edges(
+    frames: np.ndarray, bodies: np.ndarray, gamma: float = 1.0, metric: np.ndarray | None = None
+) -> tuple[np.ndarray, Edges | None]:
+    """The same, and the colors from which it follows; None without an edge. `metric` (3, 3) weighs differences of color."""
     from scipy import ndimage
 
-    masks, colors = bodies.astype(np.float64), []
+    masks, colors, metric = bodies.astype(np.float64), [], np.eye(3) if metric is None else metric
     for k, (frame, body, mask) in enumerate(zip(frames, bodies, masks, strict=True)):
         if not body.any():
             continue
@@ -51,16 +53,17 @@ def with_soft_edges(frames: np.ndarray, bodies: np.ndarray, gamma: float = 1.0) 
         values = image, behind, inside
         image, behind, inside = (light(y, gamma) for y in (image, behind, inside))
         across = inside - behind
-        contrast = (across**2).sum(-1)
+        along = across @ metric
+        contrast = (across * along).sum(-1)
         inner = ndimage.binary_erosion(body, EIGHT_CONNECTED)
         edge = ndimage.binary_dilation(body, EIGHT_CONNECTED) & np.logical_not(inner) & clear & (contrast > 0)
-        mask[edge] = np.clip(((image - behind) * across).sum(-1)[edge] / contrast[edge], 0, 1)
+        mask[edge] = np.clip(((image - behind) * along).sum(-1)[edge] / contrast[edge], 0, 1)
         row, column = np.nonzero(edge)
         place = (k * masks.shape[1] + box[0].start + row) * masks.shape[2] + box[1].start + column
         colors.append((place, *(y[edge] for y in values)))
     if not colors:
         return masks, None
-    return masks, edges_of(*(np.concatenate(part) for part in zip(*colors, strict=True)), clipped=True)
+    return masks, edges_of(*(np.concatenate(part) for part in zip(*colors, strict=True)), metric, clipped=True)
 
 
 def nearest_color(image: np.ndarray, region: np.ndarray) -> np.ndarray:
