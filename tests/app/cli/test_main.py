@@ -186,7 +186,8 @@ def test_exit_code_of_an_experiment_follows_its_goals_not_its_status(
     monkeypatch.setattr(report, "write_report", lambda folder: None)
     assert main.main(["reproduce", "no-push", "--out", "run", "--quick"]) == code
     out = capsys.readouterr().out
-    assert "flagged" in out and "report.html" in out and "open: Multiplying" in out
+    assert "flagged" in out and "report.html" in out
+    assert ("open: Multiplying" in out) == (status != "failed")  # what follows from the curvature of an answer
 
 
 def test_import_writes_a_scene_and_says_what_it_left_out(monkeypatch, tmp_path, capsys):

@@ -135,7 +135,8 @@ def test_values_in_time_of_what_is_no_actuation_are_refused():
         model.rollout({f"{body}.density": torch.ones(1, scene.timing.frames - 1, 1, dtype=torch.float64)})
 
 
-def test_divergence_under_values_in_time_names_the_step():
+def test_divergence_under_values_in_time_names_the_step(monkeypatch):
+    monkeypatch.setattr(Model, "_check_ranges", lambda self, tensors: None)  # none of its range diverges
     scene = soft_cases.solid()
     model, (body,) = Model(scene), scene.bodies
     value = torch.zeros(1, scene.timing.frames - 1, 1, dtype=torch.float64)
