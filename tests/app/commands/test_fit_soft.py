@@ -52,7 +52,7 @@ bodies:
     progress = Stages()
     steps = simulate(tmp_path / "a.yaml", tmp_path / "run", progress)["substeps"]
     assert any(f"2 frames of {steps} steps" in text for text in progress.stages)
-    named = any("`rope` or its contact is stiff" in text for text in progress.stages)
+    named = any("most for `rope.stiffness` (4e+07 N/m): a tenth of it would take" in text for text in progress.stages)
     assert named == is_named == (steps >= MANY_SUBSTEPS)
 
 
