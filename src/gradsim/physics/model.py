@@ -362,7 +362,7 @@ class Model(nn.Module):
             parameter, index = (name, None) if name in self.kinds else resolve(self.scene, name, self.kinds)
             shape = self.kinds[parameter].value.shape if index is None else ()
             if isinstance(value, int | float | list | tuple | np.ndarray):
-                value = self._numbers(value, shape, self.get_parameter(parameter).device)
+                value = self._as_worlds(value, shape, self.get_parameter(parameter).device)
             if index is None:
                 self._check_shape(name, value)
                 tensors[name] = value
@@ -382,7 +382,7 @@ class Model(nn.Module):
         return tensors
 
     @staticmethod
-    def _numbers(value, shape: tuple[int, ...], device: torch.device):
+    def _as_worlds(value, shape: tuple[int, ...], device: torch.device):
         """Numbers of one world, or of several, as a tensor (worlds, ...); as they are where they have another shape."""
         try:
             numbers = np.asarray(value, dtype=float)
