@@ -48,6 +48,7 @@ KINDS: dict[str, Callable] = {
     "springs": springs_body,
     "rod": rod_body,
 }
+END_SLACK = 1e-3  # beyond the end of a range, for differences about it, such as a friction of 0
 WITHOUT_ENDS = ".margin"  # a number whose formulas hold below 0, so that differences about 0 have two sides
 MIN_SUBSTEPS_FOR_STRIDES = 64  # substeps of a frame from which on `rigid.rollout.strides_of` has a say in their number
 CLOCK = ("timing.rate", "timing.offset")
@@ -398,7 +399,7 @@ class Model(nn.Module):
             kind, numbers = self.kinds[name], value.detach()
             legal = torch.isfinite(numbers)
             if not name.endswith(WITHOUT_ENDS):
-                legal = legal & (numbers >= kind.lower) & (numbers <= kind.upper)
+                legal = legal & (numbers >= kind.lower - END_SLACK) & (numbers <= kind.upper + END_SLACK)
             if legal.all():
                 continue
             world, number = int((~legal).nonzero()[0, 0]), numbers[~legal][0].item()

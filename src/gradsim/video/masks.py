@@ -12,8 +12,8 @@ from gradsim.errors import InputError
 
 Color = Sequence[float] | np.ndarray
 LUMA = np.array([0.299, 0.587, 0.114])  # of red, green and blue (ITU-R BT.601)
-LEAST_LUMA = 0.1  # difference from which on masks go by luma alone
-FAINT = 1e-3  # weight of the other directions
+LEAST_LUMA = 0.1  # difference from which on luma decides
+OTHER_WEIGHT = 1e-3  # weight of the other directions
 WHITE = 250  # grey level that a codec may leave of 255
 
 
@@ -72,14 +72,14 @@ def color_key(frames: np.ndarray, color: Color, tolerance: float, softness: floa
 
 
 def luma_metric(foreground: Color, background: Color) -> np.ndarray:
-    """Weights (3, 3) of differences of color, for films whose chroma has fewer pixels than their luma: luma alone, where it tells a body from its
+    """Weights (3, 3) of differences of color, for films whose chroma has fewer pixels than their luma: those of luma, where it tells a body from its
     background.
 
-    Chroma is half as sharp, and where its samples lie between those of luma no file says for sure: masks by all channels of a film in
-    H.264 were 0.2 px beside the body.
+    Chroma is half as sharp, and no file says for sure where its samples lie between those of luma: masks by all channels of a film in
+    H.264 were 0.2 px off.
     """
     apart = abs(float((_unit(foreground, "foreground") - _unit(background, "background")) @ LUMA))
-    return np.outer(LUMA, LUMA) + FAINT * np.eye(3) if apart >= LEAST_LUMA else np.eye(3)
+    return np.outer(LUMA, LUMA) + OTHER_WEIGHT * np.eye(3) if apart >= LEAST_LUMA else np.eye(3)
 
 
 def alpha_from_flat_colors(

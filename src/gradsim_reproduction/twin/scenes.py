@@ -82,7 +82,7 @@ def drop(number: int, seed: int, law: str = "paper") -> Scene:
     return _scene({"box": body}, {}, ground)
 
 
-COLOUR = [0.9, 0.4, 0.1]  # of all links: masks are told by one color
+COLOUR = [0.9, 0.4, 0.1]  # of all links, since masks go by one color
 
 
 def film(number: int, seed: int) -> TwinFilm:

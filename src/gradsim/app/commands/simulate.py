@@ -84,7 +84,7 @@ def simulate(scene_path: Path, out: Path, progress: Progress | None = None) -> d
 
 
 def _stiffest(model: Model) -> str:
-    """What makes an automatic time step short, if there are many steps per frame."""
+    """Words on the number that makes an automatic time step short, if there are many steps per frame."""
     if model.scene.timing.substeps != "auto" or model.substeps < MANY_SUBSTEPS:
         return ""
     values = model.values()
