@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from html import escape
+from typing import Any
 
 import numpy as np
 import torch
@@ -359,6 +360,7 @@ class Model(nn.Module):
         """
         tensors: dict[str, Tensor] = {}
         columns: dict[str, dict[int, Tensor]] = {}
+        value: Any
         for name, value in overrides.items():
             parameter, index = (name, None) if name in self.kinds else resolve(self.scene, name, self.kinds)
             shape = self.kinds[parameter].value.shape if index is None else ()

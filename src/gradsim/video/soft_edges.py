@@ -63,7 +63,7 @@ def with_soft_edges(
         colors.append((place, *(y[edge] for y in values)))
     if not colors:
         return masks, None
-    return masks, edges_of(*(np.concatenate(part) for part in zip(*colors, strict=True)), metric, clipped=True)
+    return masks, edges_of(*(np.concatenate(part) for part in zip(*colors, strict=True)), metric=metric, clipped=True)
 
 
 def nearest_color(image: np.ndarray, region: np.ndarray) -> np.ndarray:

@@ -49,7 +49,7 @@ def with_values(scene: Scene, values: Mapping[str, float | Sequence[float]]) -> 
     return Scene.parse(content, scene.name, Path())
 
 
-def _with_component(array: np.ndarray, index: int, value: float) -> np.ndarray:
+def _with_component(array: np.ndarray, index: int, value: float | Sequence[float]) -> np.ndarray:
     changed = array.copy()
     changed[index] = value
     return changed
