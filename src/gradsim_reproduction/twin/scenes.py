@@ -11,6 +11,7 @@ SHAPES = ("box", "sphere", "cylinder", "capsule", "cone")
 KINDS = ("revolute", "prismatic", "ball")
 CAMERA = {"look_at": {"eye": [0.0, -5.0, 1.5], "target": [0.3, 0.0, 0.6], "fov": "40 deg"}, "size": [96, 72]}
 SECONDS = 2.0
+COLOUR = [0.9, 0.4, 0.1]  # of all links of a filmed arm, since masks go by one color
 FREE, CHAIN, DROP, SLIDE, ARM = range(5)  # streams of random numbers
 
 
@@ -80,9 +81,6 @@ def drop(number: int, seed: int, law: str = "paper") -> Scene:
         {"damping": float(rng.uniform(20, 80))} if law == "paper" else {"dissipation": float(rng.uniform(0.1, 0.5))}
     )
     return _scene({"box": body}, {}, ground)
-
-
-COLOUR = [0.9, 0.4, 0.1]  # of all links, since masks go by one color
 
 
 def film(number: int, seed: int) -> TwinFilm:

@@ -47,7 +47,7 @@ def clip(tmp_path_factory):
 @pytest.mark.parametrize(
     ("option", "mask", "sd"),
     [
-        ("--background", "mog2", 0.0315),
+        ("--background", "mog2", 0.03),
         ("--mask", "grabcut:40,32,18,18@4", 0.06),
         ("--mask", "color:40,32,18,18@4", 0.04),
     ],
