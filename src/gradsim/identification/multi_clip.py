@@ -165,6 +165,11 @@ class JointProblem(Priors):
         return self.observation.frames
 
     @property
+    def is_external(self) -> bool:
+        """See `Problem`."""
+        return any(problem.is_external for problem in self.problems)
+
+    @property
     def scenes(self) -> list:
         """Scene of each clip."""
         return [problem.model.scene for problem in self.problems]

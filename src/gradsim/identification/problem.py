@@ -118,6 +118,11 @@ class Problem(Priors):
         return [self]
 
     @property
+    def is_external(self) -> bool:
+        """True if another engine moves bodies, where each world takes as long as the one before it."""
+        return any(problem.model.is_external for problem in self.problems)
+
+    @property
     def scenes(self) -> list:
         """The one scene."""
         return [self.model.scene]

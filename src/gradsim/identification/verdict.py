@@ -1,6 +1,7 @@
 """From the end of a search to a `Fit`: error bars, samples where the likelihood has valleys, and the verdict."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +29,7 @@ from gradsim.identification.uncertainty.outline import fit_outline
 from gradsim.identification.uncertainty.prior_shares import report_priors
 from gradsim.identification.uncertainty.range_ends import near_ends, pressed_ends, unconstrained_step
 from gradsim.identification.uncertainty.residual_diagnostics import chi2_limit, outlier_threshold, residual_diagnostics
-from gradsim.identification.uncertainty.smc import central, posterior
+from gradsim.identification.uncertainty.smc import central, confirmed_posterior, posterior
 from gradsim.identification.uncertainty.tolerance import relative, tolerances
 from gradsim.identification.uncertainty.valleys import principal_axes
 from gradsim.numerics.formatting import with_error
@@ -59,6 +60,7 @@ UNSUPPORTED = (
 SUPPORTING = 8  # starts from which on it says something that none, or each of them, came to the answer
 NOISELESS = 1e-2  # χ²/N below which no noise is left that error bars could be sampled from
 HOPELESS = 50.0  # χ²/N from which on samples, which take minutes, cannot make a model explain the data
+LOG_GENERATIONS = 160  # of chains that sample a log, whose rollouts are long
 NORMAL_DRAWS = 400  # from the curvature, where a posterior cannot be sampled
 
 
@@ -94,7 +96,7 @@ def make_fit(
     noisy = problem.observation.noise_floor(problem.frames).level >= EXACT and chi2 > NOISELESS * informative
     if sampled and noise_known and bent and noisy and chi2 < HOPELESS * informative:
         if type(problem) is Problem:
-            samples, more = _explored(problem, best, wide, discretization, seed)
+            samples, more = _explored(problem, best, wide, discretization, seed, outcome)
             alone = nonsmooth and len(outcome.initial) >= SUPPORTING and not outcome.converged()
             notes += more + [UNSUPPORTED.format(len(outcome.initial))] * alone
         else:
@@ -153,9 +155,36 @@ def make_fit(
 
 
 def _explored(
-    problem: Problem, u: Tensor, information: Tensor, discretization: Discretization | None, seed: int
+    problem: Problem,
+    u: Tensor,
+    information: Tensor,
+    discretization: Discretization | None,
+    seed: int,
+    outcome: Outcome,
+    columns: Sequence[int] | slice = slice(None),
 ) -> tuple[Samples, list[str]]:
-    """Samples of the posterior of one clip in which contact may cut the likelihood into valleys, and notes on them."""
+    """Samples of the posterior of one clip in which contact may cut the likelihood into valleys, and notes on them.
+
+    Args:
+        problem: The problem.
+        u: The answer (unknowns,).
+        information: About it.
+        discretization: Verdict on the time step.
+        seed: Random seed.
+        outcome: Of the search.
+        columns: Unknowns of the search that are those of the problem.
+    """
+    logs = (
+        problem.observation.growth > 1
+    )  # whose samples about the ends of a stretch are lost, so that a cloud may not follow
+    if problem.is_external or logs:
+        ends = torch.cat([u[None], outcome.final[outcome.cost.isfinite()][:, columns]])
+        samples = confirmed_posterior(problem, ends, outcome.converged(), np.random.default_rng(seed))
+        if samples is None and logs:
+            rng = np.random.default_rng(seed)
+            samples = sample(problem, u, principal_axes(information), rng, generations=LOG_GENERATIONS)
+        if samples is not None:
+            return samples, []
     searched = discretization.searched[0] if discretization else problem.model.substeps
     coarse = problem.with_substeps(searched) if searched < problem.model.substeps else None
     rng = np.random.default_rng(seed)
@@ -189,7 +218,7 @@ def _outline_fit(
     unanimous = _unanimous(outcome)
     bent = any(scene.surfaces for scene in problem.scenes) and not (unanimous and is_quadratic(problem, best, fisher))
     if sampled and outline.explained and bent:
-        samples, lowest, value, more = _sampled_with_priors_held(problem, best, fisher, discretization, seed)
+        samples, lowest, value, more = _sampled_with_priors_held(problem, best, fisher, discretization, seed, outcome)
         notes += more
         if lowest is not None:
             before = best
@@ -276,7 +305,7 @@ def _unanimous(outcome: Outcome) -> bool:
 
 
 def _sampled_with_priors_held(
-    problem: Problem, u: Tensor, fisher: Tensor, discretization: Discretization | None, seed: int
+    problem: Problem, u: Tensor, fisher: Tensor, discretization: Discretization | None, seed: int, outcome: Outcome
 ) -> tuple[Samples, Tensor | None, Tensor, list[str]]:
     """Samples of the posterior over the unknowns that are more than a prior, the others at u (unknowns,).
 
@@ -285,7 +314,7 @@ def _sampled_with_priors_held(
     """
     part, free = with_priors_held(problem, u), drawn_indices(problem.space)
     information = secant_fisher(part, u[free], fisher[free][:, free])[0]
-    samples, notes = _explored(part, u[free], information, discretization, seed)
+    samples, notes = _explored(part, u[free], information, discretization, seed, outcome, free)
     lower = samples.best_cost < part.cost(u[free][None], part.frames).item()
 
     def whole(inner: Tensor) -> Tensor:

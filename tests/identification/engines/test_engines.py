@@ -10,7 +10,7 @@ import gradsim as gs
 from gradsim.errors import InputError, Status
 from gradsim.identification.engines import EngineModel, Motion, engine_named, register_engine
 from gradsim.identification.engines.mujoco import MuJoCo, continuous
-from gradsim.identification.synthetic import float_masks
+from gradsim.identification.synthetic import float_masks, noisy_masks
 from gradsim.physics.model import Model
 from gradsim.scene import Scene
 from gradsim.scene.exporters.substitution import with_values
@@ -163,3 +163,13 @@ class TestMuJoCo:
         for options in ({"integrator": "leapfrog"}, {"timestep": 0.0}, {"timestep": float("nan")}):
             with pytest.raises(InputError):
                 MuJoCo(**options)
+
+
+def test_starts_that_came_to_one_place_go_on_as_one_and_all_count(scene):
+    truth = {"ball.velocity.x": 0.62, "gravity.z": -8.9}
+    motion = EngineModel(with_values(scene, truth), flight).rollout()
+    masks = noisy_masks(scene, motion, "ball", 0)
+    names = ["ball.velocity.x:0:1", "gravity.z:-12:-7"]
+    fit = gs.identify(scene, names, observation=masks, starts=8, engine=flight, known_numbers=False)
+    assert [stage["population"] for stage in fit.history][-1] == 1
+    assert fit.status == Status.OK and fit.starts == {"count": 8, "converged": 8}

@@ -463,3 +463,20 @@ def test_samples_of_fine_steps_come_from_the_valleys_of_coarse_ones(monkeypatch,
         assert followed == 1 and right.double().mean().item() == pytest.approx(2 / 3, abs=0.1)
     else:
         assert followed == 0.75 and found.best.item() == 40.0 and found.best_cost == pytest.approx(1e-9)
+
+
+def test_weights_sample_the_valley_that_several_starts_came_to():
+    """400 draws from Student's t about the minimum tell mean and σ to 20 %."""
+    ends = CENTRE + 0.01 * torch.tensor(np.random.default_rng(2).standard_normal((4, 2)))
+    found = smc.confirmed_posterior(problem(gaussian), ends, 4, np.random.default_rng(3))
+    size = COVARIANCE.diagonal().sqrt()
+    assert found is not None and found.agreed and found.best_cost < 1e-4
+    assert ((found.u.mean(0) - CENTRE).abs() < 0.2 * size).all()
+    assert ((found.u.std(0) / size - 1).abs() < 0.2).all()
+
+
+def test_weights_do_not_speak_for_a_valley_that_few_came_to_nor_for_teeth():
+    rng, ends = np.random.default_rng(3), CENTRE.expand(4, 2)
+    assert smc.confirmed_posterior(problem(gaussian), ends, smc.MIN_FINDERS - 1, rng) is None
+    teeth = lambda u: gaussian(u) + 60 * (30 * u[:, 0]).sin().square()
+    assert smc.confirmed_posterior(problem(teeth), ends, 4, rng) is None

@@ -6,7 +6,7 @@ gradsim's. Worlds run in parallel threads.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
@@ -46,8 +46,15 @@ class Motion:
     angular_velocity: np.ndarray | None = None
 
 
+Mover = Callable[[Mapping[str, float], np.ndarray], Mapping[str, Motion]]  # of numbers of one world by name, and times
+
+
 class Engine(Protocol):
-    """Another engine, or a function of the user; it may run in several threads at once."""
+    """Another engine, or a function of the user; it may run in several threads at once.
+
+    It may have a method `mover(scene)` besides, which does once what all worlds of a scene share: from the scene to a function of the
+    numbers of one world that differ from it, by name (`joints.elbow.damping`, `gravity.z`), and of times.
+    """
 
     def __call__(self, scene, times: np.ndarray) -> Mapping[str, Motion]:
         """Motion of all bodies of a scene by name.
@@ -80,6 +87,7 @@ class EngineModel(Model):
         _require_rigid(scene)
         super().__init__(scene, substeps=1)
         self.engine, self.density = engine, 1  # the engine follows a log by its own steps
+        self._mover: Mover = engine.mover(scene) if hasattr(engine, "mover") else self._move_anew  # pyright: ignore[reportAttributeAccessIssue]
 
     @property
     def title(self) -> str:
@@ -148,18 +156,15 @@ class EngineModel(Model):
             }
         return self._trajectory(middle, values, frames), self._trajectory(slopes, values, frames)
 
-    def _numbers(self, values: Values, world: int) -> dict[str, float]:
-        """Numbers of one world that differ from those of the scene, by name with the letter of a component."""
-        numbers = {}
+    def _numbers(self, values: Values) -> list[dict[str, float]]:
+        """Numbers of each world that differ from those of the scene, by name with the letter of a component."""
+        numbers: list[dict[str, float]] = [{} for _ in range(_worlds(values))]
         for name, value in values.items():
-            of_scene, of_world = self.kinds[name].value, value[world].detach().double().numpy()
-            if np.array_equal(of_scene, of_world):
-                continue
-            if of_world.ndim == 0:
-                numbers[name] = float(of_world)
-            else:
-                changed = zip(component_letters(name), of_world, np.ravel(of_scene), strict=False)
-                numbers |= {f"{name}.{letter}": float(x) for letter, x, y in changed if x != y}
+            of_scene, of_worlds = np.asarray(self.kinds[name].value), value.detach().double().numpy()
+            letters = [f"{name}.{letter}" for letter in component_letters(name)] if of_worlds.ndim > 1 else [name]
+            table = of_worlds.reshape(len(numbers), -1)
+            for world, k in np.argwhere(table != of_scene.reshape(-1)).tolist():
+                numbers[world][letters[k]] = float(table[world, k])
         return numbers
 
     def _move(self, values: Values, frames: int) -> dict[str, dict[str, Tensor]]:
@@ -169,8 +174,8 @@ class EngineModel(Model):
             InputError: If the engine refuses all of them.
         """
         fps, sensed = self.scene.timing.fps, read_by_log(self.scene)  # numbers of sensors move nothing
-        jobs = [self._numbers(values, world) for world in range(_worlds(values))]
-        keys = [tuple(sorted((name, x) for name, x in job.items() if name not in sensed)) for job in jobs]
+        worlds = self._numbers(values)
+        keys = [tuple(sorted((name, x) for name, x in numbers.items() if name not in sensed)) for numbers in worlds]
         stamps = (
             np.array([self.scene.timing.time(k) for k in range(frames)])
             if self.scene.timing.stamps
@@ -184,8 +189,8 @@ class EngineModel(Model):
                 name: numbers.get(f"timing.{name}", getattr(self.scene.timing, name)) for name in ("rate", "offset")
             }
             try:
-                scene = with_values(self.scene, {n: x for n, x in numbers.items() if not n.startswith("timing.")})
-                return dict(self.engine(scene, clock["offset"] + clock["rate"] * stamps))
+                moving = {n: x for n, x in numbers.items() if not n.startswith("timing.")}
+                return dict(self._mover(moving, clock["offset"] + clock["rate"] * stamps))
             except FloatingPointError:
                 return None
             except InputError as refusal:
@@ -214,6 +219,10 @@ class EngineModel(Model):
             assert isinstance(system, RigidBody)  # as `_require_rigid` says
             states[system.name] = {"x": x, "q": q, "v": v, "l": system.momentum(q, spin, values)}
         return states
+
+    def _move_anew(self, numbers: Mapping[str, float], times: np.ndarray) -> Mapping[str, Motion]:
+        """Motion of one world by the scene with its numbers."""
+        return self.engine(with_values(self.scene, numbers), times)
 
     def _gather(self, body: str, key: str, motions: Sequence[Mapping[str, Motion] | None], frames: int) -> Tensor:
         """One quantity of a body (worlds, frames, n); not a number where the engine failed.

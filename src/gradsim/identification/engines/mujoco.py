@@ -7,6 +7,7 @@ the formula of `gradsim.scene.exporters.contact`.
 import importlib
 import math
 from collections.abc import Iterable, Mapping
+from copy import copy
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +15,8 @@ import numpy as np
 import torch
 
 from gradsim.errors import InputError
-from gradsim.identification.engines.model import Motion
+from gradsim.identification.engines.model import Motion, Mover
+from gradsim.identification.engines.mujoco_numbers import changes_inertia, setters
 from gradsim.physics.driven_motors import DrivenMotors
 from gradsim.runtime.optional import require_extra
 from gradsim.scene.channels.channel import Channel, LogFile
@@ -23,6 +25,7 @@ from gradsim.scene.exporters.export import time_step
 from gradsim.scene.exporters.mjcf import mjcf
 from gradsim.scene.exporters.substitution import with_values
 from gradsim.scene.exporters.text import obj
+from gradsim.scene.exporters.twin import Twin
 
 SAME_STEP = 1e-9  # of a step that steps may differ by to be the same
 UNSTABLE = 1e10  # coordinates and rates from which on MuJoCo warns
@@ -77,18 +80,49 @@ class MuJoCo:
             scene: A scene of rigid bodies.
             times: Increasing times from the start of the scene, at least 0 (n,) [s].
         """
+        model, twin = self._compiled(scene)
+        return self._motions(scene, model, self._mujoco.MjData(model), twin, times)
+
+    def mover(self, scene) -> Mover:
+        """See `Engine`: worlds that differ in `mujoco_numbers` alone share a model."""
+        compiled: list[tuple[Any, Twin]] = []
+        idle: list[Any] = []  # states that no thread uses: to make one takes as long as a short clip
+
+        def move(numbers: Mapping[str, float], times: np.ndarray) -> Mapping[str, Motion]:
+            if not compiled:
+                compiled.append(self._compiled(scene))
+            shared, twin = compiled[0]
+            table = setters(scene, twin, numbers)
+            if table is None:
+                return self(with_values(scene, numbers), times)
+            model, data = copy(shared), idle.pop() if idle else self._mujoco.MjData(shared)
+            for name, put in table.items():
+                put(model, numbers[name])
+            if changes_inertia(numbers):
+                self._mujoco.mj_setConst(model, data)
+            motion = self._motions(scene, model, data, twin, times)
+            idle.append(data)
+            return motion
+
+        return move
+
+    def _compiled(self, scene) -> tuple[Any, Twin]:
+        """MuJoCo's model of a scene, and the twin that it was written from."""
         _refuse_drag(scene)
-        mujoco, step = self._mujoco, self.timestep or time_step(scene)
         motors = _motors(scene)
         twin = twin_of(with_values(scene, dict.fromkeys(motors, 0.0)) if motors else scene)
         twin.contact_factors = self.contact_factors
-        text, meshes, _ = mjcf(twin, step, {})
+        text, meshes, _ = mjcf(twin, self.timestep or time_step(scene), {})
         files = {f"{name}.obj": obj(mesh).encode() for name, mesh in meshes.items()}
-        model = mujoco.MjModel.from_xml_string(with_sensors(text, twin.links), files)
+        model = self._mujoco.MjModel.from_xml_string(with_sensors(text, twin.links), files)
         model.opt.integrator = self._integrator
-        model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
-        data = mujoco.MjData(model)
-        mujoco.mj_resetDataKeyframe(model, data, model.key("start").id)
+        model.opt.disableflags |= self._mujoco.mjtDisableBit.mjDSBL_AUTORESET
+        return model, twin
+
+    def _motions(self, scene, model: Any, data: Any, twin: Twin, times: np.ndarray) -> Mapping[str, Motion]:
+        """Motion of all bodies of a model, whose time steps it sets, as the log of the scene drives it; `data` is overwritten."""
+        step, motors = self.timestep or time_step(scene), _motors(scene)
+        self._mujoco.mj_resetDataKeyframe(model, data, model.key("start").id)
         spans = np.diff(times, prepend=0.0)
         counts = np.maximum(np.ceil(spans / step - 1e-9), spans > 0).astype(int)
         steps = np.repeat(spans / np.maximum(counts, 1), counts)

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradsim.engine.forward_mode import derivative
 from gradsim.errors import InputError
 from gradsim.identification.observation.base import Coordinates, NoiseFloor, Residual, Sensitivity
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss, robust_loss
@@ -157,13 +158,17 @@ class JointLog(Coordinates):
         return mean_square
 
     def _linear(self, s: Sensitivity, frames: int) -> tuple[Tensor, Tensor]:
-        direction = dict(s.direction)
-        values = {name: s.trajectory.values[name] for name in direction}  # jvp wants both in one order
-        fixed = {name: v for name, v in s.trajectory.values.items() if name not in direction}
-        view = self._view(s.trajectory, frames)
-        moving = lambda states, some: self._compare(states, {**fixed, **some}, view, s.trajectory, frames)
-        along = self._view(s.tangent, frames).states
-        r, slope = torch.func.jvp(moving, (view.states, values), (along, direction))  # pyright: ignore[reportAssignmentType]
+        view, values = self._view(s.trajectory, frames), s.trajectory.values
+        flat = lambda states: {f"{body} {key}": y for body, state in states.items() for key, y in state.items()}
+
+        def compare(named: Mapping[str, Tensor]) -> list[Tensor]:
+            states = {body: {key: named[f"{body} {key}"] for key in state} for body, state in view.states.items()}
+            moving = {**values, **{name: named[name] for name in s.direction}}
+            return [self._compare(states, moving, view, s.trajectory, frames)]
+
+        at = flat(view.states) | {name: values[name] for name in s.direction}
+        (r,), (slope,) = derivative(compare, at, flat(self._view(s.tangent, frames).states) | dict(s.direction))
+        slope = torch.zeros_like(r) if slope is None else slope
         return r[:: s.unknowns], s.by_world(slope).transpose(1, 2)
 
     def _compare(self, states: States, values: Values, view: "_View", trajectory: Trajectory, frames: int) -> Tensor:

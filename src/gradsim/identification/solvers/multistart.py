@@ -36,6 +36,7 @@ ROUNDING = 1e-16  # χ²/N below which frames without noise are explained to all
 CLIP_GROWTH = 1.5  # times the frames so far: growth of the clip for solved starts
 SAME_COST = 0.01  # χ² within which starts ended in one place
 MERGE_DISTANCE = 1e-6  # of a logarithm or range: a start that comes so near to the answer of another is there
+UNITED_DISTANCE = 0.02  # of a logarithm or range: starts so near to one another, and alike in cost, are one
 # Times the χ² of the difference that half the step makes: a method of first order is off by 4 of them
 STEP_CHI2_FACTOR = 16.0
 FIRST_SHARE = 16  # of the frames of data that allow long stages, those over the first stage
@@ -156,11 +157,13 @@ def search(
         plan = replace(plan, first=first, ratio=max(plan.ratio, growth), rtol=max(plan.rtol, RTOL_OF_NOISE))
     initial = problem.space.draw(rng, plan.starts)
     iterates, who = Population.at(initial), torch.arange(plan.starts)  # who: which start each is, -1 once resampled
+    speaker = who.clone()  # the start that goes on for each
     history, iterations, done = [], 0, 0
     clean = problem.observation.noise_floor(problem.frames).level < EXACT
     exact, unmodelled = clean, 0.0  # whether noise explains all so far; χ²/N that the model has left unexplained
     if saved := checkpoint.load("search"):
         iterates, who, initial = Population(*saved["people"]), saved["who"], saved["initial"]
+        speaker = saved["speaker"]
         history, iterations, done = list(saved["history"]), saved["iterations"], saved["done"]
         exact, unmodelled = saved["exact"], saved["unmodelled"]
         rng.bit_generator.state = saved["rng"]
@@ -173,6 +176,7 @@ def search(
         state = {
             "people": [iterates.u, iterates.cost, iterates.damping],
             "who": who,
+            "speaker": speaker,
             "initial": initial,
             "history": history,
         }
@@ -181,6 +185,7 @@ def search(
         checkpoint.save("search", state | {"effort": problem.effort.state()})
 
     stages = _with_news(problem, _stages(plan, problem.frames))
+    exploring = _milestones(stages) if problem.is_external else set(stages)
     leapt = bool(history) and history[-1].get("leapt", False)
     for frames in [] if leapt else stages[done:]:
         informative = problem.observation.noise_floor(frames).informative
@@ -194,8 +199,10 @@ def search(
         if exact and (steps := cost_of_steps(problem, iterates, frames, target_cost)):
             unmodelled = max(unmodelled, steps / informative)
             target_cost = least + unmodelled * informative
+        if len(who) < MIN_SOLVED_STARTS and not _solved(iterates, target_cost).any():  # more places to resample
+            iterates, who = _copied(iterates, who, plan.starts)
         solved, rounds, idle = _solved(iterates, target_cost), 0, 0
-        while solved.sum() < min(MIN_SOLVED_STARTS, plan.starts) and rounds < plan.rounds and idle < MAX_IDLE_ROUNDS:
+        while solved.sum() < min(MIN_SOLVED_STARTS, len(who)) and rounds < plan.rounds and idle < MAX_IDLE_ROUNDS:
             if problem.effort.rollouts > plan.rollouts:
                 break
             rounds, best = rounds + 1, iterates.cost.min().item()
@@ -219,15 +226,18 @@ def search(
                 iterates, who = iterates[extended], who[extended]
                 note("curriculum", frames, leapt=True)
                 break
-        elif not exact and math.isfinite(target_cost) and plan.explore:
-            n = _explore(problem, iterates, who, frames, rng)
+        elif not exact and math.isfinite(target_cost) and plan.explore and frames in exploring:
+            iterates, who, n = _explore(problem, iterates, who, frames, rng)
             iterations += n
             solved = _solved(iterates, target_cost)
         halved = exact or frames > problem.frames // 2
         keep = min(
             plan.starts, plan.followers or (max(2 * MIN_SOLVED_STARTS, plan.starts // 2) if halved else plan.starts)
         )
+        keep = min(keep, len(who)) if _may_unite(problem) else keep
         iterates, who = _replace_unsolved(problem, iterates, who, solved, frames, keep, rng)
+        if _may_unite(problem) and _are_one(problem, iterates):
+            iterates, who, speaker = _united(iterates, who, speaker)
         note("curriculum", frames)
 
     if not history or history[-1]["stage"] == "curriculum":
@@ -235,27 +245,65 @@ def search(
             iterates, n = descend(problem, iterates, problem.frames, "cdf", 30, rtol=plan.rtol)
             iterations += n
         rest = _rest(problem, iterates.u[int(iterates.cost.argmin())]) if exact else 0.0
-        iterates, n = descend(problem, iterates, problem.frames, "pixels", 60, rest, rtol=plan.rtol)
+        iterates, n = descend(
+            problem, iterates, problem.frames, "pixels", 60, rest, _least_decrease(problem), plan.rtol
+        )
         iterations += n
         note("pixels", problem.frames)
-    if history[-1]["stage"] == "pixels" and not (problem.observation.growth > 1 and _agree(iterates)):
+    if history[-1]["stage"] == "pixels" and not (problem.observation.growth > 1 and _agree(iterates, speaker)):
         iterates, n = restart_around_best(problem, iterates, rng, plan.polish)
         iterations += n
         note("polish", problem.frames)
 
     k = int(iterates.cost.argmin())
     final, cost = torch.full_like(initial, torch.nan), torch.full((plan.starts,), torch.inf).double()
-    original = who >= 0
-    final[who[original]], cost[who[original]] = iterates.u[original], iterates.cost[original]
+    for row in (who >= 0).nonzero()[:, 0]:
+        final[speaker == who[row]], cost[speaker == who[row]] = iterates.u[row], iterates.cost[row]
     return Outcome(initial, final, cost, iterates.u[k], iterates.cost[k].item(), iterations, history)
 
 
-def _agree(iterates: Population) -> bool:
+def _agree(iterates: Population, speaker: Tensor) -> bool:
     """True if all starts that were followed ended at one cost: the data make no small valleys."""
     finite = iterates.cost.isfinite()
-    return (
-        int(finite.sum()) >= MIN_SOLVED_STARTS and float(iterates.cost[finite].max() - iterates.cost.min()) < SAME_COST
-    )
+    enough = int(finite.sum()) >= MIN_SOLVED_STARTS or len(speaker.unique()) < len(speaker)
+    return bool(finite.any()) and enough and float(iterates.cost[finite].max() - iterates.cost.min()) < SAME_COST
+
+
+def _may_unite(problem: Problem) -> bool:
+    """True if one start may go on for all that came to its place.
+
+    Logs have no small valleys by which they would part again, and in another engine each world takes as long as the one before it.
+    """
+    return problem.observation.growth > 1 or problem.is_external
+
+
+def _least_decrease(problem: Problem) -> float:
+    """Decrease of χ² on the whole clip at or below which a start rests: a tenth of an error bar is enough where worlds take long."""
+    return 0.01 * min(1.0, solved_cost(problem, problem.frames)) if _may_unite(problem) else 0.0
+
+
+def _are_one(problem: Problem, iterates: Population) -> bool:
+    """True if several starts are at one place and alike in cost."""
+    k = int(iterates.cost.argmin())
+    off = ((iterates.u - iterates.u[k]) / problem.space.unit).abs()
+    alike = iterates.cost - iterates.cost[k] < SAME_COST
+    return len(alike) > 1 and bool((off < UNITED_DISTANCE).all() and alike.all())
+
+
+def _united(iterates: Population, who: Tensor, speaker: Tensor) -> tuple[Population, Tensor, Tensor]:
+    """The best of starts that are one, which start it is, and the start that goes on for each."""
+    best = [int(iterates.cost.argmin())]
+    starts = who[who >= 0]
+    if not len(starts):
+        return iterates[best], who[best], speaker
+    return iterates[best], starts[:1], torch.where(torch.isin(speaker, starts), starts[0], speaker)
+
+
+def _copied(iterates: Population, who: Tensor, count: int) -> tuple[Population, Tensor]:
+    """Starts with copies of the best, which are no start, up to a number of them."""
+    k = int(iterates.cost.argmin())
+    rows = torch.cat([torch.arange(len(who)), torch.full((count - len(who),), k)])
+    return iterates[rows], torch.cat([who, torch.full((count - len(who),), -1)])
 
 
 def _chi2_per_n(problem: Problem, frames: int, cost: float) -> float | None:
@@ -334,27 +382,32 @@ def _solved(iterates: Population, target_cost: float) -> Tensor:
     )
 
 
-def _explore(problem: Problem, iterates: Population, who: Tensor, frames: int, rng: np.random.Generator) -> int:
-    """Look for a better valley within the error bars of the clip so far, and put it in place of the worst start.
+def _explore(
+    problem: Problem, iterates: Population, who: Tensor, frames: int, rng: np.random.Generator
+) -> tuple[Population, Tensor, int]:
+    """Look for a better valley within the error bars of the clip so far, and put it in place of the worst start. One start alone stays.
 
     Contact cuts the cost into valleys narrower than the error bars of a few frames. One that is a little worse than
     another now is far worse when more frames have come, and far from where the other went. Chains that follow the
     posterior cross the ridges between them, which descents do not.
 
-    Returns the number of linearisations.
+    Returns the population, which start each is, and the number of linearisations.
     """
-    k, last = int(iterates.cost.argmin()), int(iterates.cost.argmax())
+    k = int(iterates.cost.argmin())
     _, A, _ = problem.linearize(iterates.u[[k]], frames)
     eigenvalues, axes = torch.linalg.eigh(A[0].nan_to_num(0.0))
     scale = axes * eigenvalues.clamp(min=2.0).rsqrt()
     few = min(1.0, (1 + len(scale)) / 6)  # fewer unknowns have fewer places to look
     samples = sample(problem, iterates.u[k], scale, rng, round(few * CHAINS), round(few * GENERATIONS), frames=frames)
     if samples.best_cost > iterates.cost[k] - 1e-3:
-        return 1
+        return iterates, who, 1
     refined, n = descend(problem, Population.at(samples.best[None]), frames, "pixels", 8)
+    last = int(iterates.cost.argmax())
+    if len(who) == 1:
+        (iterates, who), last = _copied(iterates, who, 2), 1
     iterates.put([last], refined)
     who[last] = -1
-    return n + 1
+    return iterates, who, n + 1
 
 
 def _milestones(stages: list[int]) -> set[int]:
@@ -503,7 +556,9 @@ def restart_around_best(
         parents = iterates.u[k].expand(tries, -1)
         _, A, _ = problem.linearize(parents[:1], _fewer(problem.frames, rng))
         u = _along_weak(problem, parents, A.expand(tries, -1, -1), 10 ** rng.uniform(-1, 1, tries), rng)
-        near, n = descend(problem, Population.at(u), problem.frames, "pixels", 12)
+        near, n = descend(
+            problem, Population.at(u), problem.frames, "pixels", 12, min_decrease=_least_decrease(problem)
+        )
         count += n
         best = int(near.cost.argmin())
         failures = 0 if near.cost[best] < iterates.cost[k] - 0.01 else failures + 1

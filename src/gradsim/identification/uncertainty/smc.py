@@ -65,6 +65,8 @@ MAX_TEMPERING_STEPS = 40  # most steps of φ for a frame; a model that is wrong 
 COARSE_ITERATIONS = 10  # linearisations on the way from the answer to that of a part of the clip
 MIN_VALLEY_EFFECTIVE = 0.1  # least effective sample fraction of draws about valleys that moves begin from: 80 of 800
 ENOUGH_VALLEY_EFFECTIVE = 0.5  # and of those that need no moves
+MIN_CONFIRMED_EFFECTIVE = 0.25  # and of those that are the samples, without a cloud: 100 of 400
+MIN_FINDERS = 3  # starts that came to the answer by themselves, from which on no cloud has to confirm it
 VALLEY_DRAWS = 800  # draws about valleys: half of them tell the ends of a 95 % interval to 0.14 σ
 PATH_SAMPLES = 192  # samples on the way of a cloud, from which valleys are listed
 PATH_START = 0.75  # share of the clip from which on they are taken
@@ -108,6 +110,28 @@ def posterior(
     valleys = find_valleys(problem, torch.cat([u[None], minima]))
     fine.meet(valleys.u, valleys.cost)
     return _Mapped(fine, valleys.mixture()).samples(rng), 1.0
+
+
+def confirmed_posterior(problem: Problem, ends: Tensor, finders: int, rng: np.random.Generator) -> Samples | None:
+    """Samples by importance alone, where several starts of a search found one valley by themselves; None where weights do not suffice.
+
+    A cloud is a second search, and takes ten thousands of rollouts: minutes where another engine makes one after the other.
+
+    Args:
+        problem: The problem, with residuals whitened by the true noise.
+        ends: Where the starts of the search ended on the whole clip, and the answer (starts, unknowns).
+        finders: Starts that came to the answer by themselves.
+        rng: Draws everything.
+    """
+    if finders < MIN_FINDERS:
+        return None
+    valleys = find_valleys(problem, ends)
+    draws = importance_sample(problem, valleys.mixture(), problem.frames, rng, ENOUGH_VALLEY_EFFECTIVE)
+    if draws.effective_sample_fraction < MIN_CONFIRMED_EFFECTIVE:
+        return None
+    k = int(draws.cost.argmin())
+    lowest = min((draws.cost[k].item(), draws.u[k]), (valleys.cost[0].item(), valleys.u[0]), key=lambda pair: pair[0])
+    return Samples(draws.resample(len(draws.u), rng), lowest[1], lowest[0], 1.0)
 
 
 def _samples(explored: "_Mapped | Cloud | Samples", rng: np.random.Generator) -> tuple[Samples, float]:

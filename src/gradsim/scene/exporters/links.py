@@ -19,6 +19,7 @@ from gradsim.scene.exporters.twin import Form, Hinge, Link, Twin
 from gradsim.scene.joint import WORLD, AnyJoint, Ball, Prismatic, Revolute, placing_joints
 from gradsim.scene.parameters import CONTACT
 from gradsim.scene.scene import Scene
+from gradsim.scene.shape import Shape
 
 PRIMITIVES = ("box", "sphere", "cylinder", "capsule", "cone")
 LATER_PUSH = (
@@ -140,8 +141,8 @@ def mass_matrix(twin: Twin) -> np.ndarray:
 
 
 def _link(name: str, body: Rigid) -> Link:
-    mesh = body.shape.mesh()
-    meshes.check(mesh, f"bodies.{name}.shape")
+    surface = _surface if body.shape.mesh_file is None else _surface.__wrapped__  # a file may have changed
+    mesh = surface(body.shape, f"bodies.{name}.shape")  # pyright: ignore[reportArgumentType]  frozen nodes have a hash
     mass, inertia, centre = _mass_properties(body, mesh)
     kind, size = _primitive(body)
     scaled = meshes.Mesh(mesh.vertices * body.scale, mesh.faces)
@@ -171,6 +172,14 @@ def _mass_properties(body: Rigid, mesh: meshes.Mesh) -> tuple[float, np.ndarray,
         numbers = torch.tensor([body.inertia_log_cholesky]).double()
         per_mass = inertia_of(torch.tensor(per_mass), numbers)[0].numpy()
     return mass, mass * body.scale**2 * per_mass, centre
+
+
+@lru_cache(maxsize=32)
+def _surface(shape: Shape, name: str) -> meshes.Mesh:
+    """Mesh of a shape; most worlds of a fit have the same."""
+    mesh = shape.mesh()
+    meshes.check(mesh, name)
+    return mesh
 
 
 @lru_cache(maxsize=32)
