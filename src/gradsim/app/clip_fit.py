@@ -117,6 +117,7 @@ class ClipFit(FitJob):
             self.arguments.seed,
             report=progress_callback(progress),
             stage=progress.stage,
+            fraction=progress.fraction,
             checkpoint=checkpoint,
             estimator=self.arguments.estimator,
             known_numbers=self.arguments.known_numbers,

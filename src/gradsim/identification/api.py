@@ -113,11 +113,13 @@ def solve(
     known_numbers: bool = True,
     discrepancy: bool = False,
     stage: Callable[[str], None] = lambda text: None,
+    fraction: Callable[[int, int], None] = lambda finished, total: None,
 ) -> Fit:
     """Search for the best fit of a problem and judge it; arguments as for `least_squares` and `identify`.
 
-    `stage` is called with a description of what comes after the search, as it begins.
+    `stage` is called with a description of what comes after the search, as it begins, and `fraction` as samples of the posterior go on.
     """
+    problem.effort.fraction = fraction
     space, plan, search = problem.space, plan or MultistartConfig(), estimator_named(estimator)
     if problem.observation.outline_noise and shooting:
         raise InputError("noise `auto` is for one shot; state the noise, or remove `shooting`.")

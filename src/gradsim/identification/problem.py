@@ -9,7 +9,7 @@ J comes from forward sensitivities, in double precision: one rollout for every u
 
 import copy
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
@@ -25,11 +25,15 @@ from gradsim.physics.model import Model
 
 @dataclass
 class Effort:
-    """Computing effort so far: rollouts, CPU and wall time."""
+    """Computing effort so far: rollouts, CPU and wall time.
+
+    `fraction` is called while the posterior is sampled, with what is finished and the total: frames or generations.
+    """
 
     rollouts: int = 0
     cpu: float = field(default_factory=time.process_time)
     wall: float = field(default_factory=time.perf_counter)
+    fraction: Callable[[int, int], None] = field(default=lambda finished, total: None, repr=False, compare=False)
 
     @property
     def cpu_seconds(self) -> float:

@@ -182,7 +182,8 @@ def _explored(
         samples = confirmed_posterior(problem, ends, outcome.converged(), np.random.default_rng(seed))
         if samples is None and logs:
             rng = np.random.default_rng(seed)
-            samples = sample(problem, u, principal_axes(information), rng, generations=LOG_GENERATIONS)
+            axes, report = principal_axes(information), problem.effort.fraction
+            samples = sample(problem, u, axes, rng, generations=LOG_GENERATIONS, report=report)
         if samples is not None:
             return samples, []
     searched = discretization.searched[0] if discretization else problem.model.substeps

@@ -480,3 +480,11 @@ def test_weights_do_not_speak_for_a_valley_that_few_came_to_nor_for_teeth():
     assert smc.confirmed_posterior(problem(gaussian), ends, smc.MIN_FINDERS - 1, rng) is None
     teeth = lambda u: gaussian(u) + 60 * (30 * u[:, 0]).sin().square()
     assert smc.confirmed_posterior(problem(teeth), ends, 4, rng) is None
+
+
+def test_a_cloud_says_how_far_it_is():
+    said, clip = [], problem(gaussian, lambda u: gaussian(u) / 100)
+    clip.effort.fraction = lambda finished, total: said.append((finished, total))
+    rng = np.random.default_rng(3)
+    anneal(clip, CENTRE + 10 * torch.tensor(rng.standard_normal((64, 2))), torch.eye(2).double(), 0, rng)
+    assert said == [(1, 2)]

@@ -158,6 +158,7 @@ class MultiClipFit(FitJob):
             self.seed,
             report=progress_callback(progress),
             stage=progress.stage,
+            fraction=progress.fraction,
             shooting=None if self.window is None else MultipleShooting(window=self.window),
             estimator=self.estimator,
             known_numbers=self.known_numbers,

@@ -7,6 +7,7 @@ themselves, so no derivative is needed: tangents of a motion with many contacts 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +48,7 @@ def sample(
     generations: int = 320,
     checkpoint: CheckpointStore | None = None,
     frames: int | None = None,
+    report: Callable[[int, int], None] = lambda finished, total: None,
 ) -> Samples:
     """Sample exp(−χ²/2) within the bounds.
 
@@ -59,6 +61,7 @@ def sample(
         generations: Proposals of each chain; the first half is burn-in.
         checkpoint: Store of the chains, under "sample".
         frames: Number of first frames that count; None: all.
+        report: Called after each generation with its number and that of all.
     """
     low, high, n, checkpoint = problem.space.low, problem.space.high, len(start), checkpoint or NoCheckpoint()
     frames = frames or problem.frames
@@ -93,6 +96,7 @@ def sample(
         if generation >= generations // 2:
             draws.append(points.clone())
             taken += int(won.sum())
+        report(generation + 1, generations)
         if (generation + 1) % GENERATIONS_PER_CHECKPOINT == 0:
             state = {"here": points, "cost": cost, "best": best, "best_cost": best_cost, "kept": draws, "taken": taken}
             state |= {"done": generation + 1, "rng": rng.bit_generator.state, "effort": problem.effort.state()}

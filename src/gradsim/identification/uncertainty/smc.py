@@ -265,6 +265,7 @@ def anneal(problem: Problem, cloud: Tensor, axes: Tensor, frames: int, rng: np.r
         if sampler.power < 1 or sampler.goal == problem.frames:
             return sampler
         sampler.frames = sampler.goal
+        problem.effort.fraction(sampler.frames, problem.frames)
 
 
 class _Linearized(NamedTuple):
