@@ -11,7 +11,7 @@ from PIL import Image
 
 from gradsim.errors import InputError
 from gradsim.video import Video, check_video, read, write
-from gradsim.video.read import is_lossy, is_subsampled
+from gradsim.video.read import is_lossy, is_subsampled, open_container
 
 SUFFIXES = [".webm", ".mp4", ".gif"]
 
@@ -350,3 +350,26 @@ def test_chroma_of_all_pixels_is_not_subsampled(tmp_path, frames):
 def test_files_of_gradsim_are_not_lossy(tmp_path, frames, suffix):
     write(tmp_path / f"a{suffix}", frames, fps=20)
     assert not is_lossy(tmp_path / f"a{suffix}")
+
+
+def test_a_title_that_is_not_text_does_not_stop_a_video(tmp_path, frames):
+    with av.open(str(tmp_path / "a.mp4"), "w") as container:
+        container.metadata["title"] = "TITLE"
+        stream = container.add_stream("mpeg4", rate=30)
+        stream.height, stream.width, stream.pix_fmt = 48, 64, "yuv420p"
+        for image in frames:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+        container.mux(stream.encode(None))
+    data = (tmp_path / "a.mp4").read_bytes()
+    assert b"TITLE" in data
+    (tmp_path / "a.mp4").write_bytes(data.replace(b"TITLE", b"\xff\xfe\xff\xfe\xff"))
+    assert len(read(tmp_path / "a.mp4").frames) == 12
+    assert is_lossy(tmp_path / "a.mp4") and is_subsampled(tmp_path / "a.mp4")
+
+
+def test_pyav_19_is_not_told_how_to_read_metadata(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(av, "__version__", "19.0.2")
+    monkeypatch.setattr(av, "open", lambda *words, **options: asked.append((words, options)))
+    open_container(tmp_path / "a.mp4")
+    assert asked == [((str(tmp_path / "a.mp4"),), {})]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gradsim.video.read import CONTAINERS, TICK, Video, is_lossy
+from gradsim.video.read import CONTAINERS, TICK, Video, is_lossy, open_container
 
 MAX_STAMP_ERROR = 0.02  # of a frame, by which stamps may be off one rate: as much as `check_video` allows
 
@@ -61,9 +61,7 @@ def clip_properties(path: str | Path, video: Video) -> ClipProperties:
     path = Path(path)
     codec, rotation = ("png" if path.is_dir() else path.suffix[1:].lower()), 0
     if path.is_file() and path.suffix.lower() in CONTAINERS:
-        import av
-
-        with av.open(str(path), metadata_errors="replace") as container:
+        with open_container(path) as container:
             stream = container.streams.video[0]
             codec, rotation = stream.codec_context.name, next(container.decode(stream)).rotation
     fps, uneven, missing = _clock(video.times, video.fps)

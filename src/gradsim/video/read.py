@@ -53,6 +53,15 @@ class Video:
         return self.frames.shape[1]
 
 
+def open_container(path: str | Path) -> "InputContainer":
+    """Open a video file to read. Metadata that are not UTF-8 do not stop it: PyAV needs to be told so before its version 19."""
+    import av
+
+    if int(av.__version__.partition(".")[0]) < 19:
+        return av.open(str(path), metadata_errors="replace")
+    return av.open(str(path))
+
+
 def read(path: str | Path, fps: float | None = None) -> Video:
     """Read a video file or a folder of png images.
 
@@ -104,12 +113,11 @@ def stream_frames(path: str | Path, count: int) -> Iterator[tuple[int, np.ndarra
     Raises:
         InputError: If the file cannot be decoded or has no frames.
     """
-    import av
     from av.error import FFmpegError
 
     exact, k = _exact_conversion(), -1
     try:
-        with av.open(str(path), metadata_errors="replace") as container:
+        with open_container(path) as container:
             if not container.streams.video:
                 raise InputError(f"{path} has no video stream, only sound or data; give a video file.")
             stream = container.streams.video[0]
@@ -138,12 +146,10 @@ def read_with_clock(path: str | Path, fps: float) -> Video:
 
 def is_lossy(path: str | Path) -> bool:
     """True for a file whose codec is one of cameras and phones, which is not lossless; VP9, of which files of gradsim are, may be."""
-    import av
-
     path = Path(path)
     if not path.is_file() or path.suffix.lower() not in CONTAINERS:
         return False
-    with av.open(str(path)) as container:
+    with open_container(path) as container:
         stream = container.streams.video[0].codec_context
         return stream.name in LOSSY_CODECS and "4:4:4" not in (
             stream.profile or ""
@@ -152,12 +158,10 @@ def is_lossy(path: str | Path) -> bool:
 
 def is_subsampled(path: str | Path) -> bool:
     """True for a file whose chroma has fewer pixels than its luma."""
-    import av
-
     path = Path(path)
     if not path.is_file() or path.suffix.lower() not in CONTAINERS:
         return False
-    with av.open(str(path)) as container:
+    with open_container(path) as container:
         format = container.streams.video[0].codec_context.format
         return format is not None and len({(part.width, part.height) for part in format.components}) > 1
 
@@ -167,14 +171,13 @@ def read_times(path: str | Path) -> tuple[np.ndarray, float] | None:
 
     A file that is damaged has none; `read` says what is wrong.
     """
-    import av
     from av.error import FFmpegError
 
     path = Path(path)
     if not path.is_file() or path.suffix.lower() not in CONTAINERS:
         return None
     try:
-        with av.open(str(path), metadata_errors="replace") as container:
+        with open_container(path) as container:
             if not container.streams.video:
                 return None
             stream = container.streams.video[0]
@@ -242,12 +245,11 @@ def check_video(
 
 
 def _read_container(path: Path) -> tuple[list[np.ndarray], np.ndarray | None, float | None]:
-    import av
     from av.error import FFmpegError
 
     exact = _exact_conversion()
     try:
-        with av.open(str(path), metadata_errors="replace") as container:
+        with open_container(path) as container:
             if not container.streams.video:
                 raise InputError(f"{path} has no video stream, only sound or data; give a video file.")
             stream = container.streams.video[0]
