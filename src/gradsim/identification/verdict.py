@@ -29,7 +29,7 @@ from gradsim.identification.uncertainty.outline import fit_outline
 from gradsim.identification.uncertainty.prior_shares import report_priors
 from gradsim.identification.uncertainty.range_ends import near_ends, pressed_ends, unconstrained_step
 from gradsim.identification.uncertainty.residual_diagnostics import chi2_limit, outlier_threshold, residual_diagnostics
-from gradsim.identification.uncertainty.smc import central, confirmed_posterior, posterior
+from gradsim.identification.uncertainty.smc import MIN_FINDERS, central, confirmed_posterior, posterior
 from gradsim.identification.uncertainty.tolerance import relative, tolerances
 from gradsim.identification.uncertainty.valleys import principal_axes
 from gradsim.numerics.formatting import with_error
@@ -60,7 +60,7 @@ UNSUPPORTED = (
 SUPPORTING = 8  # starts from which on it says something that none, or each of them, came to the answer
 NOISELESS = 1e-2  # χ²/N below which no noise is left that error bars could be sampled from
 HOPELESS = 50.0  # χ²/N from which on samples, which take minutes, cannot make a model explain the data
-LOG_GENERATIONS = 160  # of chains that sample a log, whose rollouts are long
+CHAIN_GENERATIONS = 160  # of chains in another engine or of a log, whose rollouts take long
 NORMAL_DRAWS = 400  # from the curvature, where a posterior cannot be sampled
 
 
@@ -180,10 +180,12 @@ def _explored(
     if problem.is_external or logs:
         ends = torch.cat([u[None], outcome.final[outcome.cost.isfinite()][:, columns]])
         samples = confirmed_posterior(problem, ends, outcome.converged(), np.random.default_rng(seed))
-        if samples is None and logs:
+        if samples is None and (
+            logs or outcome.converged() >= MIN_FINDERS
+        ):  # chains know the teeth of a valley that is confirmed
             rng = np.random.default_rng(seed)
             axes, report = principal_axes(information), problem.effort.fraction
-            samples = sample(problem, u, axes, rng, generations=LOG_GENERATIONS, report=report)
+            samples = sample(problem, u, axes, rng, generations=CHAIN_GENERATIONS, report=report)
         if samples is not None:
             return samples, []
     searched = discretization.searched[0] if discretization else problem.model.substeps

@@ -54,7 +54,7 @@ class Video:
 
 
 def open_container(path: str | Path) -> "InputContainer":
-    """Open a video file to read. Metadata that are not UTF-8 do not stop it: PyAV needs to be told so before its version 19."""
+    """Open a video file to read. Metadata that are not UTF-8 do not stop it, for which PyAV has an option before version 19."""
     import av
 
     if int(av.__version__.partition(".")[0]) < 19:

@@ -288,14 +288,17 @@ def log_figures(logs: Sequence[Mapping], films: Sequence[Mapping]) -> Figures:
     if compared:
         theirs = [max(relative(one, "sysid")) for one in compared]
         both = [max(relative(one, "gradsim")) for one in compared]
-        effort = lambda tool: float(np.sum([one[tool]["cpu_seconds"] for one in compared]))
-        ratio = float(np.median(np.array(both) / np.array(theirs)))
+        effort = lambda tool: np.array([one[tool]["cpu_seconds"] for one in compared])
+        joints = lambda tool: np.array([max(relative(one, tool)[:-1]) for one in compared])  # the delay is last
+        delay = lambda tool: np.array([relative(one, tool)[-1] for one in compared])
         figures |= {
             "logs_sysid_worst_error_median": figure(float(np.median(theirs))),
             "logs_sysid_lost": figure(sum(error > LOST for error in theirs)),
             "logs_lost": figure(sum(error > LOST for error in both), goal=0),
-            "logs_error_over_sysid": figure(ratio, goal=1.0),
-            "logs_cpu_over_sysid": figure(effort("gradsim") / effort("sysid"), goal=1.0),
+            "logs_error_over_sysid": figure(float(np.median(joints("gradsim") / joints("sysid"))), goal=1.0),
+            "logs_delay_error_over_sysid": figure(float(np.median(delay("gradsim") / delay("sysid")))),
+            "logs_cpu_over_sysid": figure(float(effort("gradsim").sum() / effort("sysid").sum()), goal=1.0),
+            "logs_cpu_over_sysid_median": figure(float(np.median(effort("gradsim") / effort("sysid")))),
         }
     closed = [one for one in films if one["log and film"]["status"] == Status.OK]
     sd = lambda name: [one[name]["relative_sd"] or math.inf for one in films]

@@ -64,8 +64,8 @@ def test_summary_counts_silent_failures_and_coverage():
     wrong = [{**one, "z": [9.0], "inside": [False]} if one["noise"] == "8-bit" else one for one in fits]
     names = ("shoulder.friction", "delay")
     log = {"ok": True, "status": Status.OK, "cpu_seconds": 3.0}
-    ours = log | {"error": {names[0]: 0.001, names[1]: 0.0}, "z": {names[0]: 9.0, names[1]: 0.1}}
-    theirs = {"error": {names[0]: 0.05, names[1]: 0.0}, "z": {}, "cpu_seconds": 1.0}
+    ours = log | {"error": {names[0]: 0.001, names[1]: 0.001}, "z": {names[0]: 9.0, names[1]: 0.1}}
+    theirs = {"error": {names[0]: 0.05, names[1]: 0.0005}, "z": {}, "cpu_seconds": 1.0}
     film = {"relative_sd": 1e-4, "z": {"joints.elbow.damping": 0.5}, "status": Status.OK}
     drops = {"slide": [1.0, 1.02, 1.1], "bounce": [0.1, 0.11, 0.15], "settled": [1.0, 1.0, 1.0]}
     records = {
@@ -87,7 +87,9 @@ def test_summary_counts_silent_failures_and_coverage():
     assert figures["contact_by_formula_continuous_bounce_median"] == pytest.approx(0.5)
     assert figures["films_in_mujoco_8bit_coverage"] == 0.5 and figures["films_in_ours_silent"] == 1
     assert figures["logs_silent"] == 1 and figures["logs_sysid_lost"] == 1 and figures["logs_lost"] == 0
-    assert figures["logs_cpu_over_sysid"] == 3.0 and figures["elbow_damping_sd_by_log"] == 0.8
+    assert figures["logs_cpu_over_sysid"] == figures["logs_cpu_over_sysid_median"] == 3.0
+    assert math.isclose(figures["logs_error_over_sysid"], 0.02) and figures["logs_delay_error_over_sysid"] == 2
+    assert figures["elbow_damping_sd_by_log"] == 0.8
     assert math.isclose(figures["films_in_mujoco_float_worst"], 1e-5)
     assert figures["tosses_in_ours_mm"] == 20 and math.isclose(figures["tosses_mujoco_over_ours"], 1.2)
 
