@@ -67,13 +67,16 @@ def test_samples_are_of_the_free_unknowns_about_an_answer(monkeypatch):
     draws = u[:2] + 1e-3 * torch.tensor(np.random.default_rng(0).standard_normal((200, 2)))
     asked = []
 
-    def explored(problem, at, information, *_):
+    def explored(problem, at, information, discretization, seed, outcome, columns):
+        assert outcome.final.shape[1] == 4 and columns == [0, 1]
         asked.append((len(problem.space), at, information.shape))
         return Samples(draws, at, problem.cost(at[None], problem.frames).item() - 1.0, 0.5), ["note"]
 
     monkeypatch.setattr(verdict, "_explored", explored)
     fisher = whole.linearize(u[None], whole.frames)[1][0]
-    samples, lower, value, notes = verdict._sampled_with_priors_held(whole, u, fisher, None, 0)
+    samples, lower, value, notes = verdict._sampled_with_priors_held(
+        whole, u, fisher, None, 0, Outcome.of(whole, u[None], u[None], 0)
+    )
     assert asked[0][0] == 2 and (asked[0][1] == u[:2]).all() and asked[0][2] == (2, 2)
     assert (samples.u[:, :2] == draws).all() and (samples.u[:, 2:] == u[2:]).all() and notes == ["note"]
     assert lower is not None and (lower == u).all() and (value[2:] == u[2:]).all()
@@ -88,7 +91,7 @@ def test_a_posterior_without_principal_axes_is_that_of_the_curvature_and_not_agr
 
     monkeypatch.setattr(verdict, "posterior", fails)
     information = least.linearize(truth, least.frames)[1][0]
-    samples, notes = verdict._explored(least, truth[0], information, None, 0)
+    samples, notes = verdict._explored(least, truth[0], information, None, 0, Outcome.of(least, truth, truth, 0))
     assert not samples.agreed and "could not be sampled" in notes[0]
     expected = torch.linalg.inv(information).diagonal().sqrt()
     assert (samples.u.std(0) / expected).tolist() == pytest.approx(
