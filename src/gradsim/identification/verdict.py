@@ -174,15 +174,13 @@ def _explored(
         outcome: Of the search.
         columns: Unknowns of the search that are those of the problem.
     """
-    logs = (
-        problem.observation.growth > 1
-    )  # whose samples about the ends of a stretch are lost, so that a cloud may not follow
-    if problem.is_external or logs:
+    # a stretch of a log lacks the samples about its ends, so that a cloud may not follow
+    finders, is_log = outcome.converged(), problem.observation.growth > 1
+    if problem.is_external or is_log:
         ends = torch.cat([u[None], outcome.final[outcome.cost.isfinite()][:, columns]])
-        samples = confirmed_posterior(problem, ends, outcome.converged(), np.random.default_rng(seed))
-        if samples is None and (
-            logs or outcome.converged() >= MIN_FINDERS
-        ):  # chains know the teeth of a valley that is confirmed
+        samples = confirmed_posterior(problem, ends, finders, np.random.default_rng(seed))
+        if samples is None and (is_log or finders >= MIN_FINDERS):
+            # chains follow the teeth of a valley that weights are too few for
             rng = np.random.default_rng(seed)
             axes, report = principal_axes(information), problem.effort.fraction
             samples = sample(problem, u, axes, rng, generations=CHAIN_GENERATIONS, report=report)

@@ -160,3 +160,12 @@ def test_stages_grow_by_frames_or_by_a_ratio():
     plain, fast = MultistartConfig(first=4, grow=2), MultistartConfig(first=4, grow=2, ratio=1.5)
     assert _stages(plain, 11) == [4, 6, 8, 10] and _stages(fast, 30) == [4, 6, 9, 14, 21]
     assert _stages(plain, 3) == [] and _stages(MultistartConfig(curriculum=False), 30) == []
+
+
+def test_two_starts_that_are_one_do_not_make_a_polish_needless():
+    people = Population.at(torch.zeros(1, 2).double())
+    people.cost = torch.ones(1).double()
+    agree = lambda starts, count: multistart._agree(
+        people, torch.tensor([0]), torch.tensor([0] * count + [*range(count, starts)])
+    )
+    assert agree(4, 3) and not agree(4, 2) and not agree(2, 2)

@@ -250,7 +250,7 @@ def search(
         )
         iterations += n
         note("pixels", problem.frames)
-    if history[-1]["stage"] == "pixels" and not (problem.observation.growth > 1 and _agree(iterates, speaker)):
+    if history[-1]["stage"] == "pixels" and not (problem.observation.growth > 1 and _agree(iterates, who, speaker)):
         iterates, n = restart_around_best(problem, iterates, rng, plan.polish)
         iterations += n
         note("polish", problem.frames)
@@ -262,11 +262,15 @@ def search(
     return Outcome(initial, final, cost, iterates.u[k], iterates.cost[k].item(), iterations, history)
 
 
-def _agree(iterates: Population, speaker: Tensor) -> bool:
-    """True if all starts that were followed ended at one cost: the data make no small valleys."""
+def _agree(iterates: Population, who: Tensor, speaker: Tensor) -> bool:
+    """True if enough starts were followed, alone or by the one that goes on for them, and all ended at one cost: the data make no small valleys."""
     finite = iterates.cost.isfinite()
-    enough = int(finite.sum()) >= MIN_SOLVED_STARTS or len(speaker.unique()) < len(speaker)
-    return bool(finite.any()) and enough and float(iterates.cost[finite].max() - iterates.cost.min()) < SAME_COST
+    followed = max(int(finite.sum()), int(torch.isin(speaker, who).sum()))
+    return (
+        bool(finite.any())
+        and followed >= MIN_SOLVED_STARTS
+        and float(iterates.cost[finite].max() - iterates.cost.min()) < SAME_COST
+    )
 
 
 def _may_unite(problem: Problem) -> bool:

@@ -115,7 +115,7 @@ def posterior(
 def confirmed_posterior(problem: Problem, ends: Tensor, finders: int, rng: np.random.Generator) -> Samples | None:
     """Samples by importance alone, where several starts of a search found one valley by themselves; None where weights do not suffice.
 
-    A cloud is a second search, and takes ten thousands of rollouts: minutes where another engine makes one after the other.
+    A cloud is a second search, and takes tens of thousands of rollouts: minutes where another engine makes one after the other.
 
     Args:
         problem: The problem, with residuals whitened by the true noise.
