@@ -5,7 +5,15 @@ import pytest
 from wavy_ball import ANGLES, DISTANCE, FOCAL, HEIGHT, RADIUS, START, WIDTH, centres, masks
 
 from gradsim.errors import InputError
-from gradsim.identification.first_scene import Regions, bounce_unknowns, bounces, first_scene, regions
+from gradsim.identification.first_scene import (
+    Regions,
+    bounce_unknowns,
+    bounces,
+    first_scene,
+    first_unknowns,
+    regions,
+    slides,
+)
 
 TRUTH = (1.0, 3.2, -9.81)
 FRAMES = 16
@@ -41,6 +49,14 @@ def test_two_lengths_give_the_third(found, missing):
     )
     assert body.shape.sphere.radius == pytest.approx(RADIUS, rel=0.03)
     assert "half a pixel" in " ".join(first.sources.values()) and "GUESS" not in " ".join(first.sources.values())
+
+
+def test_the_spin_of_a_body_that_is_no_ball_is_an_unknown(found):
+    assert not [name for name in first_unknowns(placed(found).scene) if "angular_velocity" in name]
+    box = {**BALL, "bodies": {"box": {"shape": {"box": {"size": [0.3, 0.2, 0.1]}}, "mass": 2.0}}}
+    first = first_scene(box, found, (WIDTH, HEIGHT), 30.0, FRAMES)
+    names = [name.partition(":")[0] for name in first_unknowns(first.scene)]
+    assert {f"box.angular_velocity.{axis}" for axis in "xyz"} < set(names) and "GUESS" in first.sources["turn"]
 
 
 def path_of(height):
@@ -115,3 +131,24 @@ def test_a_clip_in_which_nothing_is_whole_is_refused():
     image[:, :4, :4] = 1  # in a corner
     with pytest.raises(InputError, match="off the border in 0 of 5 frames"):
         regions(image)
+
+
+def test_a_box_that_stays_on_a_level_slides_and_its_friction_is_an_unknown():
+    centre = np.stack([np.linspace(20, 80, 12), np.full(12, 60.0)], 1)
+    level = Regions(np.arange(12), centre, np.full(12, 400.0), centre[:, 1] + 6)
+    assert slides(level) and not slides(path_of(np.linspace(1, 0.5, 12)))
+    box = {"bodies": {"box": {"shape": {"box": {"size": [0.3, 0.2, 0.12]}}, "mass": 2.0}}}
+    first = first_scene(box, level, (WIDTH, HEIGHT), 30.0, 12, focal=FOCAL, distance=DISTANCE)
+    names = [name.partition(":")[0] for name in first_unknowns(first.scene)]
+    assert names == ["box.position.x", "box.velocity.x", "ground.friction"]
+    lowest = first.scene.bodies["box"].shape.mesh().vertices[:, 2].min() + first.scene.bodies["box"].position[2]
+    assert 0 <= lowest < 1e-5 and "friction" in first.sources["slide"]
+
+
+def test_the_outline_of_a_flat_body_says_less_of_its_size_than_that_of_a_ball(found):
+    box = {"bodies": {"box": {"shape": {"box": {"size": [0.3, 0.2, 0.02]}}, "mass": 2.0}}}
+    words = [
+        first_scene(start, found, (WIDTH, HEIGHT), 30.0, FRAMES, distance=DISTANCE).sources["focal length"]
+        for start in (BALL, box)
+    ]
+    assert "half a pixel" in words[0] and "by the side that it shows" in words[1]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradsim.numerics.formatting import rounded, two_digits, with_error
+from gradsim.numerics.formatting import interval_in_range, is_open, rounded, two_digits, with_error
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,23 @@ def test_rounding_costs_less_than_a_twentieth_of_the_error(value, std):
 )
 def test_two_digits_have_no_power_of_ten(value, sign, text):
     assert two_digits(value, sign) == text
+
+
+@pytest.mark.parametrize(
+    ("interval", "std", "text"),
+    [
+        ((4.9761, 5.0229), 0.012, "4.976 … 5.023"),
+        ((0.9, 13), 3.0, "0.90 … 13.0"),
+        ((1e-303, 1e303), math.inf, "all of 1 … 12"),
+        ((None, None), None, "all of 1 … 12"),
+        ((None, 5.0229), 0.012, "−∞ … 5.023"),
+        (None, 0.012, "−∞ … ∞"),
+    ],
+)
+def test_the_interval_of_an_open_number_is_its_range(interval, std, text):
+    assert interval_in_range(interval, 1.0, 12.0, std) == text
+    assert is_open(std) == text.startswith("all of")
+
+
+def test_an_open_number_without_a_range_has_an_infinite_interval():
+    assert interval_in_range((None, None), None, None, None) == "−∞ … ∞"

@@ -11,7 +11,7 @@ from gradsim import video as videos
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.physics.model import Model
-from gradsim.video.background import SPECKLE, read_background, subtract_background
+from gradsim.video.background import SPECKLE, _is_ghost, read_background, subtract_background
 
 SIZE, COUNT, SIGMA = 40, 14, 1.5 / 255
 BODY = np.array([0.85, 0.3, 0.1])
@@ -109,6 +109,24 @@ def test_noise_is_that_of_the_video_whatever_its_size(exact):
         assert subtract_background(render(exact, sigma=sigma), texture(), BODY).noise == pytest.approx(
             total(sigma), rel=0.1
         )
+
+
+def test_a_white_sky_does_not_hide_the_noise_of_what_is_below_it(exact):
+    """Three quarters of the picture are overexposed, where noise goes one way and its median is zero."""
+    behind = texture()
+    behind[:30] = 1.0
+    result = subtract_background(render(exact, behind))
+    assert result.noise == pytest.approx(total(), rel=0.1)
+    assert np.abs((result.masks > 0.5).sum((1, 2)) - (exact > 0.5).sum((1, 2))).max() < 12
+
+
+def test_an_edge_that_a_codec_blurs_is_not_a_ghost_and_one_of_the_background_alone_is():
+    behind = np.full((20, 20, 3), 0.5)
+    behind[:10] = 1.0
+    softer, strip = 0.95 * behind + 0.05 * 0.75, np.zeros((20, 20), bool)  # as in some frames of h264
+    strip[8:12, 3:17] = True
+    assert not _is_ghost(255 * softer, behind, strip)
+    assert _is_ghost(np.full((20, 20, 3), 127.5), np.where(strip[..., None], 0.8, 0.5), strip)
 
 
 def test_single_hot_pixels_are_not_a_body(exact):

@@ -47,25 +47,27 @@ class Layout:
 
     def fill(self, array: wp.array, kind: str, value: Tensor, tangent: Tensor | None = None) -> None:
         """Write what `pack` would make over an array of its size: without a new array, in a tenth of the time."""
-        size, width, packs = math.prod(SHAPES[kind]), self.lane.width, array.shape[0]
+        width, packs = self.lane.width, array.shape[0]
         memory = self.memory(array)
         if not memory.numel():
             return
-        memory = memory.view(packs, -1, memory.numel() // (packs * math.prod(array.shape[1:]) * width), width)
-        for k, part in enumerate((value, tangent) if self.lane.dual else (value,)):
-            place = memory[:, :, k * size : (k + 1) * size]
+        parts = (value, tangent) if self.lane.dual else (value,)
+        places = memory.view(packs, math.prod(array.shape[1:]), len(parts), math.prod(SHAPES[kind]), width)
+        for k, part in enumerate(parts):
+            place = places[:, :, k]
             if part is None:
                 place.zero_()
                 continue
-            flat = part.reshape(len(part), -1, size)
-            missing = packs * width - len(flat)
-            if missing:
-                flat = (
-                    torch.cat([flat, flat[-1:].expand(missing, -1, -1)])
-                    if len(flat) > 1
-                    else flat.expand(packs * width, -1, -1)
-                )
-            place.copy_(flat.unflatten(0, (packs, width)).permute(0, 2, 3, 1))
+            worlds = part.shape[0]
+            flat = part.reshape(worlds, *place.shape[1:3])
+            whole = worlds // width if worlds > 1 else 0  # packs of worlds alone
+            if whole:
+                place[:whole].copy_(flat[: whole * width].unflatten(0, (whole, width)).permute(0, 2, 3, 1))
+            if whole < packs:
+                left = flat[whole * width :]
+                if left.shape[0] > 1:
+                    place[whole, :, :, : left.shape[0]].copy_(left.permute(1, 2, 0))
+                place[whole:, :, :, max(left.shape[0] - 1, 0) :].copy_(flat[-1][..., None])
 
     def zeros(self, kind: str, worlds: int, items: tuple[int, ...], device: torch.device) -> wp.array:
         """Array of `kind`, all zero, for this number of worlds."""
@@ -90,15 +92,14 @@ class Layout:
 
     def unpack(self, kind: str, array: wp.array, worlds: int) -> tuple[Tensor, Tensor | None]:
         """(worlds, *items, *components) of an array, and its tangent where the lane type is dual."""
-        components = math.prod(SHAPES[kind]) * (2 if self.lane.dual else 1)
-        items, width = array.shape[1:], self.lane.width
+        shape, count, width = SHAPES[kind], 2 if self.lane.dual else 1, self.lane.width
+        items = array.shape[1:]
         tensor = self.memory(array)
-        flat = tensor.reshape(len(tensor), math.prod(items), components, width).permute(0, 3, 1, 2)
-        flat = flat.reshape(len(tensor) * width, math.prod(items), components)[:worlds]
-        parts = flat.chunk(2, dim=2) if self.lane.dual else (flat,)
-        value, *tangent = (part.reshape(worlds, *items, *SHAPES[kind]).contiguous() for part in parts)
-        if value.data_ptr() == tensor.data_ptr():  # the array may be written again
-            value = value.clone()
+        places = tensor.view(tensor.shape[0], *items, count, *shape, width)
+        lanes = (
+            places[0, ..., :worlds].movedim(-1, 0) if worlds <= width else places.movedim(-1, 1).flatten(0, 1)[:worlds]
+        )
+        value, *tangent = (part.clone(memory_format=torch.contiguous_format) for part in lanes.unbind(len(items) + 1))
         return value, tangent[0] if tangent else None
 
     def _tail(self, kind: str) -> tuple[int, ...]:

@@ -34,7 +34,11 @@ REST_HEIGHT = 1e-3  # height at which a body that rests in the first frame start
 BOUNCE_RATIO = 2.0  # change of a fall to a rise within two frames, over that by gravity, above which it is a bounce
 RESTITUTION = 0.7  # coefficient of restitution of a bounce that is seen, before it is fitted
 RESTITUTION_RANGE = (0.95, 0.5)  # and its range
+LEVEL_ROWS = 2.0  # by which the lowest point of a body that slides goes up and down [px]
+SLIDE_WAY = 0.5  # of its size, that it slides at least
 CONTACT_TIME = 1e-3  # of half a period of the contact [s]: in it a body at 3 m/s moves by 3 mm
+SPIN_RANGE = "-10:10"  # of a body other than a ball [rad/s]
+DIRECTIONS = 500  # from which a body may be seen
 DEFAULT_BODY_WIDTH = 0.1  # of the height of the image, that a body is wide which is not found
 DEFAULT_STRING_LENGTH = 0.5  # of the height of the image, that a pendulum is long whose ball is not found
 LENGTHS = ("radius", "size", "height", "tube_radius", "scale")  # of shapes
@@ -154,6 +158,8 @@ def first_scene(
     slant = np.cos(np.arctan(off / (focal or PHONE * max(size))))  # a ball off the axis covers 1/cos as much
     typical = math.sqrt(float(np.median(regions.area * slant)))  # px
     rough = f"± {100 * MARGIN / typical:.1g} %, if masks are half a pixel wide"
+    if (sides := _unevenness(shape)) > MARGIN / typical:
+        rough = f"± {100 * sides:.1g} %, by the side that it shows"
     complete = None not in (body_size, focal, distance)
     if body_size is None and focal is not None and distance is not None:
         factor = typical * distance / focal / _projected(shape)
@@ -183,12 +189,17 @@ def first_scene(
         "the lowest point that the body comes to" if grounded else "the picture's lower edge"
     )
     place, velocity = _launch(regions, size, fps, pixel, height)
-    below = factor * float(-shape.mesh().vertices[:, 2].min()) - place[2]
-    if grounded and below > 0:  # outlines are off, and a body must not start in the ground
-        height, place[2] = height + below + REST_HEIGHT, round(place[2] + below + REST_HEIGHT, 4)
+    lift = -factor * float(shape.mesh().vertices[:, 2].min())  # of the center, where the body touches the ground
+    if grounded and shape.sphere is None and slides(regions):
+        height, place[2], velocity[2] = height + lift - place[2], math.ceil(1e6 * lift) / 1e6, 0.0
+        sources["slide"] = "the body stays on the ground, so its friction is an unknown, and gravity is 9.81 m/s²"
+    elif grounded and lift > place[2]:  # outlines are off, and a body must not start in the ground
+        height, place[2] = height + lift - place[2] + REST_HEIGHT, round(lift + REST_HEIGHT, 4)
     sources["place"] = (
         f"of frame 0, from a parabola through the {min(PARABOLA_FRAMES, len(regions.frames))} first centres"
     )
+    if shape.sphere is None:
+        sources["turn"] = "of frame 0, A GUESS: none; its spin is an unknown of the fit"
     moving = {key: value for key, value in body.items() if key not in ("velocity", "rotation_vector", "colour")} | {
         "shape": scaled_shape(body["shape"], factor),
         "position": place,
@@ -197,6 +208,8 @@ def first_scene(
     content = _content(start, {name: moving}, size, fps, frames, focal, distance, height)
     if not grounded:
         content = _without_ground(content)
+    elif "slide" in sources and not content.get("grounds"):
+        content.setdefault("ground", {})
     elif bounces(regions, fps, pixel):
         mass = _mass(Scene.parse(content))
         ground = content.pop("ground", None) or next(iter(content.pop("grounds", {}).values()), {})
@@ -283,6 +296,16 @@ def bounces(regions: Regions, fps: float, pixel: float) -> bool:
     return bool(((fall[:-2] > 0) & (fall[2:] < 0) & (turn > BOUNCE_RATIO * by_gravity)).any())
 
 
+def slides(regions: Regions) -> bool:
+    """True if the body moves across the image while its lowest point stays on a level.
+
+    Args:
+        regions: Where the body is.
+    """
+    way = np.ptp(regions.centre[:, 0])
+    return bool(np.ptp(regions.lowest) <= LEVEL_ROWS and way > SLIDE_WAY * math.sqrt(float(np.median(regions.area))))
+
+
 def _bouncing(ground: Mapping[str, Any], mass: float) -> dict[str, Any]:
     """Content of a ground on which a body bounces as filmed bodies do."""
     contact = Contact.model_validate({key: ground[key] for key in ("friction", "friction_stiffness") if key in ground})
@@ -320,9 +343,17 @@ def first_unknowns(scene: Scene, known: Collection[str] = ()) -> list[str]:
     if not isinstance(body, Rigid):
         raise InputError(f"{name} is neither a rigid body nor a pendulum; name the unknowns of its fit yourself.")
     across = lambda vector: [(axis, y) for axis, y in zip("xyz", vector, strict=True) if axis != "y"]
+    if scene.grounds and body.shape.sphere is None and not body.velocity[2]:  # as `first_scene` writes one that slides
+        (x, *_), (v, *_) = body.position, body.velocity
+        free = [("position", x, 0.2), ("velocity", v, 2.0)]
+        return [
+            *(f"{name}.{key}.x:{y - r:.2f}:{y + r:.2f}" for key, y, r in free),
+            f"{next(iter(scene.grounds))}.friction:0.01:1.5",
+        ]
     return [
         *(f"{name}.position.{axis}:{x - 0.2:.2f}:{x + 0.2:.2f}" for axis, x in across(body.position)),
         *(f"{name}.velocity.{axis}:{v - 2:.2f}:{v + 2:.2f}" for axis, v in across(body.velocity)),
+        *([] if body.shape.sphere else [f"{name}.angular_velocity.{axis}:{SPIN_RANGE}" for axis in "xyz"]),
         "gravity.z:-15:-5",
         *bounce_unknowns(scene),
     ]
@@ -351,6 +382,19 @@ def _projected(shape: Shape) -> float:
     from scipy.spatial import ConvexHull
 
     return math.sqrt(ConvexHull(shape.mesh().vertices).area / 4)
+
+
+def _unevenness(shape: Shape) -> float:
+    """Standard deviation of √ of a shape's projected area over all directions, relative to its mean: 0 of a ball."""
+    from scipy.spatial import ConvexHull
+
+    hull = ConvexHull(shape.mesh().vertices)
+    corners = hull.points[hull.simplices]
+    faces = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    directions = np.random.default_rng(0).standard_normal((DIRECTIONS, 3))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    root = np.sqrt(np.abs(directions @ faces.T).sum(1))
+    return float(root.std() / root.mean())
 
 
 def scaled_shape(shape: Mapping[str, Any], factor: float) -> dict[str, Any]:

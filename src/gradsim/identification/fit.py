@@ -17,7 +17,7 @@ from gradsim.identification.uncertainty.fisher import Uncertainty
 from gradsim.identification.uncertainty.profile_likelihood import Profile
 from gradsim.identification.uncertainty.residual_diagnostics import ResidualDiagnostics
 from gradsim.identification.unknowns import Ranges
-from gradsim.numerics.formatting import rounded, with_error
+from gradsim.numerics.formatting import UNDETERMINED, interval_in_range, is_open, with_error
 from gradsim.runtime.atomic import jsonable, write_json
 from gradsim.runtime.html import table
 from gradsim.runtime.provenance import versions
@@ -53,6 +53,16 @@ class Estimate:
     def z(self) -> float | None:
         """Error over standard deviation, where the truth is known."""
         return None if self.truth is None else (self.value - self.truth) / self.std
+
+    @property
+    def number(self) -> str:
+        """Value ± standard deviation with unit; `undetermined` where that is infinite."""
+        return UNDETERMINED if is_open(self.std) else f"{with_error(self.value, self.std)} {self.unit}".rstrip()
+
+    @property
+    def interval(self) -> str:
+        """95 % interval; the range where the data say nothing."""
+        return interval_in_range(self.interval95, self.low, self.high, self.std)
 
 
 class Solvable(Protocol):
@@ -258,22 +268,13 @@ class Fit:
         lines = []
         width = max(len(name) for name in self.unknowns)
         for name, e in self.unknowns.items():
-            low, high = e.interval95
             verdict = "" if e.identifiable else "   not identifiable"
-            number = f"{with_error(e.value, e.std)} {e.unit}"
-            lines.append(f"{name:<{width}}  {number:<32} 95 %: {rounded(low, e.std)} … {rounded(high, e.std)}{verdict}")
+            lines.append(f"{name:<{width}}  {e.number:<32} 95 %: {e.interval}{verdict}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """Status and table, for notebooks."""
-        rows = (
-            (
-                name,
-                f"{with_error(e.value, e.std)} {e.unit}",
-                f"{rounded(e.interval95[0], e.std)} … {rounded(e.interval95[1], e.std)}",
-            )
-            for name, e in self.unknowns.items()
-        )
+        rows = ((name, e.number, e.interval) for name, e in self.unknowns.items())
         status = f"<p><b>{escape(self.status)}</b>: {escape(Status(self.status).message)}</p>"
         return status + table(("unknown", "value", "95 % interval"), rows)
 

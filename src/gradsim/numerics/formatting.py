@@ -1,7 +1,9 @@
 """Formatting of numbers with uncertainties, to two digits of the standard deviation."""
 
 import math
+from collections.abc import Sequence
 
+UNDETERMINED = "undetermined"  # in place of a number of which the data say nothing
 _PLAIN_EXPONENTS = range(-3, 6)  # decimal exponents written without a power of ten
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -36,6 +38,28 @@ def with_error(value: float | None, std: float | None) -> str:
     spread = _decimal(std, 1 - _exponent(std, 1)) if std > 1e-6 or std == 0 else f"{std:.1e}"
     text = f"{_decimal(value, _place(value, std))} ± {spread}"
     return f"({text}){times}" if times else text
+
+
+def is_open(std: float | None) -> bool:
+    """True if the data say nothing of a number: its standard deviation is infinite (None or inf)."""
+    return std is None or math.isinf(std)
+
+
+def interval_in_range(
+    interval: Sequence[float | None] | None, low: float | None, high: float | None, std: float | None
+) -> str:
+    """Format an interval to two digits of the standard deviation: "4.976 … 5.023".
+
+    Args:
+        interval: Its ends, None for an infinite one; None for an infinite interval.
+        low: Lower end of the range of the number; None if it is not known.
+        high: Upper end.
+        std: Standard deviation; None and inf give the range: "all of 1 … 12".
+    """
+    if is_open(std) and low is not None and high is not None:
+        return f"all of {low:g} … {high:g}"
+    left, right = interval or (None, None)
+    return f"{'−∞' if left is None else rounded(left, std)} … {'∞' if right is None else rounded(right, std)}"
 
 
 def two_digits(value: float, sign: bool = False) -> str:

@@ -32,6 +32,9 @@ MAX_COVERED = 0.4  # fraction of the frames in which a body may cover a pixel, f
 MIN_SOLIDITY = 0.6  # fraction of its convex hull that a body fills; the median cuts holes into one that hardly moves
 SPECKLE = 0.1  # of a body's area: pixels that may differ without a body
 MIN_GHOST_SHARE = 0.25  # of the largest region, from which one can be a ghost of the body
+GHOST_EDGE = 1.25  # of the edges of the video about it, from which on one in the background is a ghost's: both have the edges of what stands still
+SATURATION = 2.5 * LEVEL  # from black or white, within which noise is cut off
+MIN_UNSATURATED = 0.02  # share of the background's channels that tell the noise
 SAMPLED_PIXELS = 300_000  # pixels of the video that tell noise and shake: a quantile to some 0.2 %
 # [px] from the edge of a mask, which is in the middle of a blurred edge, to pixels that a body does not cover
 PENUMBRA = 2
@@ -408,7 +411,7 @@ def _noise_and_bodies(frames: np.ndarray, B: np.ndarray) -> tuple[float, np.ndar
         levels = frame - behind
         rms[:] = np.sqrt(np.einsum("ijc,ijc->ij", levels, levels) / 3) / 255
     sample = np.arange(0, size.size, max(1, size.size // SAMPLED_PIXELS))
-    difference = frames.reshape(-1, 3)[sample] / 255 - B.reshape(-1, 3)[sample % B[..., 0].size]
+    difference = _unsaturated(frames.reshape(-1, 3)[sample] / 255, B.reshape(-1, 3)[sample % B[..., 0].size])
     noise = _scale(difference, 0.75)  # assumes that bodies cover less than a quarter of the video
     for _ in range(2):  # the second time without the bodies
         bodies = np.stack([_hysteresis(rms / noise) for rms in size])
@@ -424,14 +427,24 @@ def _noise_without(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> flo
     """Noise of a channel where no body is, of a camera that does not move."""
     size = np.stack([(((frame / 255 - B) ** 2).mean(-1) ** 0.5).astype(np.float32) for frame in frames])
     static = np.flatnonzero(~_near(bodies))[:: max(1, size.size // SAMPLED_PIXELS)]
-    noise = _scale(frames.reshape(-1, 3)[static] / 255 - B.reshape(-1, 3)[static % B[..., 0].size], 0.9)
+    noise = _scale(_unsaturated(frames.reshape(-1, 3)[static] / 255, B.reshape(-1, 3)[static % B[..., 0].size]), 0.9)
     _check_camera(frames, B, size, noise)
     return noise
 
 
+def _unsaturated(values: np.ndarray, behind: np.ndarray) -> np.ndarray:
+    """Differences of values (n, 3) from the background behind them; NaN where that is black or white, and hides noise.
+
+    All of them are left where the background has hardly anything else.
+    """
+    difference = values - behind
+    saturated = (behind < SATURATION) | (behind > 1 - SATURATION)
+    return difference if saturated.mean() > 1 - MIN_UNSATURATED else np.where(saturated, np.nan, difference)
+
+
 def _scale(difference: np.ndarray, quantile: float) -> float:
     """Standard deviation from quantiles of magnitudes, the larger of two: compression leaves most pixels as they were."""
-    size = np.abs(difference)
+    size = np.abs(difference[np.isfinite(difference)])
     scales = [float(np.quantile(size, q)) / NormalDist().inv_cdf((1 + q) / 2) for q in (0.5, quantile)]
     return max(*scales, QUANTIZATION_NOISE)
 
@@ -577,4 +590,4 @@ def _is_ghost(frame: np.ndarray, B: np.ndarray, body: np.ndarray) -> bool:
     front, behind = (ndimage.mean(edge, ring, np.arange(1, count + 1)) for edge in edges)
     size = np.bincount(labels.ravel())[1:]
     large = size >= MIN_GHOST_SHARE * size.max()  # a body as bright as the background behind it falls into pieces
-    return bool((np.asarray(behind) > np.asarray(front))[large].any())
+    return bool((np.asarray(behind) > GHOST_EDGE * np.asarray(front))[large].any())

@@ -14,7 +14,7 @@ from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.camera_effects import EFFECTS, LATE_EXPOSURE, AffectedMasks
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import model_for
-from gradsim.identification.uncertainty.causes import Cause, _advice, _braked, _ranked
+from gradsim.identification.uncertainty.causes import Cause, _advice, _braked, _ranked, _turning
 from gradsim.identification.unknowns import Space
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
@@ -157,3 +157,15 @@ def test_air_that_brakes_names_the_lines_of_a_lone_body_and_of_a_ball_that_may_r
     assert "if it rolls, `rolling_friction: 0.001` under `ground:`" in words({"ball": ball}, ground={})
     assert "rolls" not in words({"ball": ball}, ground={"rolling_friction": 0.01})
     assert words({"ball": ball | {"drag": 0.1}}) == words({"ball": ball, "other": ball}) == ""
+
+
+def test_a_spin_that_is_taken_as_known_is_told_of_bodies_whose_turn_is_in_the_outline():
+    ball, box = ({"shape": shape, "mass": 1} for shape in ({"sphere": {"radius": 0.1}}, {"box": {"size": [0.1] * 3}}))
+    turned = box | {"position": [2, 0, 0], "angular_velocity": [0, 2, 0]}
+    scene = Scene.parse({"bodies": {"ball": ball, "box": turned}})
+    told = _turning(scene, ["box.velocity.x"])
+    assert "The spin of `box` is taken as known (0, 2, 0 rad/s)" in told and "`box.angular_velocity.x`" in told
+    assert _turning(scene, ["box.angular_velocity.z"]) == ""  # the user knows
+    hinge = {"kind": "revolute", "between": ["world", "box"], "axis": [0, 1, 0]}
+    scene = Scene.parse({"bodies": {"ball": ball, "box": box}, "joints": {"hinge": hinge}})
+    assert _turning(scene, ["box.velocity.x"]) == ""

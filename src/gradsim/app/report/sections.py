@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gradsim.errors import UNTRUSTED, Status
-from gradsim.numerics.formatting import rounded, two_digits, with_error
+from gradsim.numerics.formatting import UNDETERMINED, interval_in_range, is_open, two_digits, with_error
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def estimate(unknown: Mapping) -> str:
     value = unknown["value"]
     if unknown.get("rough") and value is not None and math.isfinite(value):
         return f"{value:.3g}"
-    return with_error(value, unknown["std"])
+    return UNDETERMINED if is_open(unknown["std"]) and value is not None else with_error(value, unknown["std"])
 
 
 def has_error(unknown: Mapping) -> bool:
@@ -188,9 +188,7 @@ def interval(unknown: Mapping) -> str:
     """95 % interval, rounded like the estimate: "4.976 … 5.023"; a dash without errors."""
     if not has_error(unknown):
         return "–"
-    low, high = unknown["interval95"] or (None, None)
-    left = "−∞" if low is None else rounded(low, unknown["std"])
-    return f"{left} … {'∞' if high is None else rounded(high, unknown['std'])}"
+    return interval_in_range(unknown["interval95"], unknown["low"], unknown["high"], unknown["std"])
 
 
 def comparison(unknown: Mapping) -> tuple[str, str, str]:

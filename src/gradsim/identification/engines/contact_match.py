@@ -2,12 +2,14 @@
 
 For each body and ground of a scene, the body alone
 
-    drops    as at its start, but at the speed of its first impact and just above the ground, until it has settled
+    drops    from its start, until it has settled; after a fall of more than 2 s, at the speed of its impact and just above the ground
     slides   from where it came to rest, along the ground, at that speed
 
 by gradsim and by MuJoCo. Stiffness, damping, damping of friction and friction of MuJoCo start at the formula of
-`gradsim.scene.exporters.contact` and are fitted by least squares to the height of the first bounce, the distance that the drop travels
+`gradsim.scene.exporters.contact` and are fitted by least squares to the height of the first bounce, the length of the path of the drop
 along the ground, the depth at rest and the length of the slide; a weak prior keeps those that do not matter where the formula put them.
+How far a body tumbles and when it settles jump with every number, so random numbers about that answer are tried in narrower and narrower
+surroundings, and the best of all is taken.
 """
 
 import math
@@ -33,7 +35,10 @@ from gradsim.scene.parameters import CONTACT
 
 FPS = 120.0  # frames a second of the trials
 SECONDS = 2.5  # of a trial
-GAP = 1e-3  # of the drop at its start [m]
+GAP = 1e-3  # of the drop at its start, after a long fall [m]
+LONGEST_FALL = 2.0  # of a drop from the start of the body [s]
+SPREADS = (0.2, 0.1, 0.05, 0.025)  # spreads of random logarithms of the numbers about the best so far
+TRIES_PER_SPREAD = 32  # of each
 SLOWEST_SLIDE = 0.5  # [m/s]
 PRIOR = 0.02  # residual per factor e of a number
 STEP = 0.02  # of derivatives, in logarithms
@@ -41,7 +46,7 @@ EVALUATIONS = 15  # of residuals, without those of derivatives
 FLOOR_SHARE = 0.02  # of a bounce, or of the size of a body
 TRAVEL_SHARE = 0.3  # of that size: how far a body tumbles is sensitive to everything
 SMOOTH_KEYS = ("bounce", "depth", "slide")
-SETTLED_DISTANCE = 0.01  # from the last place, over the size of the body
+SETTLED_DISTANCE = 0.05  # from the last place, over the size of the body
 FILMED = 4  # frames of a trial for one of its film
 VIEW = (240, 180)  # size of the film of a trial [px]
 KEYS = ("stiffness", "damping", "sliding", "friction")
@@ -56,7 +61,7 @@ class Landing:
 
     Args:
         bounce: Height of the center of mass at the top of the first bounce, over that at rest [m].
-        travel: Distance along the ground from the start of the drop to its end [m].
+        travel: Length of the path of the drop along the ground [m].
         depth: Depth of the lowest vertex at rest [m].
         slide: Length of the slide [m].
         settling: Time after which the drop moves no more [s].
@@ -142,12 +147,13 @@ def match_contacts(
         if static is None or static.kind != "plane":
             notes.append(words + "only contacts with plane grounds are matched.")
             continue
-        report(f"matching the contact of {pair[1]} with {pair[0]}")
+        stage = f"matching the contact of {pair[1]} with {pair[0]}"
+        report(stage)
         trials = _Trials(scene, pair, timestep, impact_speed(static, twin.links[pair[1]], twin.gravity))
         if why := trials.unfit:
             notes.append(f"{words}{why}.")
         else:
-            matches.append(trials.matched())
+            matches.append(trials.matched(lambda text, stage=stage: report(f"{stage}: {text}")))
     return matches, notes
 
 
@@ -168,9 +174,14 @@ class _Trials:
         link = twin_of(scene).links[pair[1]]
         self.points = np.concatenate([form.mesh.vertices + form.centre for form in link.forms])
         self.size = float(np.linalg.norm(np.ptp(self.points, axis=0)))
-        above = self._depth(np.zeros(3), link.quat_xyzw) + GAP
-        sideways = link.v - (link.v @ self.normal) * self.normal
-        self.drop = self._alone(above * self.normal, link.quat_xyzw, sideways - speed * self.normal, link.w)
+        gap, down = max(0.0, -self._depth(link.x, link.quat_xyzw)), -float(link.v @ self.normal)
+        fall = (math.sqrt(down**2 + 2 * max(self._pull, 0.0) * gap) - down) / max(self._pull, 1e-12)
+        place, v = link.x, link.v
+        if fall > LONGEST_FALL:
+            place = (self._depth(np.zeros(3), link.quat_xyzw) + GAP) * self.normal
+            v, fall = v - (v @ self.normal + speed) * self.normal, 0.0
+        self.frames = round(FPS * (SECONDS + fall)) + 1
+        self.drop = self._alone(place, link.quat_xyzw, v, link.w)
         self.unfit = "gravity does not pull the body to the ground" if self._pull <= 0 else ""
         if not self.unfit:
             self.dropped = x, quat = _ours(self.drop, pair[1])
@@ -202,7 +213,7 @@ class _Trials:
         body |= {} if w is None else {"angular_velocity": w.tolist()}
         side = x + 4 * self.size * np.cross(self.normal, self._along(v)) + 1.5 * self.size * self.normal
         camera = {"look_at": {"eye": side.tolist(), "target": x.tolist(), "fov": "40 deg"}, "size": list(VIEW)}
-        timing = {"fps": FPS, "frames": round(FPS * SECONDS) + 1}
+        timing = {"fps": FPS, "frames": self.frames}
         grounds = {self.pair[0]: content["grounds"][self.pair[0]]}
         return Scene.parse(
             {
@@ -216,8 +227,8 @@ class _Trials:
             Path(),
         )
 
-    def matched(self) -> ContactMatch:
-        """The fit of MuJoCo's numbers from those of the formula."""
+    def matched(self, report: Callable[[str], None]) -> ContactMatch:
+        """The fit of MuJoCo's numbers from those of the formula; `report` receives what is tried."""
         ours = self.landing(lambda trial: self.dropped if trial is self.drop else _ours(trial, self.pair[1]))
         # differences hardly count that are small relative to a bounce, or the body
         bounce = FLOOR_SHARE * max(ours.bounce, ours.depth)
@@ -238,9 +249,30 @@ class _Trials:
         x = np.zeros(len(KEYS))
         for keys in (SMOOTH_KEYS, (*SMOOTH_KEYS, "travel")):  # what a body travels by tumbling has many minima
             x = least_squares(residuals, x, args=(keys,), diff_step=STEP, max_nfev=EVALUATIONS).x
-        best = _factors(x)
+        best = _factors(self._refined(x, floors, ours, report))
         formula, matched = (self.landing(self.in_mujoco(one)) for one in ({}, best))
         return ContactMatch(self.pair, best, ours, formula, matched, {"drop": self.drop, "slide": self.slide})
+
+    def _refined(
+        self, x: np.ndarray, floors: Mapping[str, float], ours: Landing, report: Callable[[str], None]
+    ) -> np.ndarray:
+        """The best logarithms of factors among random ones about x (4,), by all quantities."""
+        fine = {**floors, "travel": floors["slide"], "settling": 1 / FPS}
+
+        def cost(x: np.ndarray) -> float:
+            one = self.landing(self.in_mujoco(_factors(x)))
+            off = [
+                math.log((max(getattr(one, k), 0.0) + fine[k]) / (max(getattr(ours, k), 0.0) + fine[k])) for k in fine
+            ]
+            return float(np.sum(np.square(off)) + np.sum(np.square(PRIOR * x)))
+
+        rng, best, least = np.random.default_rng(0), x, cost(x)
+        for k, spread in enumerate(SPREADS):
+            report(f"{k * TRIES_PER_SPREAD} of {len(SPREADS) * TRIES_PER_SPREAD} random numbers tried")
+            for trial in best + spread * rng.standard_normal((TRIES_PER_SPREAD, len(x))):
+                if (value := cost(trial)) < least:
+                    best, least = trial, value
+        return best
 
     def in_mujoco(self, factors: Mapping[str, float]) -> Callable[[Scene], Poses]:
         """Motion of a trial by MuJoCo, with the formula's contact numbers times factors."""
@@ -256,18 +288,32 @@ class _Trials:
     def landing(self, move: Callable[[Scene], Poses]) -> Landing:
         """Result of both trials with some motion."""
         x, quat = move(self.drop)
-        heights = x @ self.normal
-        first = int(np.argmax(heights[1:-1] <= heights[2:])) + 1  # the first frame from which it rises
-        away = np.linalg.norm(x - x[-1], axis=1) > SETTLED_DISTANCE * self.size
-        along = [path - np.outer(path @ self.normal, self.normal) for path in (x, move(self.slide)[0])]
-        travel, slide = (float(np.linalg.norm(path[-1] - path[0])) for path in along)
+        slid = move(self.slide)[0]
+        slide = slid[-1] - slid[0]
         return Landing(
-            float(heights[first:].max() - heights[-1]),
-            travel,
-            self._depth(x[-1], quat[-1]),
-            slide,
-            (int(np.flatnonzero(away)[-1]) + 1) / FPS if away.any() else 0.0,
+            **landing_of(x, self.normal, FPS, self.size),
+            depth=self._depth(x[-1], quat[-1]),
+            slide=float(np.linalg.norm(slide - slide @ self.normal * self.normal)),
         )
+
+
+def landing_of(x: np.ndarray, normal: np.ndarray, fps: float, size: float) -> dict[str, float]:
+    """`bounce`, `travel` and `settling` of a drop, as of `Landing`.
+
+    Args:
+        x: Centers of mass (n, 3) [m].
+        normal: Of the ground (3,).
+        fps: Rate of these [1/s].
+        size: Of the body [m].
+    """
+    heights, steps = x @ normal, np.diff(x, axis=0)
+    first = int(np.argmax(heights[1:-1] <= heights[2:])) + 1  # the first frame from which it rises
+    away = np.linalg.norm(x - x[-1], axis=1) > SETTLED_DISTANCE * size
+    return {
+        "bounce": float(heights[first:].max() - heights[-1]),
+        "travel": float(np.linalg.norm(steps - np.outer(steps @ normal, normal), axis=1).sum()),
+        "settling": (int(np.flatnonzero(away)[-1]) + 1) / fps if away.any() else 0.0,
+    }
 
 
 def _factors(x: np.ndarray) -> dict[str, float]:

@@ -271,9 +271,35 @@ def describe(causes: list[Cause], problem: Problem, misfit: float) -> str:
         for c in causes[:MOST]
         if c.size is not None
     ]
+    turning = "" if any(cause.explained for cause in causes) else _turning(scene, problem.space.names)
     if not parts:
-        return ""
-    return f" In place of {misfit:.2g} px there would be left {', or '.join(parts)}."
+        return turning
+    return f" In place of {misfit:.2g} px there would be left {', or '.join(parts)}.{turning}"
+
+
+def _turning(scene, unknowns: Sequence[str]) -> str:
+    """Sentence on a body whose spin is taken as known; no single number of it is a cause, since a body turns about any axis.
+
+    Args:
+        scene: The scene.
+        unknowns: Names of the unknowns.
+    """
+    jointed = {name for joint in scene.joints.values() for name in joint.between}
+    for name, body in scene.bodies.items():
+        spin = f"{name}.angular_velocity"
+        if (
+            name in jointed
+            or body.kind != "rigid"
+            or body.shape.sphere
+            or any(unknown.startswith(spin) for unknown in unknowns)
+        ):
+            continue
+        value = ", ".join(f"{x:g}" for x in body.angular_velocity)
+        return (
+            f" The spin of `{name}` is taken as known ({value} rad/s): if it turns otherwise in the video, make "
+            f"`{spin}.x`, `.y` and `.z` unknowns."
+        )
+    return ""
 
 
 def _advice(cause: Cause, problem: Problem) -> str:

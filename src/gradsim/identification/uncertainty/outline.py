@@ -139,7 +139,8 @@ class OutlineErrors:
             f"{abs(self.offset):.2g} ± {self.offset_std:.1g} px {'wide' if self.offset > 0 else 'narrow'} everywhere."
         )
         if not self.usually_wide:
-            return f"{text} That is more than masks are off: look at size, distance and focal length."
+            shadows = ", and for shadows in the masks" if self.offset > 0 else ""
+            return f"{text} That is more than masks are off: look at size, distance and focal length{shadows}."
         if self.size >= self._unit * FARTHEST:
             return f"{text} That is more than outlines of masks are off: the model does not move like the video."
         if self.bends:

@@ -167,28 +167,35 @@ class RigidRollout:
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
         code, layout = self._code(inputs, dual=False)
         worlds, device = len(inputs[0]), inputs[0].device
-        zeros = lambda kind, *items: layout.zeros(kind, worlds, items, device)
-        pack = lambda ys: {name: layout.pack(kind, y) for (name, kind), y in zip(STATE.items(), ys, strict=True)}
-        frames, frame_adjoints = struct_of(code.States, pack(outputs)), struct_of(code.States, pack(adjoints))
+        reused = lambda name, kind, *items: _reused(layout, name, kind, layout.packs(worlds), items, device)
+        frames, frame_adjoints = (
+            _struct(code.States, {name: reused(f"{what} {name}", kind, self.frames) for name, kind in STATE.items()})
+            for what in ("frame", "frame adjoint")
+        )
+        for struct, values in ((frames, outputs), (frame_adjoints, adjoints)):
+            for (name, kind), y in zip(STATE.items(), values, strict=True):
+                layout.fill(getattr(struct, name), kind, y)
         steps, rows = frames, self._rows(inputs)
         strided, located = self._strided(inputs), self._events(inputs) > 0
-        states, more = STATE | (EVENT_ROW if located else ROW if strided else {}), {}
-        if rows > 1:
+        states = STATE | (EVENT_ROW if located else ROW if strided else {})
+        if rows > 1:  # as many numbers as a segment has: they go after the pass
             count = max(1, min(self.segment, self.frames - 1)) * rows + 1
-            steps = struct_of(code.States, {name: zeros(kind, count) for name, kind in states.items()})
+            zeros = {name: layout.zeros(kind, worlds, (count,), device) for name, kind in states.items()}
+            steps = struct_of(code.States, zeros)
         parameters, names = self._parameters(code, layout, inputs, None), self._names(inputs)
-        like = lambda: {name: zeros(PARAMETERS[name], *getattr(parameters, name).shape[1:]) for name in names}
-        if strided:
-            more["rest"] = zeros("Real")
+        shape = lambda name: getattr(parameters, name).shape[1:]
+        like = lambda what: {name: reused(f"{what} {name}", PARAMETERS[name], *shape(name)) for name in names}
+        sums, adjoint = like("sum"), {name: reused(f"adjoint {name}", kind) for name, kind in STATE.items()}
+        more = {"rest": reused("adjoint rest", "Real")} if strided else {}
+        for array in (*sums.values(), *adjoint.values(), *more.values()):
+            layout.memory(array).zero_()
         if located:
-            more["unused"] = struct_of(code.Parameters, like())
-        start = struct_of(code.Adjoint, {name: zeros(kind) for name, kind in STATE.items()} | more)
-        sums = like()
-        gradient = struct_of(code.Parameters, sums)
+            more["unused"] = _struct(code.Parameters, like("unused"))
+        start, gradient = _struct(code.Adjoint, adjoint | more), _struct(code.Parameters, sums)
         args = [parameters, rows, self.segment, 0, self.frames - 1]
         args += [frames, steps, frame_adjoints, start, gradient]
         replay(code.backward, layout.packs(worlds), args, str(device))
-        results = {name: layout.unpack(kind, getattr(start, name), worlds)[0] for name, kind in STATE.items()}
+        results = {name: layout.unpack(kind, adjoint[name], worlds)[0] for name, kind in STATE.items()}
         for name in names:
             results[name] = layout.unpack(PARAMETERS[name], sums[name], worlds)[0]
         pairs = zip(INPUTS, inputs, strict=True)
