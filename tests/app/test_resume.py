@@ -189,6 +189,18 @@ def test_two_at_once_in_one_folder_are_refused(job, tmp_path):
         pass
 
 
+def test_drafts_of_a_killed_run_go_when_its_folder_is_free(job, tmp_path):
+    scene, draft = Scene.load(job.scene), tmp_path / ".best.webm.k2x.part" / "best.webm"
+    with RunDirectory(tmp_path).open(job, scene, False):
+        draft.parent.mkdir()
+        draft.write_bytes(b"half")
+        with pytest.raises(InputError, match="another process"), RunDirectory(tmp_path).open(job, scene, False):
+            pass
+        assert draft.exists()  # of the process that has the folder
+    with RunDirectory(tmp_path).open(job, scene, False):
+        assert not draft.parent.exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

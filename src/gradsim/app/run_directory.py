@@ -9,7 +9,7 @@ from pathlib import Path
 from gradsim.app.job import RECORD, RunArguments, abbreviate, read_record
 from gradsim.app.run_files import read_result
 from gradsim.errors import InputError
-from gradsim.runtime.atomic import atomic_write
+from gradsim.runtime.atomic import atomic_write, drafts, remove_draft
 from gradsim.runtime.checkpoint import CheckpointFolder, digest
 from gradsim.scene.node import Node
 
@@ -116,6 +116,8 @@ class RunDirectory:
                     raise InputError(
                         f"another process is using {self.path}; wait for it, or choose another --out."
                     ) from None
+                for draft in [*drafts(self.path), *drafts(self.path / CHECKPOINT)]:  # of a run that was killed
+                    remove_draft(draft)
             yield
 
 

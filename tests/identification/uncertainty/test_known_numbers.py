@@ -111,3 +111,18 @@ def test_of_masks_whose_outlines_are_off_the_effect_is_that_of_a_fit_with_the_nu
     for key, slope in refitted(scene(20), NAMES, data, name).items():
         e = row["effects"][key]
         assert e["shift"] == pytest.approx(0.01 * slope, rel=0.1, abs=0.2 * fit.unknowns[key].std)
+
+
+def test_words_name_the_worst_number_that_is_zero_beside_those_of_which_one_percent_counts():
+    row = lambda name, value, sd: {
+        "name": name,
+        "value": value,
+        "error": "1 %" if value else "0.01 rad",
+        "largest": sd,
+        "effects": {"ball.mass": {"shift": 0.1, "percent": 2.0, "sd": sd}},
+    }
+    rows = [row("tilt", 0.0, 9.0), row("focal", 80.0, 5.0), row("roll", 0.0, 3.0), row("size", 0.2, 0.3)]
+    words = known_numbers._words(rows, ["ball.mass"], 0, False)
+    assert "1 % in focal moves ball.mass by +2 % (5 sd)." in words
+    assert "0.01 rad in tilt, which is 0, moves ball.mass by +2 % (9 sd)." in words
+    assert "roll" not in words and "size" not in words

@@ -9,7 +9,7 @@ is an unknown, too, and W weighs by the errors of outlines (`uncertainty.outline
 its unit of a number that is 0.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,8 @@ STEPS = {
 OTHER_STEP = 1e-2  # of other units
 MOST = 48  # numbers of a table, in the order of `FIRST`
 FIRST = ("timing", "gravity", "camera")  # owners whose numbers come before those of bodies
-LISTED = 4  # numbers in words, of which 1 % counts: steps of those that are 0 have no natural size
+LISTED = 4  # numbers in words, of which 1 % counts
+LISTED_OF_ZEROS = 1  # and of those that are 0, whose step has no natural size
 NOTABLE = 1.0  # standard deviations of an unknown from which on a number is said in words
 ROUNDING = 1e-9  # standard deviations below which a number does nothing
 OFFSET_STEPS = 2  # from the answer on to the offset of the outlines, in which they are nearly linear
@@ -190,16 +191,24 @@ def _rows(problem: "Problem", u: Tensor, std: Tensor, numbers: Sequence[KnownNum
     return sorted(rows, key=lambda row: -row["largest"])
 
 
+def _effect(row: Mapping, names: Sequence[str]) -> str:
+    """Sentence on what an error of a number does to the unknown that it moves by most standard deviations."""
+    name = max(names, key=lambda name: abs(row["effects"][name]["sd"]))
+    effect = row["effects"][name]
+    amount = (
+        two_digits(effect["shift"], True) if effect["percent"] is None else f"{two_digits(effect['percent'], True)} %"
+    )
+    zero = "" if row["value"] else ", which is 0,"
+    return f"{row['error']} in {row['name']}{zero} moves {name} by {amount} ({two_digits(abs(effect['sd']))} sd)."
+
+
 def _words(rows: Sequence[dict], names: Sequence[str], left_out: int, nonsmooth: bool) -> str:
     """The largest effects in words."""
-    sentences = []
-    for row in [row for row in rows if row["value"] and row["largest"] > NOTABLE][:LISTED]:
-        name = max(names, key=lambda name: abs(row["effects"][name]["sd"]))
-        effect = row["effects"][name]
-        absolute = effect["percent"] is None
-        amount = two_digits(effect["shift"], True) if absolute else f"{two_digits(effect['percent'], True)} %"
-        sd = two_digits(abs(effect["sd"]))
-        sentences.append(f"{row['error']} in {row['name']} moves {name} by {amount} ({sd} sd).")
+    notable = [row for row in rows if row["largest"] > NOTABLE]
+    listed = [row for row in notable if row["value"]][:LISTED] + [row for row in notable if not row["value"]][
+        :LISTED_OF_ZEROS
+    ]
+    sentences = [_effect(row, names) for row in listed]
     if sentences:
         sentences.append("A number that is not known so well needs a prior.")
     elif relative := [row for row in rows if row["value"]]:
