@@ -12,6 +12,7 @@ from gradsim.identification.first_scene import (
     first_scene,
     first_unknowns,
     regions,
+    resting_scene,
     slides,
 )
 
@@ -152,3 +153,9 @@ def test_the_outline_of_a_flat_body_says_less_of_its_size_than_that_of_a_ball(fo
         for start in (BALL, box)
     ]
     assert "half a pixel" in words[0] and "by the side that it shows" in words[1]
+
+
+def test_a_box_that_is_not_found_is_not_taken_to_slide():
+    box = {"bodies": {"box": {"shape": {"box": {"size": [0.3, 0.2, 0.12]}}, "mass": 2.0}}, "ground": {}}
+    first = resting_scene(box, (WIDTH, HEIGHT), 30.0, 12)
+    assert "box.velocity.z" in " ".join(first_unknowns(first.scene))

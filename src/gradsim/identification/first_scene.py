@@ -343,7 +343,7 @@ def first_unknowns(scene: Scene, known: Collection[str] = ()) -> list[str]:
     if not isinstance(body, Rigid):
         raise InputError(f"{name} is neither a rigid body nor a pendulum; name the unknowns of its fit yourself.")
     across = lambda vector: [(axis, y) for axis, y in zip("xyz", vector, strict=True) if axis != "y"]
-    if scene.grounds and body.shape.sphere is None and not body.velocity[2]:  # as `first_scene` writes one that slides
+    if body.shape.sphere is None and _lies(scene, body):  # as `first_scene` writes one that slides
         (x, *_), (v, *_) = body.position, body.velocity
         free = [("position", x, 0.2), ("velocity", v, 2.0)]
         return [
@@ -357,6 +357,14 @@ def first_unknowns(scene: Scene, known: Collection[str] = ()) -> list[str]:
         "gravity.z:-15:-5",
         *bounce_unknowns(scene),
     ]
+
+
+def _lies(scene: Scene, body: Rigid) -> bool:
+    """True if a body begins on a level ground, without a speed up or down."""
+    lowest = float(body.shape.mesh().vertices[:, 2].min()) + body.position[2]
+    return not body.velocity[2] and any(
+        abs(lowest - ground.height) < 0.1 * REST_HEIGHT for ground in scene.grounds.values()
+    )
 
 
 def _mass(scene: Scene) -> float:
