@@ -215,7 +215,7 @@ def _single(name: str) -> str:
         kind = f"own {kind}"
     hints = {
         "own stiffness": "Nothing stretches or turns it enough; record a motion that does, or look closer.",
-        "own damping": "It slows no motion enough to be seen; record a motion in which it does, or a longer one.",
+        "own damping": "It slows no motion enough to be seen: leave it out of the unknowns, or record a motion in which it does, or a longer one.",
         "friction": "Nothing slides enough to show it; record a motion that slides.",
         "rolling_friction": "Nothing rolls long enough to show it; record a longer way.",
         "spinning_friction": "Nothing spins on it long enough to show it; record a longer spin.",
@@ -228,7 +228,7 @@ def _single(name: str) -> str:
         "poisson": "Its change of width hardly shows; squeeze a thick piece of it, or look closer.",
         "lam": "Nothing squeezes it enough; squeeze a thick piece of it, or look closer.",
         "bending": "No fold is sharp enough to show it; record finer folds, or fix it.",
-        "drag": "The air hardly slows it; record a faster motion.",
+        "drag": "The air hardly slows it: leave it out of the unknowns, or record a faster motion, or a longer one.",
         "lift": "The air hardly deflects it; record a faster motion.",
         "mass": "No force of known size acts; add a push with a known impulse.",
         "density": "No force of known size acts; add a push with a known impulse.",
