@@ -300,3 +300,10 @@ def test_a_body_too_small_to_have_an_inside_has_its_own_color():
     image = behind * (1 - alpha[..., None]) + alpha[..., None] * np.array([0.12, 0.45, 0.25])
     masks = subtract_background(np.rint(255 * image[None]).astype(np.uint8), behind).masks
     assert np.abs(masks[0] - alpha).max() < 0.02  # rounding: 0.5/255 of a contrast of 0.5, of color and pixel
+
+
+def test_noise_is_told_where_bodies_cover_all_that_is_not_white(exact):
+    stays, behind = np.repeat(exact[[6]], COUNT, 0), np.ones((SIZE, SIZE, 3))
+    behind[stays[0] > 0.5] = 0.5
+    result = subtract_background(render(stays, behind), behind, BODY)
+    assert np.isfinite(result.noise) and result.noise > 0 and np.isfinite(result.masks).all()

@@ -34,6 +34,7 @@ SPECKLE = 0.1  # of a body's area: pixels that may differ without a body
 MIN_GHOST_SHARE = 0.25  # of the largest region, from which one can be a ghost of the body
 GHOST_EDGE = 1.25  # of the edges of the video about it, from which on one in the background is a ghost's: both have the edges of what stands still
 SATURATION = 2.5 * LEVEL  # from black or white, within which noise is cut off
+MAX_NOISE = 0.04  # of a channel of a camera; more is a body
 MIN_UNSATURATED = 0.02  # share of the background's channels that tell the noise
 SAMPLED_PIXELS = 300_000  # pixels of the video that tell noise and shake: a quantile to some 0.2 %
 # [px] from the edge of a mask, which is in the middle of a blurred edge, to pixels that a body does not cover
@@ -411,13 +412,16 @@ def _noise_and_bodies(frames: np.ndarray, B: np.ndarray) -> tuple[float, np.ndar
         levels = frame - behind
         rms[:] = np.sqrt(np.einsum("ijc,ijc->ij", levels, levels) / 3) / 255
     sample = np.arange(0, size.size, max(1, size.size // SAMPLED_PIXELS))
-    difference = _unsaturated(frames.reshape(-1, 3)[sample] / 255, B.reshape(-1, 3)[sample % B[..., 0].size])
+    values, backgrounds = frames.reshape(-1, 3)[sample] / 255, B.reshape(-1, 3)[sample % B[..., 0].size]
+    difference = _unsaturated(values, backgrounds)
     noise = _scale(difference, 0.75)  # assumes that bodies cover less than a quarter of the video
+    if noise > MAX_NOISE:  # of what is neither black nor white they cover more
+        noise = _scale(values - backgrounds, 0.75)
     for _ in range(2):  # the second time without the bodies
         bodies = np.stack([_hysteresis(rms / noise) for rms in size])
         static = ~_near(bodies).reshape(-1)[sample]
         relative = noise
-        if static.any():
+        if np.isfinite(difference[static]).any():
             noise = _scale(difference[static], 0.9)
     _check_camera(frames, B, size, relative)
     return noise, bodies
