@@ -328,3 +328,12 @@ def test_the_help_of_every_command_of_data_sets_has_an_example_that_parses(comma
     example = next(line.removeprefix("Example: ") for line in lines if line.startswith("Example: "))
     assert example.startswith(f"gradsim dataset {command} ")
     parser.parse(example.split()[1:])
+
+
+def test_ctrl_c_before_a_command_runs_is_one_word(monkeypatch, capsys):
+    def stopped(words):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parser, "parse", stopped)
+    assert main.main(["scenes"]) == 130
+    assert capsys.readouterr().err == "stopped\n"

@@ -40,6 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(arguments)
         finally:
             sys.stdout.flush()
+    except KeyboardInterrupt:  # before the command runs, which says more itself
+        print("stopped", file=sys.stderr)
+        return Status.INTERRUPTED.exit_code
     except BrokenPipeError:  # who reads the output, such as `head`, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Status.OK.exit_code
