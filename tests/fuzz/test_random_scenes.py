@@ -2,7 +2,7 @@
 
     finite     all states and derivatives are
     refused    `InputError` before the first step, such as a body that starts inside the ground
-    diverged   `Divergence` that names step, body and quantity
+    diverged   `Divergence` that names step, body and quantity, or the adjoint of an implicit step that cannot be solved, which is named
     unnamed    a state or a derivative that is not finite, without an error
     crash      another exception
 
@@ -41,7 +41,10 @@ def rolled(number: int, dtype: torch.dtype) -> str:
     states = [y for name in model.scene.bodies for y in trajectory[name].values()]
     if not all(torch.isfinite(y).all() for y in states):
         return "unnamed"
-    torch.stack([(y[:, -1] ** 2).sum() for y in states if y.requires_grad]).sum().backward()
+    try:
+        torch.stack([(y[:, -1] ** 2).sum() for y in states if y.requires_grad]).sum().backward()
+    except ArithmeticError as error:
+        return "diverged" if "the adjoint of a step" in str(error) else f"crash {error}"
     slopes = [p.grad for p in model.parameters() if p.grad is not None]
     return "finite" if all(torch.isfinite(g).all() for g in slopes) else "unnamed"
 

@@ -33,6 +33,9 @@ from gradsim.physics.soft.implicit import ImplicitParticles
 from gradsim.physics.soft.rollout import Particles
 from gradsim.physics.system import STEP_SAFETY, ObservationUnits, State, System, Values, centered
 
+MAX_SPIN_ANGLE = (
+    0.2  # angle by which a soft body turns in a step [rad]: vertices go straight, and stretch it by half its square
+)
 SOFT_STEP_SAFETY = 0.5  # proposed step over the largest stable one of the material: stiffness grows as it is squeezed
 
 
@@ -316,7 +319,9 @@ class SoftBody(System):
             return math.inf
         (elastic, touch), (_, damped) = self._rates(values, damped=False), self._rates(values, damped=True)
         factors = steps.proposal or steps.stability
+        spin = torch.linalg.vector_norm(values[f"{self.name}.angular_velocity"].detach(), dim=-1).max().item()
         return min(
+            MAX_SPIN_ANGLE / max(spin, 1e-12),
             SOFT_STEP_SAFETY * _step(*elastic, *factors),
             STEP_SAFETY * _step(*touch),
             IMPACT_STEP_FACTOR * _step(*damped, *factors),
