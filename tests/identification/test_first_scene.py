@@ -144,6 +144,7 @@ def test_a_box_that_stays_on_a_level_slides_and_its_friction_is_an_unknown():
     assert names == ["box.position.x", "box.velocity.x", "ground.friction"]
     lowest = first.scene.bodies["box"].shape.mesh().vertices[:, 2].min() + first.scene.bodies["box"].position[2]
     assert 0 <= lowest < 1e-5 and "friction" in first.sources["slide"]
+    assert "spin" not in first.sources["turn"]
 
 
 def test_the_outline_of_a_flat_body_says_less_of_its_size_than_that_of_a_ball(found):

@@ -199,7 +199,9 @@ def first_scene(
         f"of frame 0, from a parabola through the {min(PARABOLA_FRAMES, len(regions.frames))} first centres"
     )
     if shape.sphere is None:
-        sources["turn"] = "of frame 0, A GUESS: none; its spin is an unknown of the fit"
+        sources["turn"] = "of frame 0, A GUESS: none" + (
+            "" if "slide" in sources else "; its spin is an unknown of the fit"
+        )
     moving = {key: value for key, value in body.items() if key not in ("velocity", "rotation_vector", "colour")} | {
         "shape": scaled_shape(body["shape"], factor),
         "position": place,

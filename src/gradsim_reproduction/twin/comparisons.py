@@ -9,7 +9,7 @@ import torch
 from scipy.spatial.transform import Rotation
 
 from gradsim.identification.engines import EngineModel
-from gradsim.identification.engines.contact_match import match_contacts
+from gradsim.identification.engines.contact_match import landing_of, match_contacts
 from gradsim.identification.engines.mujoco import MuJoCo
 from gradsim.physics.model import Model
 from gradsim.runtime.optional import require_extra
@@ -110,11 +110,9 @@ def contact(job: tuple[int, int]) -> dict:
     for law in DROP_LAWS:
         scene = drop(*job, law)
         timing = scene.timing
-        fine = {
-            "fps": FINER * timing.fps,
-            "substeps": timing.substeps // FINER,
-            "frames": FINER * (timing.frames - 1) + 1,
-        }  # pyright: ignore[reportOperatorIssue]
+        assert timing.substeps != "auto"
+        frames = FINER * (timing.frames - 1) + 1
+        fine = {"fps": FINER * timing.fps, "substeps": timing.substeps // FINER, "frames": frames}
         scene = scene.model_copy(update={"timing": timing.model_copy(update=fine)})
         with torch.no_grad():
             moves = [Model(scene).rollout()]
@@ -128,9 +126,5 @@ def contact(job: tuple[int, int]) -> dict:
 
 def _landing(x: np.ndarray, fps: float) -> dict[str, float]:
     """Length of the path along the ground [m], highest center after the first low one over the last [m], time of rest [s]."""
-    height = x[:, 2]
-    first = int(np.argmax(height[1:-1] <= height[2:])) + 1  # the first frame from which it rises
-    away = np.linalg.norm(x - x[-1], axis=1) > STILL
-    rest = (int(np.flatnonzero(away)[-1]) + 1) / fps if away.any() else 0.0
-    slide = float(np.linalg.norm(np.diff(x[:, :2], axis=0), axis=1).sum())
-    return {"slide": slide, "bounce": float(height[first:].max() - height[-1]), "settled": rest}
+    landing = landing_of(x, np.array([0.0, 0.0, 1.0]), fps, STILL)
+    return {"slide": landing["travel"], "bounce": landing["bounce"], "settled": landing["settling"]}

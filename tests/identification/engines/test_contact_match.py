@@ -62,7 +62,7 @@ def test_a_drop_begins_as_the_body_does_but_a_long_fall_is_left_out(matched):
 def test_a_landing_is_read_off_its_path():
     heights, along = np.array([4, 2, 1, 2, 2.5, 1, 1, 1, 1]), np.array([0, 1, 2, 3, 2, 2, 2, 2, 2.0])
     x = np.stack([along, 0 * along, heights], 1)
-    landing = landing_of(x, np.array([0.0, 0, 1]), fps=10.0, size=1.0)
+    landing = landing_of(x, np.array([0.0, 0, 1]), fps=10.0, still=0.05)
     assert landing == {
         "bounce": 1.5,
         "travel": 4.0,

@@ -240,11 +240,8 @@ class _Trials:
         }
 
         def residuals(x: np.ndarray, keys: Sequence[str]) -> np.ndarray:
-            one, off = self.landing(self.in_mujoco(_factors(x))), []
-            for key in keys:
-                ends = (max(getattr(landing, key), 0.0) + floors[key] for landing in (one, ours))
-                off.append(math.log(next(ends) / next(ends)))
-            return np.array(off + (PRIOR * x).tolist())
+            one = self.landing(self.in_mujoco(_factors(x)))
+            return np.array(_log_ratios(one, ours, {key: floors[key] for key in keys}) + (PRIOR * x).tolist())
 
         x = np.zeros(len(KEYS))
         for keys in (SMOOTH_KEYS, (*SMOOTH_KEYS, "travel")):  # what a body travels by tumbling has many minima
@@ -261,10 +258,7 @@ class _Trials:
 
         def cost(x: np.ndarray) -> float:
             one = self.landing(self.in_mujoco(_factors(x)))
-            off = [
-                math.log((max(getattr(one, k), 0.0) + fine[k]) / (max(getattr(ours, k), 0.0) + fine[k])) for k in fine
-            ]
-            return float(np.sum(np.square(off)) + np.sum(np.square(PRIOR * x)))
+            return float(np.sum(np.square(_log_ratios(one, ours, fine))) + np.sum(np.square(PRIOR * x)))
 
         rng, best, least = np.random.default_rng(0), x, cost(x)
         for k, spread in enumerate(SPREADS):
@@ -291,29 +285,35 @@ class _Trials:
         slid = move(self.slide)[0]
         slide = slid[-1] - slid[0]
         return Landing(
-            **landing_of(x, self.normal, FPS, self.size),
+            **landing_of(x, self.normal, FPS, SETTLED_DISTANCE * self.size),
             depth=self._depth(x[-1], quat[-1]),
             slide=float(np.linalg.norm(slide - slide @ self.normal * self.normal)),
         )
 
 
-def landing_of(x: np.ndarray, normal: np.ndarray, fps: float, size: float) -> dict[str, float]:
+def landing_of(x: np.ndarray, normal: np.ndarray, fps: float, still: float) -> dict[str, float]:
     """`bounce`, `travel` and `settling` of a drop, as of `Landing`.
 
     Args:
         x: Centers of mass (n, 3) [m].
         normal: Of the ground (3,).
         fps: Rate of these [1/s].
-        size: Of the body [m].
+        still: Distance from its last place within which a body has settled [m].
     """
     heights, steps = x @ normal, np.diff(x, axis=0)
     first = int(np.argmax(heights[1:-1] <= heights[2:])) + 1  # the first frame from which it rises
-    away = np.linalg.norm(x - x[-1], axis=1) > SETTLED_DISTANCE * size
+    away = np.linalg.norm(x - x[-1], axis=1) > still
     return {
         "bounce": float(heights[first:].max() - heights[-1]),
         "travel": float(np.linalg.norm(steps - np.outer(steps @ normal, normal), axis=1).sum()),
         "settling": (int(np.flatnonzero(away)[-1]) + 1) / fps if away.any() else 0.0,
     }
+
+
+def _log_ratios(one: Landing, other: Landing, floors: Mapping[str, float]) -> list[float]:
+    """Logarithms of ratios of two landings; differences below the floors hardly count."""
+    ends = ((max(getattr(landing, key), 0.0) + floor for landing in (one, other)) for key, floor in floors.items())
+    return [math.log(above / below) for above, below in ends]
 
 
 def _factors(x: np.ndarray) -> dict[str, float]:

@@ -33,9 +33,7 @@ from gradsim.physics.soft.implicit import ImplicitParticles
 from gradsim.physics.soft.rollout import Particles
 from gradsim.physics.system import STEP_SAFETY, ObservationUnits, State, System, Values, centered
 
-MAX_SPIN_ANGLE = (
-    0.2  # angle by which a soft body turns in a step [rad]: vertices go straight, and stretch it by half its square
-)
+MAX_SPIN_ANGLE = 0.2  # of a soft body in a step [rad]: vertices go straight, which stretches it by half the square
 SOFT_STEP_SAFETY = 0.5  # proposed step over the largest stable one of the material: stiffness grows as it is squeezed
 
 
