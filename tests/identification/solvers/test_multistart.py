@@ -169,3 +169,12 @@ def test_two_starts_that_are_one_do_not_make_a_polish_needless():
         people, torch.tensor([0]), torch.tensor([0] * count + [*range(count, starts)])
     )
     assert agree(4, 3) and not agree(4, 2) and not agree(2, 2)
+
+
+@pytest.mark.parametrize(("count", "rows"), [(1, [0, 1]), (2, [0, 1]), (4, [0, 1, 1, 1])])
+def test_copies_of_the_best_fill_up_to_a_number_that_more_starts_may_exceed(count, rows):
+    """One start alone becomes two where samples find a better place, and both go on where both are solved."""
+    people = Population.at(torch.tensor([[0.0], [1.0]]).double())
+    people.cost = torch.tensor([2.0, 1.0]).double()
+    copied, who = multistart._copied(people, torch.tensor([0, -1]), count)
+    assert copied.u[:, 0].tolist() == rows and who.tolist() == [0, -1, *[-1] * (len(rows) - 2)]

@@ -304,10 +304,10 @@ def _united(iterates: Population, who: Tensor, speaker: Tensor) -> tuple[Populat
 
 
 def _copied(iterates: Population, who: Tensor, count: int) -> tuple[Population, Tensor]:
-    """Starts with copies of the best, which are no start, up to a number of them."""
-    k = int(iterates.cost.argmin())
-    rows = torch.cat([torch.arange(len(who)), torch.full((count - len(who),), k)])
-    return iterates[rows], torch.cat([who, torch.full((count - len(who),), -1)])
+    """Starts with copies of the best, which are no start, up to a number of them; where they are as many, themselves."""
+    k, copies = int(iterates.cost.argmin()), max(0, count - len(who))
+    rows = torch.cat([torch.arange(len(who)), torch.full((copies,), k)])
+    return iterates[rows], torch.cat([who, torch.full((copies,), -1)])
 
 
 def _chi2_per_n(problem: Problem, frames: int, cost: float) -> float | None:
