@@ -11,6 +11,7 @@ import torch
 from chain import chain
 from cloth import cloth
 from gear import gear
+from pile import pile
 from precision import precision
 from renderer import render
 from rigid import rigid
@@ -46,6 +47,7 @@ CASES = {
     "gear": gear,
     "smoke": smoke,
     "chain": chain,
+    "pile": pile,
     "rod": rod,
     "identify": identify,
     "render": render,

@@ -58,7 +58,7 @@ def random_meeting(kinds, worlds: int, seed: int) -> tuple[dict[str, Tensor], di
 
 @cache
 def _code(lane: Lane):
-    given = {name: getattr(pair_code(lane), name) for name in ("PairShape", "PairNumbers", "add_pairs")}
+    given = {name: getattr(pair_code(lane), name) for name in ("PairShape", "PairNumbers", "NearPairs", "add_pairs")}
     if not lane.dual:
         given |= {name: getattr(pair_code(lane), name) for name in ("add_pair_adjoints", "all_pair_powers")}
     code = specialize("pair_cases_kernels", lane, **given)
@@ -68,8 +68,13 @@ def _code(lane: Lane):
     return code
 
 
-def lane_forces(pairs: Pairs, states, numbers, lane: Lane, tangents=None) -> list[list[Tensor]]:
-    """Force and torque (worlds, bodies, 3), and their tangents of dual lanes."""
+def empty_list(pairs: Pairs, worlds: int, lane: Lane):
+    """A list of pairs for `lane_forces`, which fills it."""
+    return pairs.empty_list(_code(lane), Layout(lane), worlds, CPU)
+
+
+def lane_forces(pairs: Pairs, states, numbers, lane: Lane, tangents=None, near=None) -> list[list[Tensor]]:
+    """Force and torque (worlds, bodies, 3), and their tangents of dual lanes; `near` is a list of pairs to go on with."""
     layout, code = Layout(lane), _code(lane)
     along = tangents or {}
     worlds = len(states["x"])
@@ -78,7 +83,8 @@ def lane_forces(pairs: Pairs, states, numbers, lane: Lane, tangents=None) -> lis
         setattr(given, name, layout.pack("Real", value, along.get(name)))
     packed = [layout.pack(kind, states[key][:, None], _under(along.get(key))) for key, kind in STATES.items()]
     out = [layout.zeros("Vec3", worlds, (len(pairs.cores),), CPU) for _ in range(2)]
-    args = [pairs.shape(code, layout, CPU), given, *packed, *out]
+    near = near or pairs.empty_list(code, layout, worlds, CPU)
+    args = [pairs.shape(code, layout, CPU), given, near, *packed, *out]
     replay(code.forces, layout.packs(worlds), args, "cpu")
     return [list(x) for x in zip(*(layout.unpack("Vec3", y, worlds) for y in out), strict=True)]
 
@@ -94,7 +100,8 @@ def lane_adjoints(pairs: Pairs, states, numbers, probes, lane: Lane) -> dict[str
     packed = [layout.pack(kind, states[key][:, None]) for key, kind in STATES.items()]
     out = {key: layout.zeros(kind, worlds, (n,), CPU) for key, kind in STATES.items()}
     probed = [layout.pack("Vec3", probe) for probe in probes]
-    args = [pairs.shape(code, layout, CPU), given, grad, *packed, *probed, *out.values()]
+    near = pairs.empty_list(code, layout, worlds, CPU)
+    args = [pairs.shape(code, layout, CPU), given, grad, near, *packed, *probed, *out.values()]
     replay(code.adjoints, layout.packs(worlds), args, "cpu")
     found = {key: layout.unpack(kind, out[key], worlds)[0] for key, kind in STATES.items()}
     return found | {name: layout.unpack("Real", getattr(grad, name), worlds)[0] for name in numbers}

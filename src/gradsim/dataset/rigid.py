@@ -164,8 +164,7 @@ def _camera(size: float) -> dict:
 def _centered(name: str, size: np.ndarray) -> tuple[meshes.Mesh, np.ndarray]:
     """An object about its centre of mass, and its inertia (3, 3) for a mass of 1 [m²]."""
     mesh = Object(name=name, size=tuple(size.tolist())).mesh()
-    one = torch.tensor(1.0).double()
-    solid = meshes.mass_properties(torch.tensor(mesh.vertices), torch.tensor(mesh.faces), one)
+    solid = mesh.solid
     return meshes.Mesh(mesh.vertices - solid.centre.numpy(), mesh.faces), (solid.inertia / solid.mass).numpy()
 
 

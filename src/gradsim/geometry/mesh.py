@@ -77,6 +77,13 @@ class Mesh:
         return float(np.einsum("ij,ij->", a, np.cross(b, c)) / 6)
 
     @cached_property
+    def solid(self) -> "MassProperties":
+        """Volume, centre and inertia of the solid inside: its mass properties for the density 1, in float64."""
+        import torch
+
+        return mass_properties(torch.tensor(self.vertices), torch.tensor(self.faces), torch.tensor(1.0).double())
+
+    @cached_property
     def smooth(self) -> bool:
         """True if the normals turn by at most `CREASE` across every edge."""
         a, b, c = np.moveaxis(self.vertices[self.faces], 1, 0)

@@ -8,6 +8,7 @@ With q = (u, w) and a rotation vector θ [rad]:
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 _SERIES_LIMIT = 1e-3  # [rad²] |θ|² below which series replace sin(x)/x: their next term is below 1e-16 there
 
@@ -15,9 +16,12 @@ _SERIES_LIMIT = 1e-3  # [rad²] |θ|² below which series replace sin(x)/x: thei
 def cross(a: Tensor, b: Tensor) -> Tensor:
     """a × b, (..., 3); shapes broadcast.
 
-    `torch.linalg.cross` has no native forward derivative: PyTorch composes one at each call, in 0.3 ms.
+    `torch.linalg.cross` has no native forward derivative: PyTorch composes one at each call, in 0.3 ms. Without tangents it
+    takes a tenth of the time of what stands here for it with them.
     """
     a, b = torch.broadcast_tensors(a, b)
+    if forward_ad._current_level < 0 and not torch._C._are_functorch_transforms_active():
+        return torch.linalg.cross(a, b, dim=-1)
     return a.roll(-1, -1) * b.roll(1, -1) - a.roll(1, -1) * b.roll(-1, -1)
 
 

@@ -1,7 +1,7 @@
 """Shapes of rigid bodies and their surface meshes."""
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
@@ -188,6 +188,11 @@ def _object(name: str) -> meshes.Mesh:
     return mesh_file.load(_OBJECTS / f"{name}.obj")
 
 
+@lru_cache(maxsize=64)
+def _mesh_of(kind: Box | Sphere | Cylinder | Cone | Capsule | Torus | Tetrahedron | Object) -> meshes.Mesh:
+    return kind.mesh()
+
+
 class Shape(Node):
     """Shape of a rigid body: exactly one of the following."""
 
@@ -211,6 +216,6 @@ class Shape(Node):
             yield from exactly_one(raw, cls.known_keys())
 
     def mesh(self) -> meshes.Mesh:
-        """Surface at scale 1."""
+        """Surface at scale 1; of equal shapes one object, but for those of files, which may change."""
         (kind,) = (node for _, node in self if node is not None)
-        return kind.mesh()
+        return kind.mesh() if self.mesh_file else _mesh_of(kind)

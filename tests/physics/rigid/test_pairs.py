@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import error
-from pair_cases import CORES, KINDS, lane_adjoints, lane_forces, pairs_among, random_meeting
+from pair_cases import CORES, KINDS, empty_list, lane_adjoints, lane_forces, pairs_among, random_meeting
 from torch import Tensor, linalg
 
 from gradsim.engine.lanes import Lane
@@ -108,3 +108,29 @@ def test_a_common_motion_feels_no_friction(kinds):
     states |= {"w": w.contiguous(), "v": states["v"][:, :1] + linalg.cross(w, states["x"] - states["x"][:, :1])}
     none = {key: torch.zeros(N, 1).double() for key in ("dissipation", "friction_stiffness")}
     assert error(of_lanes(kinds, states, numbers), of_lanes(kinds, states, numbers | none)) < 1e-11
+
+
+def test_pairs_are_listed_again_where_a_body_has_come_near():
+    """Of boxes far apart, on their way, and touching; a list is right as long as no body has left its allowance."""
+    pairs, (states, numbers) = pairs_among(("box", "rock")), random_meeting(("box", "rock"), N, seed=8)
+    near = empty_list(pairs, N, LANE)
+    away = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]).double()
+    for distance in (9.0, 0.5, 0.02, 0.01, 0.0, 0.005):
+        there = states | {"x": states["x"] + distance * away}
+        fresh, kept = (lane_forces(pairs, there, numbers, LANE, near=one)[0] for one in (None, near))
+        assert all(torch.equal(a, b) for a, b in zip(fresh, kept, strict=True))
+    assert kept[0].abs().amin((1, 2)).max() > 0
+
+
+@kinds
+def test_bodies_that_a_face_keeps_apart_feel_nothing_and_those_that_touch_are_not_taken_for_apart(kinds):
+    """From a touch outwards: forces are those of the definition, which looks at every element, until they vanish."""
+    states, numbers = random_meeting(kinds, N, seed=9)
+    aim = torch.nn.functional.normalize(states["x"][:, 0] - states["x"][:, 1], dim=-1)
+    forces = []
+    for distance in (0.0, 0.01, 0.03, 0.1, 1.0):
+        x = states["x"].clone()
+        x[:, 0] += distance * aim
+        forces.append(of_lanes(kinds, states | {"x": x}, numbers))
+        assert (forces[-1] - defined(kinds, states | {"x": x}, numbers)).abs().max() < 1e-11 * forces[0].abs().max()
+    assert forces[0].abs().max() > 0 and not forces[-1].any()

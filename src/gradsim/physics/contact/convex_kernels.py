@@ -21,20 +21,26 @@ if TYPE_CHECKING:  # bound by `specialize`
         point_touch,
     )
     from gradsim.physics.contact.narrow_phase_kernels import (
+        NearPairs,
         PairShape,
-        apart,
+        axes_between,
         clamped,
         height_above,
         is_point,
+        list_near,
+        may_touch,
+        near_edge,
         nearest,
         touching_edges,
     )
+
+NEARLY = 1.0625  # edges that are farther apart than this times their skins do not touch, whatever rounding does
 
 
 @wp.struct
 class PairNumbers:
     scale: wp.array2d[Real]  # of each body
-    stiffness: wp.array2d[Real]  # k [N/m], of each pair; so the next three
+    stiffness: wp.array2d[Real]  # k [N/m], of each contact of the scene; so the next three
     dissipation: wp.array2d[Real]  # a [s/m]
     friction_stiffness: wp.array2d[Real]  # k_f [N s/m]
     friction: wp.array2d[Real]  # μ
@@ -54,18 +60,22 @@ def corner_wrench(
     ra = spread(g.radius[a])
     rb = spread(g.radius[b])
     within = (ra * sa + rb * sb) / sb
+    axes = axes_between(qa, qb) * (sa / sb)
+    at = unrotate(qb, xa - xb) * (1.0 / sb)
     for j in range(g.first_corner[a], g.first_corner[a + 1]):
         corner = spread(g.corner[j])
-        c, e, n, flat = nearest(g, b, unrotate(qb, xa + rotate(qa, corner * sa) - xb) * (1.0 / sb), within)
-        gap, normal, place = point_touch(xa, qa, xb, qb, sa, sb, corner, ra, c, e, n, flat, rb)
-        if any_lane(less(gap, zero(0))):
-            contact = contact_between(
-                gap, normal, place, xa, va, wa, xb, vb, wb, p.stiffness[i, k], p.dissipation[i, k],
-                p.friction_stiffness[i, k], p.friction[i, k],
-            )  # fmt: skip
-            f = f + contact
-            ta = ta + cross(place - xa, contact)
-            tb = tb - cross(place - xb, contact)
+        y = at + axes * corner
+        if any_lane(less(height_above(g, b, y), within)):
+            c, e, n, flat = nearest(g, b, y, within)
+            gap, normal, place = point_touch(xa, qa, xb, qb, sa, sb, corner, ra, c, e, n, flat, rb)
+            if any_lane(less(gap, zero(0))):
+                contact = contact_between(
+                    gap, normal, place, xa, va, wa, xb, vb, wb, p.stiffness[i, k], p.dissipation[i, k],
+                    p.friction_stiffness[i, k], p.friction[i, k],
+                )  # fmt: skip
+                f = f + contact
+                ta = ta + cross(place - xa, contact)
+                tb = tb - cross(place - xb, contact)
     return f, ta, tb
 
 
@@ -84,32 +94,31 @@ def edge_wrench(
     rb = spread(g.radius[b])
     skins = ra * sa + rb * sb
     half = spread(Scalar(0.5))
+    farthest = skins * spread(Scalar(NEARLY))
+    axes = axes_between(qa, qb)
     at = unrotate(qb, xa - xb)
     for j in range(g.first_edge[a], g.first_edge[a + 1]):
         pa = spread(g.begin[j])
         ua = spread(g.along[j])
-        begin = at + unrotate(qb, rotate(qa, pa * sa))
-        ea = unrotate(qb, rotate(qa, ua * sa))
+        begin = at + axes * (pa * sa)
+        ea = axes * (ua * sa)
         middle = begin + ea * half
-        la = sqrt(dot(ea, ea)) * half + skins
+        la = sqrt(dot(ea, ea)) * half + farthest
         if any_lane(less(height_above(g, b, middle * (1.0 / sb)) * sb, la)):
-            oa = unrotate(qb, rotate(qa, spread(g.outward[j])))
+            oa = axes * spread(g.outward[j])
             for m in range(g.first_edge[b], g.first_edge[b + 1]):
-                pb = spread(g.begin[m])
-                ub = spread(g.along[m])
-                eb = ub * sb
-                d0 = begin - pb * sb
-                d = d0 + (ea - eb) * half
-                lb = sqrt(dot(eb, eb)) * half + la
-                if any_lane(less(dot(d, d), lb * lb)):
+                if near_edge(g, m, middle, sb, la):
+                    pb = spread(g.begin[m])
+                    ub = spread(g.along[m])
+                    d0 = begin - pb * sb
                     outward = spread(g.outward[m]) - oa
                     if g.first_face[a + 1] - g.first_face[a] + g.first_face[b + 1] - g.first_face[b] == 0:
                         outward = d0
-                    s0, t0, slide_a, slide_b, sign = clamped(d0, ea, eb, outward)
-                    gap, normal, place, share, turn = edge_touch(
-                        xa, qa, xb, qb, sa, sb, pa, ua, ra, pb, ub, rb, s0, t0, slide_a, slide_b, sign
-                    )
-                    if any_lane(less(gap, zero(0))):
+                    s0, t0, slide_a, slide_b, sign, square = clamped(d0, ea, ub * sb, outward)
+                    if any_lane(less(square, farthest * farthest)):
+                        gap, normal, place, share, turn = edge_touch(
+                            xa, qa, xb, qb, sa, sb, pa, ua, ra, pb, ub, rb, s0, t0, slide_a, slide_b, sign
+                        )
                         stiffness = p.stiffness[i, k] * touching_edges(gap, ra, rb, sa, sb)
                         contact = contact_between(
                             gap, normal, place, xa, va, wa, xb, vb, wb, stiffness * share, p.dissipation[i, k],
@@ -124,20 +133,22 @@ def edge_wrench(
 
 @wp.func
 def add_pairs(
-    g: PairShape, p: PairNumbers, i: int, row: int, x: wp.array3d[Vec3], q: wp.array3d[Quat],
+    g: PairShape, p: PairNumbers, near: NearPairs, i: int, row: int, x: wp.array3d[Vec3], q: wp.array3d[Quat],
     v: wp.array3d[Vec3], w: wp.array3d[Vec3], f: wp.array2d[Vec3], t: wp.array2d[Vec3],
 ):  # fmt: skip
     """Add the force on each body [N] and the torque about its centre of mass [N m]."""
-    for k in range(g.bodies.shape[0]):
-        a = g.bodies[k, 0]
-        b = g.bodies[k, 1]
+    for item in range(list_near(g, p.scale, i, row, x, near)):
+        pair = near.pair[i, item + 1]
+        k = g.contact[pair]
+        a = g.bodies[pair, 0]
+        b = g.bodies[pair, 1]
         xa = x[i, row, a]
         xb = x[i, row, b]
-        if not apart(g, a, b, xa, xb, p.scale[i, a], p.scale[i, b]):
-            qa = q[i, row, a]
+        qa = q[i, row, a]
+        qb = q[i, row, b]
+        if may_touch(g, a, b, xa, qa, xb, qb, p.scale[i, a], p.scale[i, b]):
             va = v[i, row, a]
             wa = w[i, row, a]
-            qb = q[i, row, b]
             vb = v[i, row, b]
             wb = w[i, row, b]
             if is_point(g, a) or not is_point(g, b):
@@ -204,40 +215,46 @@ if not DUAL:
         ra = spread(g.radius[a])
         rb = spread(g.radius[b])
         within = (ra * sa + rb * sb) / sb
+        axes = axes_between(qa, qb) * (sa / sb)
+        at = unrotate(qb, xa - xb) * (1.0 / sb)
         for j in range(g.first_corner[a], g.first_corner[a + 1]):
             corner = spread(g.corner[j])
-            c, e, n, flat = nearest(g, b, unrotate(qb, xa + rotate(qa, corner * sa) - xb) * (1.0 / sb), within)
-            gap, _normal, _place = point_touch(xa, qa, xb, qb, sa, sb, corner, ra, c, e, n, flat, rb)
-            if any_lane(less(gap, zero(0))):
-                (
-                    xa_, qa_, va_, wa_, xb_, qb_, vb_, wb_, sa_, sb_, ke_, kd_, kf_, mu_, _p, _ra, _c, _e, _n, _flat, _rb,
-                    _fa, _ta, _fb, _tb,
-                ) = wp.grad(point_power)(
-                    xa, qa, va, wa, xb, qb, vb, wb, sa, sb, p.stiffness[i, k], p.dissipation[i, k],
-                    p.friction_stiffness[i, k], p.friction[i, k], corner, ra, c, e, n, flat, rb, fa, ta, fb, tb,
-                )  # fmt: skip
-                add_state_adjoints(i, a, xa_, qa_, va_, wa_, ax, aq, av, aw)
-                add_state_adjoints(i, b, xb_, qb_, vb_, wb_, ax, aq, av, aw)
-                add_number_adjoints(grad, i, k, a, b, sa_, sb_, ke_, kd_, kf_, mu_)
+            y = at + axes * corner
+            if any_lane(less(height_above(g, b, y), within)):
+                c, e, n, flat = nearest(g, b, y, within)
+                gap, _normal, _place = point_touch(xa, qa, xb, qb, sa, sb, corner, ra, c, e, n, flat, rb)
+                if any_lane(less(gap, zero(0))):
+                    (
+                        xa_, qa_, va_, wa_, xb_, qb_, vb_, wb_, sa_, sb_, ke_, kd_, kf_, mu_, _p, _ra, _c, _e, _n, _flat,
+                        _rb, _fa, _ta, _fb, _tb,
+                    ) = wp.grad(point_power)(
+                        xa, qa, va, wa, xb, qb, vb, wb, sa, sb, p.stiffness[i, k], p.dissipation[i, k],
+                        p.friction_stiffness[i, k], p.friction[i, k], corner, ra, c, e, n, flat, rb, fa, ta, fb, tb,
+                    )  # fmt: skip
+                    add_state_adjoints(i, a, xa_, qa_, va_, wa_, ax, aq, av, aw)
+                    add_state_adjoints(i, b, xb_, qb_, vb_, wb_, ax, aq, av, aw)
+                    add_number_adjoints(grad, i, k, a, b, sa_, sb_, ke_, kd_, kf_, mu_)
 
     @wp.func
     def add_pair_adjoints(
-        g: PairShape, p: PairNumbers, grad: PairNumbers, i: int, row: int, x: wp.array3d[Vec3],
+        g: PairShape, p: PairNumbers, grad: PairNumbers, near: NearPairs, i: int, row: int, x: wp.array3d[Vec3],
         q: wp.array3d[Quat], v: wp.array3d[Vec3], w: wp.array3d[Vec3], fp: wp.array2d[Vec3],
         tp: wp.array2d[Vec3], ax: wp.array2d[Vec3], aq: wp.array2d[Quat], av: wp.array2d[Vec3],
         aw: wp.array2d[Vec3],
     ):  # fmt: skip
         """Add the adjoints of states and numbers, given those of forces and torques."""
-        for k in range(g.bodies.shape[0]):
-            a = g.bodies[k, 0]
-            b = g.bodies[k, 1]
+        for item in range(list_near(g, p.scale, i, row, x, near)):
+            pair = near.pair[i, item + 1]
+            k = g.contact[pair]
+            a = g.bodies[pair, 0]
+            b = g.bodies[pair, 1]
             xa = x[i, row, a]
             xb = x[i, row, b]
-            if not apart(g, a, b, xa, xb, p.scale[i, a], p.scale[i, b]):
-                qa = q[i, row, a]
+            qa = q[i, row, a]
+            qb = q[i, row, b]
+            if may_touch(g, a, b, xa, qa, xb, qb, p.scale[i, a], p.scale[i, b]):
                 va = v[i, row, a]
                 wa = w[i, row, a]
-                qb = q[i, row, b]
                 vb = v[i, row, b]
                 wb = w[i, row, b]
                 fa = fp[i, a]
@@ -259,35 +276,50 @@ if not DUAL:
                     rb = spread(g.radius[b])
                     skins = ra * sa + rb * sb
                     half = spread(Scalar(0.5))
+                    farthest = skins * spread(Scalar(NEARLY))
+                    axes = axes_between(qa, qb)
                     at = unrotate(qb, xa - xb)
                     for j in range(g.first_edge[a], g.first_edge[a + 1]):
                         pa = spread(g.begin[j])
                         ua = spread(g.along[j])
-                        begin = at + unrotate(qb, rotate(qa, pa * sa))
-                        ea = unrotate(qb, rotate(qa, ua * sa))
+                        begin = at + axes * (pa * sa)
+                        ea = axes * (ua * sa)
                         middle = begin + ea * half
-                        la = sqrt(dot(ea, ea)) * half + skins
+                        la = sqrt(dot(ea, ea)) * half + farthest
                         if any_lane(less(height_above(g, b, middle * (1.0 / sb)) * sb, la)):
-                            oa = unrotate(qb, rotate(qa, spread(g.outward[j])))
+                            oa = axes * spread(g.outward[j])
                             for m in range(g.first_edge[b], g.first_edge[b + 1]):
-                                pb = spread(g.begin[m])
-                                ub = spread(g.along[m])
-                                eb = ub * sb
-                                d0 = begin - pb * sb
-                                d = d0 + (ea - eb) * half
-                                lb = sqrt(dot(eb, eb)) * half + la
-                                if any_lane(less(dot(d, d), lb * lb)):
+                                if near_edge(g, m, middle, sb, la):
+                                    pb = spread(g.begin[m])
+                                    ub = spread(g.along[m])
+                                    d0 = begin - pb * sb
                                     outward = spread(g.outward[m]) - oa
                                     if (
                                         g.first_face[a + 1] - g.first_face[a] + g.first_face[b + 1] - g.first_face[b]
                                         == 0
                                     ):
                                         outward = d0
-                                    s0, t0, slide_a, slide_b, sign = clamped(d0, ea, eb, outward)
-                                    gap, _normal, _place, _share, _turn = edge_touch(
-                                        xa, qa, xb, qb, sa, sb, pa, ua, ra, pb, ub, rb, s0, t0, slide_a, slide_b, sign
-                                    )
-                                    if any_lane(less(gap, zero(0))):
+                                    s0, t0, slide_a, slide_b, sign, square = clamped(d0, ea, ub * sb, outward)
+                                    if any_lane(less(square, farthest * farthest)):
+                                        gap, _normal, _place, _share, _turn = edge_touch(
+                                            xa,
+                                            qa,
+                                            xb,
+                                            qb,
+                                            sa,
+                                            sb,
+                                            pa,
+                                            ua,
+                                            ra,
+                                            pb,
+                                            ub,
+                                            rb,
+                                            s0,
+                                            t0,
+                                            slide_a,
+                                            slide_b,
+                                            sign,
+                                        )
                                         touching = touching_edges(gap, ra, rb, sa, sb)
                                         (
                                             xa_, qa_, va_, wa_, xb_, qb_, vb_, wb_, sa_, sb_, ke_, kd_, kf_, mu_, _pa, _ua, _ra, _pb,

@@ -60,13 +60,14 @@ def corners_that_touch(
     number = zero(0)
     mark = zero(0)
     energy = zero(0)
+    contact = g.contact[k]
     for j in range(g.first_corner[a], g.first_corner[a + 1]):
         corner = spread(g.corner[j])
         within = (ra * sa + rb * sb) / sb
         c, e, n, flat = nearest(g, b, unrotate(qb, xa + rotate(qa, corner * sa) - xb) * (1.0 / sb), within)
         gap, normal, place = point_touch(xa, qa, xb, qb, sa, sb, corner, ra, c, e, n, flat, rb)
         touching = where(less(gap, zero(0)), one, zero(0))
-        mode = acting(p, i, k, gap, normal, place, p.stiffness[i, k], xa, va, wa, xb, vb, wb)
+        mode = acting(p, i, contact, gap, normal, place, p.stiffness[i, contact], xa, va, wa, xb, vb, wb)
         feature = dot(c + n * flat, vec3(marked(1, 0, 0, 0), marked(1, 0, 0, 1), marked(1, 0, 0, 2)))
         number = number + touching
         mark = mark + touching * (marked(k, kind, j, 0) + (feature + mode) * marked(k, kind, j, 1))
@@ -91,6 +92,7 @@ def touching(
     one = spread(Scalar(1.0))
     half = spread(Scalar(0.5))
     for k in range(g.bodies.shape[0]):
+        contact = g.contact[k]
         a = g.bodies[k, 0]
         b = g.bodies[k, 1]
         xa = x[i, row, a]
@@ -103,7 +105,7 @@ def touching(
         vb = v[i, row, b]
         wa = w[i, row, a]
         wb = w[i, row, b]
-        stiffness = p.stiffness[i, k] * half
+        stiffness = p.stiffness[i, contact] * half
         if not apart(g, a, b, xa, xb, sa, sb):
             if is_point(g, a) or not is_point(g, b):
                 n1, m1, e1 = corners_that_touch(g, p, i, k, 0, a, b, xa, qa, va, wa, xb, qb, vb, wb)
@@ -133,13 +135,13 @@ def touching(
                             outward = spread(g.outward[m]) - oa
                             if g.first_face[a + 1] - g.first_face[a] + g.first_face[b + 1] - g.first_face[b] == 0:
                                 outward = d0
-                            s0, t0, slide_a, slide_b, sign = clamped(d0, ea, ub * sb, outward)
+                            s0, t0, slide_a, slide_b, sign, _square = clamped(d0, ea, ub * sb, outward)
                             gap, normal, place, share, _turn = edge_touch(
                                 xa, qa, xb, qb, sa, sb, pa, ua, ra, pb, ub, rb, s0, t0, slide_a, slide_b, sign
                             )
                             touch = touching_edges(gap, ra, rb, sa, sb) * where(less(zero(0), share), one, zero(0))
-                            full = p.stiffness[i, k] * share
-                            mode = acting(p, i, k, gap, normal, place, full, xa, va, wa, xb, vb, wb)
+                            full = p.stiffness[i, contact] * share
+                            mode = acting(p, i, contact, gap, normal, place, full, xa, va, wa, xb, vb, wb)
                             feature = (
                                 s0 * (one - slide_a) + t0 * (one - slide_b) * half + slide_a + slide_a + slide_b * 3.0
                             )

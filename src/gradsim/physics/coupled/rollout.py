@@ -24,7 +24,7 @@ from gradsim.errors import InputError
 from gradsim.physics.contact.broad_phase import Candidates
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.rigid import rollout
-from gradsim.physics.rigid.batching import BODY, apart, check_alike, slopes_together, together
+from gradsim.physics.rigid.batching import BODY, apart, check_alike, slopes_together, together, unpacked
 from gradsim.physics.soft.rollout import Particles, RolloutBuffers, by_state, particles_code
 
 if TYPE_CHECKING:
@@ -319,7 +319,8 @@ class _CoupledBuffers:
         x = self.places[r][name]
         if name not in self.read:
             return torch.zeros_like(x)
-        return apart(name, getattr(own, name), self.soft.to.layout, x, r, self.pushes)
+        values = unpacked(name, getattr(own, name), self.soft.to.layout, len(self.pushes))
+        return apart(name, values, x, r, self.pushes)
 
 
 _made: WeakKeyDictionary[Coupled, dict[Lane, Particles]] = WeakKeyDictionary()  # they go with their program

@@ -64,11 +64,16 @@ def slopes_together(
     return together(name, filled, pushes, width, 0.0)
 
 
-def apart(name: str, array, layout: Layout, like: Tensor, r: int, pushes: Sequence[int]) -> Tensor:
-    """The part of body r in an array of all bodies: the adjoint of an input like `like` (worlds, ...)."""
-    width, bodies = layout.lane.width, len(pushes)
+def unpacked(name: str, array, layout: Layout, bodies: int) -> Tensor:
+    """An array of all bodies as (worlds filled up, bodies, ...)."""
+    width = layout.lane.width
     value = layout.unpack(rollout.PARAMETERS[name], array, array.shape[0] * width)[0]
-    value = value.unflatten(0, (-1, bodies, width))[:, r].flatten(0, 1)[: len(like)]
+    return value.unflatten(0, (-1, bodies, width)).transpose(1, 2).flatten(0, 1)
+
+
+def apart(name: str, values: Tensor, like: Tensor, r: int, pushes: Sequence[int]) -> Tensor:
+    """The part of body r in the values of all (see `unpacked`): the adjoint of an input like `like` (worlds, ...)."""
+    value = values[: len(like), r]
     if name in ("impulse", "push_point"):
         first = sum(pushes[:r])
         return value[:, first : first + like.shape[1]]

@@ -69,9 +69,7 @@ class RigidBody(System):
         self.name, self.body, self.scene = name, body, scene
         mesh = body.shape.mesh()
         meshes.check(mesh, f"bodies.{name}.shape")
-        shape = meshes.mass_properties(
-            torch.tensor(mesh.vertices), torch.tensor(mesh.faces), torch.tensor(1.0).double()
-        )
+        shape = mesh.solid
         to = {"dtype": dtype, "device": device}
         self.volume = shape.mass.item()
         centre = shape.centre if body.centre_of_mass is None else torch.tensor(body.centre_of_mass, dtype=torch.float64)
@@ -205,11 +203,14 @@ class RigidBody(System):
         return [of("position"), q, of("velocity"), self.momentum(q, of("angular_velocity"), values)]
 
     def inputs(self, values: Values) -> list[Tensor]:
+        return [*self.start(values), *self.inputs_after_start(values)]
+
+    def inputs_after_start(self, values: Values) -> list[Tensor]:
+        """Inputs of the rollout but for x, q, v and l, which are the first."""
         mass = self.mass(values)
         worlds = len(mass)
         scale = values[f"{self.name}.scale"][:, None]
         arrays = {
-            **dict(zip(STATE, self.start(values), strict=True)),
             "mass": mass,
             "inertia_inverse": self.inertia_inverse(values),
             "gravity": values["gravity"],
@@ -222,9 +223,8 @@ class RigidBody(System):
             DRAG: self._drag(values, worlds),
             **dict(zip(ROLLING, self._rolling(values, worlds), strict=True)),
         }
-        return [
-            arrays[name] for name in INPUTS if name != "step"
-        ]  # kernels take them in this order; steps are the model's
+        # kernels take them in this order; steps are the model's
+        return [arrays[name] for name in INPUTS if name not in STATE and name != "step"]
 
     def vertices(self, states: list[Tensor], values: Values) -> Tensor:
         x, q = states[:2]
@@ -423,13 +423,14 @@ class RigidBody(System):
 
         Args:
             values: All parameters.
-            start: x and q of a body that a joint places.
+            start: x, q, v and l at the start, where they are known; those of a body that a joint places.
         """
         if not self.surfaces or not len(self.points):
             return
-        inputs = dict(zip(INPUTS, self.inputs(values), strict=False))
+        start = start or self.start(values)
+        inputs = dict(zip(INPUTS, [*start, *self.inputs_after_start(values)], strict=False))
         points, radius = inputs["points"], inputs["radius"][:, None]
-        x, q = start[:2] if start else (inputs["x"], inputs["q"])
+        x, q = start[:2]
         at = (rotation.rotate(q[:, None], points) + x[:, None])[:, None]
         gap = (at * inputs["normal"][:, :, None]).sum(-1) - inputs["height"][:, :, None] - radius
         if self.obstacles:

@@ -12,6 +12,7 @@ from gradsim.physics.rigid.joints import joints_of
 from gradsim.physics.rigid.multibody import Bodies
 from gradsim.physics.rigid.pairs import make_pairs
 from gradsim.physics.rigid.rollout import CONTACT, OBSTACLE, ROLLING
+from gradsim.physics.rigid.start_state import starts
 from gradsim.physics.system import Island, Values
 
 MAX_JOINT_OPENING = 0.2  # of a body's radius, or of 1 rad: a joint that is open by more no longer holds
@@ -51,7 +52,7 @@ class ConstrainedIsland(Island):
         return self._programs[key]
 
     def inputs(self, values: Values) -> list[Tensor]:
-        arguments = self._with_states(self._bodies(values), self._start(values))
+        arguments = [x for body in self._bodies(values) for x in body]
         for links in (self.pairs, self.joints):
             arguments += links.inputs(values) if links else []
         worlds = max(len(x) for x in arguments)
@@ -127,12 +128,13 @@ class ConstrainedIsland(Island):
         ]
 
     def _start(self, values: Values) -> dict[str, list[Tensor]]:
-        states = {s.name: s.start(values) for s in self.systems}
+        states = starts(self.systems, values)
         return {n: list(state) for n, state in self.joints.start(states, values).items()} if self.joints else states
 
     def _bodies(self, values: Values) -> list[list[Tensor]]:
         """Inputs of each body; a body without contact points has the grounds and obstacles of the others."""
-        body_inputs = [s.inputs(values) for s in self.systems]
+        start = self._start(values)
+        body_inputs = [[*start[s.name], *s.inputs_after_start(values)] for s in self.systems]
         meeting = [one for s, one in zip(self.systems, body_inputs, strict=True) if s.surfaces]
         for s, arguments in zip(self.systems, body_inputs, strict=True):
             if meeting and not s.surfaces:

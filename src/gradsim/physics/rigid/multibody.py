@@ -21,7 +21,7 @@ from gradsim.engine.layout import Layout
 from gradsim.engine.operation import operation
 from gradsim.physics.integrators import RIGID
 from gradsim.physics.rigid import rollout
-from gradsim.physics.rigid.batching import BODY, apart, check_alike, slopes_together, together
+from gradsim.physics.rigid.batching import BODY, apart, check_alike, slopes_together, together, unpacked
 
 if TYPE_CHECKING:
     from gradsim.physics.rigid import (
@@ -257,12 +257,12 @@ class _BodyBuffers:
     def adjoints(self, grad) -> list[Tensor]:
         """Adjoints of every input; those of the start are zero."""
         adjoints = []
+        values = {name: unpacked(name, getattr(grad.bodies, name), self.layout, self.n) for name in self.read}
         for r, body in enumerate(self.bodies):
             adjoints += [torch.zeros_like(body[name]) for name in STATE]
             for name in BODY[4:]:
-                if name in self.read:
-                    array = getattr(grad.bodies, name)
-                    adjoints.append(apart(name, array, self.layout, body[name], r, self.counts))
+                if name in values:
+                    adjoints.append(apart(name, values[name], body[name], r, self.counts))
                 else:
                     adjoints.append(torch.zeros_like(body[name]))
         for name, (value, _) in self.numbers.items():
@@ -335,6 +335,8 @@ class _BodyBuffers:
             for when in ("after", "sum"):
                 for name, kind in STATE.items():
                     setattr(work, f"{when}_{name}", self.zeros(kind, self.n))
+        if pairs := self.program.pairs:
+            work.near = pairs.empty_list(self.code, self.layout, self.worlds, self.like.device)
         return work
 
 
@@ -370,7 +372,7 @@ def _bound(pairs: "Pairs | None", lane: Lane) -> tuple:
 FORCES = ("Parameters", "States", "State", "Work", "evaluate", "load_state", "apply_all_impulses")
 FORCES_ADJOINT = ("evaluate_adjoint", "all_force_powers", "all_impulses_adjoint")
 _STRUCTS = ("Parameters", "States", "State", "Work")
-_STRUCTS += ("PairShape", "PairNumbers", "JointShape", "JointNumbers", "LinkWork")  # what there is of them
+_STRUCTS += ("PairShape", "PairNumbers", "NearPairs", "JointShape", "JointNumbers", "LinkWork")  # what there is of them
 
 
 @cache

@@ -13,7 +13,7 @@ from gradsim.engine.lanes import *
 
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.contact.convex_kernels import PairNumbers, add_pair_adjoints, add_pairs, all_pair_powers
-    from gradsim.physics.contact.narrow_phase_kernels import PairShape
+    from gradsim.physics.contact.narrow_phase_kernels import NearPairs, PairShape
     from gradsim.physics.rigid.constraint_kernels import (
         JointNumbers,
         JointShape,
@@ -91,6 +91,8 @@ class Work:
     sum_q: wp.array2d[Quat]
     sum_v: wp.array2d[Vec3]
     sum_l: wp.array2d[Vec3]
+    if PAIRS:
+        near: NearPairs
 
 
 @wp.struct
@@ -159,7 +161,7 @@ def evaluate(g: Parameters, s: State, m: Work, row: int, frame: int, h: Real, i:
     m.f[i, n] = zero3(0)
     m.t[i, n] = zero3(0)
     if PAIRS:  # known when this is compiled, and so is what is left out
-        add_pairs(g.pair, g.pairs, i, 0, m.x, m.q, m.v, m.w, m.f, m.t)
+        add_pairs(g.pair, g.pairs, m.near, i, 0, m.x, m.q, m.v, m.w, m.f, m.t)
     if JOINTS:
         add_coordinates(g.joint, g.joints, i, frame, s.x, s.q, s.v, s.w, m.f, m.t)
         curved, damping, stiffness = stabilization(h)
@@ -264,7 +266,9 @@ if not DUAL:
             )
             ah = stabilization_adjoint(h, damping_, stiffness_)
         if PAIRS:
-            add_pair_adjoints(g.pair, g.pairs, grad.pairs, i, 0, m.x, m.q, m.v, m.w, m.fp, m.tp, a.x, a.q, a.v, a.w)
+            add_pair_adjoints(
+                g.pair, g.pairs, grad.pairs, m.near, i, 0, m.x, m.q, m.v, m.w, m.fp, m.tp, a.x, a.q, a.v, a.w
+            )
         for r in range(n):
             k = i * n + r
             x_, q_, v_, w_, h_ = contact_adjoint(

@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 from gradsim.engine.lanes import Lane, members, specialize
 from gradsim.engine.layout import Layout
 from gradsim.errors import InputError
+from gradsim.numerics import rotation
 from gradsim.physics.contact.convex_reference import Placed, depth
 from gradsim.physics.contact.convex_shape import Core, make_core
 from gradsim.physics.contact.impact import IMPACT_STEP_FACTOR
@@ -34,6 +35,28 @@ ELEMENTS_PER_CONTACT = 8  # elements of one pair that carry together: the corner
 NEIGHBOURS = 2  # a body between two others is held as stiffly as by both
 
 
+class _Solid(NamedTuple):
+    """A core in the world: corners (n, 3), normals (k, 3) and levels (k,) of its faces, and the radius of its skin [m]."""
+
+    corners: np.ndarray
+    normals: np.ndarray
+    levels: np.ndarray
+    radius: float
+
+    @classmethod
+    def of(cls, core: Core, x: np.ndarray, scale: float, turn: np.ndarray) -> "_Solid":
+        """A core of a size at x (3,), turned (3, 3)."""
+        normals = core.normals @ turn.T
+        return cls(x + scale * core.corners @ turn.T, normals, scale * core.levels + normals @ x, scale * core.radius)
+
+    def face_gap(self, other: "_Solid") -> float:
+        """Distance of two bodies along the normal of the face that keeps them farthest apart; -inf if neither has a face."""
+        heights = [
+            (b.normals @ a.corners.T).min(1) - b.levels for a, b in ((self, other), (other, self)) if len(b.levels)
+        ]
+        return float(np.concatenate(heights).max()) - self.radius - other.radius if heights else -math.inf
+
+
 class Pairs:
     """Pairs of bodies that touch.
 
@@ -51,22 +74,34 @@ class Pairs:
     @property
     def sizes(self) -> dict[str, int]:
         """Entries of each of `names` per world."""
-        return {name: len(self.bodies) if name == "scale" else len(self.contacts) for name in self.names}
+        return {name: len(self.bodies if name == "scale" else self.contact_names) for name in self.names}
+
+    @cached_property
+    def contact_names(self) -> list[str]:
+        """Contacts of the scene that the pairs belong to, each once."""
+        return list(dict.fromkeys(self.contacts.values()))
 
     def bind(self, lane: Lane) -> dict:
         """Names for `specialize` that a template that moves the bodies needs."""
         code = pair_code(lane)
         adjoints = () if lane.dual else ("add_pair_adjoints", "all_pair_powers")
-        return members(code, "PairShape", "PairNumbers", "add_pairs", *adjoints)
+        return members(code, "PairShape", "PairNumbers", "NearPairs", "add_pairs", *adjoints)
 
     def shape(self, code, layout: Layout, device: torch.device):
         """The `PairShape` of a template."""
         return _shape(self, code, layout, str(device))
 
+    def empty_list(self, code, layout: Layout, worlds: int, device: torch.device):
+        """The `NearPairs` of a template before pairs are listed."""
+        near = code.NearPairs()
+        near.pair = wp.zeros((layout.packs(worlds), len(self.contacts) + 1), dtype=wp.int32, device=str(device))
+        near.anchor = layout.zeros("Vec3", worlds, (len(self.cores),), device)
+        return near
+
     def inputs(self, values: Values) -> list[Tensor]:
         """The numbers of `names`, (worlds, n) each."""
         scales = [values[f"{s.name}.scale"] for s in self.bodies]
-        numbers = [[values[f"contacts.{name}.{key}"] for name in self.contacts.values()] for key in NUMBERS]
+        numbers = [[values[f"contacts.{name}.{key}"] for name in self.contact_names] for key in NUMBERS]
         worlds = max(len(x) for row in (scales, *numbers) for x in row)
         return [torch.stack([x.expand(worlds) for x in row], 1) for row in (scales, *numbers)]
 
@@ -84,17 +119,20 @@ class Pairs:
 
     def _stable_step(self, values: Values, speeds: Sequence[Tensor] = ()) -> float:
         """See `stable_step`; with `speeds` also the dissipation at those of the impact (`contact/impact.py`)."""
+        light, turning = self._mobilities(values)
+        speed = torch.stack([x.expand(light.shape[1]) for x in speeds]) if speeds else light.new_zeros(light.shape)
+        first, second = torch.tensor(self.arrays["bodies"], dtype=torch.int64, device=light.device).T
+        single = torch.tensor([len(core.corners) == 1 for core in self.cores], device=light.device)
+        elements = torch.where(single[first] | single[second], 1.0, ELEMENTS_PER_CONTACT).to(light)[:, None]
+        contact = torch.tensor(self.arrays["contact"], dtype=torch.int64, device=light.device)
+        numbers = [[values[f"contacts.{name}.{key}"].detach() for name in self.contact_names] for key in NUMBERS[:3]]
+        k, loss, drag = (torch.stack([x.expand(light.shape[1]) for x in row])[contact] for row in numbers)
         worst = math.inf
-        for (a, b), name in self.contacts.items():
-            of = lambda key, name=name: values[f"contacts.{name}.{key}"].detach()
-            k, drag, loss = of("stiffness"), of("friction_stiffness"), of("dissipation")
-            light, turning = (sum(x) for x in zip(self._mobility(a, values), self._mobility(b, values), strict=True))
-            single = 1 in (len(self.cores[a].corners), len(self.cores[b].corners))
-            for inverse in (light * (1 if single else ELEMENTS_PER_CONTACT), turning):
-                stiff, damp = NEIGHBOURS * k * inverse, 2 * NEIGHBOURS * drag * inverse
-                if speeds:
-                    damp = damp + 2 * loss * (speeds[a] + speeds[b]) * torch.sqrt(stiff)
-                worst = min(worst, (8 / (damp + torch.sqrt(damp**2 + 16 * stiff))).min().item())
+        for inverse in ((light[first] + light[second]) * elements, turning[first] + turning[second]):
+            stiff, damp = NEIGHBOURS * k * inverse, 2 * NEIGHBOURS * drag * inverse
+            if speeds:
+                damp = damp + 2 * loss * (speed[first] + speed[second]) * torch.sqrt(stiff)
+            worst = min(worst, (8 / (damp + torch.sqrt(damp**2 + 16 * stiff))).min().item())
         return worst
 
     def check(self, values: Values, x: Tensor, q: Tensor) -> None:
@@ -105,37 +143,45 @@ class Pairs:
             x: Centres of mass (worlds, bodies, 3).
             q: Orientations (worlds, bodies, 4).
         """
-        for world in range(len(x)):
-            scales = [values[f"{s.name}.scale"].detach() for s in self.bodies]
-            placements = [
-                Placed(core, x[world, k].detach(), q[world, k].detach(), scale[world % len(scale)])
-                for k, (core, scale) in enumerate(zip(self.cores, scales, strict=True))
-            ]
-            for a, b in self.contacts:
-                one, other = placements[a], placements[b]
-                reach = [p.core.reach * p.scale.item() for p in (one, other)]
-                if torch.linalg.vector_norm(one.x - other.x) > sum(reach):
-                    continue
-                overlap = depth(one, other)
-                if overlap > 1e-3 * min(reach):
+        scales = torch.stack([values[f"{s.name}.scale"].detach().expand(len(x)) for s in self.bodies], 1)
+        host = (y.detach().cpu().double().numpy() for y in (x, scales, rotation.to_matrix(q)))
+        for world, (place, size, turn) in enumerate(zip(*host, strict=True)):
+            solids = [_Solid.of(core, *state) for core, *state in zip(self.cores, place, size, turn, strict=True)]
+            reach = size * [core.reach for core in self.cores]
+            first, second = self.arrays["bodies"].T
+            away = np.linalg.norm(place[first] - place[second], axis=1)
+            for a, b in self.arrays["bodies"][away <= reach[first] + reach[second]]:
+                allowed = 1e-3 * min(reach[a], reach[b])
+                if -solids[a].face_gap(solids[b]) <= min(allowed, solids[a].radius + solids[b].radius):
+                    continue  # cores that are apart, so edges do not cross
+                bodies = (Placed(self.cores[k], x[world, k], q[world, k], scales[world, k]) for k in (a, b))
+                overlap = depth(*(Placed(one.core, *(y.detach() for y in one[1:])) for one in bodies))
+                if overlap > allowed:
                     names = self.bodies[a].name, self.bodies[b].name
                     raise InputError(
                         f"`{names[0]}` starts {overlap:.4g} m inside `{names[1]}`; move one of them away from the other "
                         "by that much."
                     )
 
-    def _mobility(self, k: int, values: Values) -> tuple[Tensor, Tensor]:
-        """1/m of a body, and the largest of 1/m + (r × n)·I⁻¹(r × n) where one of its corners touches."""
-        body, core = self.bodies[k], self.cores[k]
-        light = 1 / body.mass(values).detach()
-        scale = values[f"{body.name}.scale"].detach()
-        length = np.linalg.norm(core.corners, axis=1, keepdims=True)
-        towards = np.where(length > 0, core.corners / np.where(length > 0, length, 1), [1.0, 0, 0])
-        arms = light.new_tensor(core.corners + core.radius * towards) * scale[:, None, None]
-        lever = torch.linalg.cross(arms[:, :, None], torch.eye(3).to(arms).expand(*arms.shape[:2], 3, 3))
-        inverse = torch.linalg.inv(body.inertia(values).detach())
-        turning = torch.linalg.eigvalsh(lever @ inverse[:, None] @ lever.mT)[..., -1]
-        return light, light + turning.amax(1)
+    def _mobilities(self, values: Values) -> tuple[Tensor, Tensor]:
+        """1/m of each body, and the largest of 1/m + (r × n)·I⁻¹(r × n) where one of its corners touches, (bodies, worlds)."""
+        light = [1 / body.mass(values).detach() for body in self.bodies]
+        inertia = [body.inertia(values).detach() for body in self.bodies]
+        scale = [values[f"{body.name}.scale"].detach() for body in self.bodies]
+        worlds = max(len(x) for x in (*light, *inertia, *scale))
+        alike: dict[int, list[int]] = {}  # bodies by their number of corners
+        for k, core in enumerate(self.cores):
+            alike.setdefault(len(core.corners), []).append(k)
+        masses = torch.stack([x.expand(worlds) for x in light])
+        turning = torch.zeros_like(masses)
+        for bodies in alike.values():
+            arms = masses.new_tensor(np.stack([_arms(self.cores[k]) for k in bodies]))  # (bodies, corners, 3)
+            size = torch.stack([scale[k].expand(worlds) for k in bodies])
+            arms = arms[:, None] * size[..., None, None]
+            inverse = torch.linalg.inv(torch.stack([inertia[k].expand(worlds, 3, 3) for k in bodies]))
+            lever = torch.linalg.cross(arms[..., None, :], torch.eye(3).to(arms).expand(*arms.shape[:3], 3, 3))
+            turning[bodies] = torch.linalg.eigvalsh(lever @ inverse[:, :, None] @ lever.mT)[..., -1].amax(-1)
+        return masses, masses + turning
 
     @cached_property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -147,6 +193,7 @@ class Pairs:
         inverse = np.where(square > 0, 1 / np.where(square > 0, square, 1), 0.0)
         return {
             "bodies": np.array(list(self.contacts), np.int32),
+            "contact": np.array([self.contact_names.index(name) for name in self.contacts.values()], np.int32),
             "first_corner": first(len(c.corners) for c in self.cores),
             "first_edge": first(len(c.ends) for c in self.cores),
             "first_face": first(len(c.normals) for c in self.cores),
@@ -163,10 +210,29 @@ class Pairs:
         }
 
 
+def _arms(core: Core) -> np.ndarray:
+    """Places of the skin above the corners of a core (n, 3)."""
+    length = np.linalg.norm(core.corners, axis=1, keepdims=True)
+    return core.corners + core.radius * np.where(
+        length > 0, core.corners / np.where(length > 0, length, 1), [1.0, 0, 0]
+    )
+
+
 @cache
 def pair_code(lane: Lane):
     """The template `contact/convex_kernels.py` for a lane type; the law is `continuous`."""
-    search = "PairShape", "is_point", "apart", "height_above", "nearest", "clamped", "touching_edges"
+    search = (
+        "PairShape",
+        "NearPairs",
+        "is_point",
+        "list_near",
+        "may_touch",
+        "axes_between",
+        "height_above",
+        "nearest",
+        "near_edge",
+    )
+    search += "clamped", "touching_edges"
     touch = "point_touch", "edge_touch", "contact_between", "edge_couple", "point_power", "edge_power"
     functions = members(search_code(lane), *search) | members(touch_code(lane), *touch)
     return specialize(convex_kernels, lane, **functions)
@@ -216,9 +282,14 @@ def make_pairs(bodies: Sequence[RigidBody], scene) -> Pairs | None:
         contacts |= {(place[a], place[b]): name for a, b in pairs}
     if not contacts:
         return None
-    return Pairs(bodies, [_core(body) for body in bodies], contacts)
+    cores: dict[tuple, Core] = {}
+    return Pairs(bodies, [_core(body, cores) for body in bodies], contacts)
 
 
-def _core(body: RigidBody) -> Core:
-    shape = body.body.shape
-    return make_core(shape, shape.mesh(), body.centre, body.body.collision == "hull", body.name)
+def _core(body: RigidBody, cores: dict[tuple, Core]) -> Core:
+    """The core of a body: that of another one that is alike, or a new one, which `cores` keep."""
+    shape, hull = body.body.shape, body.body.collision == "hull"
+    alike = shape, body.centre.tobytes(), hull
+    if alike not in cores:
+        cores[alike] = make_core(shape, shape.mesh(), body.centre, hull, body.name)
+    return cores[alike]

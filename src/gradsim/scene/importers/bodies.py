@@ -259,9 +259,7 @@ def _merged(vertices: np.ndarray, indices: np.ndarray) -> meshes.Mesh:
 
 def _weighed(mesh: meshes.Mesh, mass: float) -> tuple[np.ndarray, np.ndarray]:
     """Centre of mass (3) [m] and inertia (3, 3) [kg m²] about it, for uniform density."""
-    import torch
-
-    solid = meshes.mass_properties(torch.tensor(mesh.vertices), torch.tensor(mesh.faces), torch.tensor(1.0).double())
+    solid = mesh.solid
     return solid.centre.numpy(), (solid.inertia / solid.mass * mass).numpy()
 
 
