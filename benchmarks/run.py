@@ -11,6 +11,7 @@ import torch
 from chain import chain
 from cloth import cloth
 from gear import gear
+from links import links
 from pile import pile
 from precision import precision
 from renderer import render
@@ -47,6 +48,7 @@ CASES = {
     "gear": gear,
     "smoke": smoke,
     "chain": chain,
+    "links": links,
     "pile": pile,
     "rod": rod,
     "identify": identify,

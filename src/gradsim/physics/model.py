@@ -148,6 +148,12 @@ class Model(nn.Module):
         elsewhere = read_by_images(self.scene) | read_by_tracks(self.scene) | read_by_log(self.scene)
         return frozenset(self.kinds) - read_by_motion(self) - elsewhere
 
+    @cached_property
+    def _owners(self) -> dict[str, tuple[nn.Module, str]]:
+        """Module and attribute of each parameter: `get_parameter` looks them up again at each call."""
+        paths = {name: name.rpartition(".") for name in self.kinds}
+        return {name: (self.get_submodule(path), key) for name, (path, _, key) in paths.items()}
+
     def values(self, overrides: Mapping[str, Tensor] | None = None) -> Values:
         """All parameters with a leading dimension of worlds; `overrides` replaces some of them.
 
@@ -181,7 +187,11 @@ class Model(nn.Module):
                 )
         values = {}
         for name in self.kinds:
-            value = overrides[name] if name in overrides else self.get_parameter(name)[None]
+            if name in overrides:
+                value = overrides[name]
+            else:
+                owner, key = self._owners[name]
+                value = getattr(owner, key)[None]
             values[name] = value.to(self.dtype).expand(worlds, *value.shape[1:])
         return values
 
@@ -596,8 +606,9 @@ class Model(nn.Module):
     def _check_finite(self, states, values: Values, steps: Tensor, lead: int, start: States | None) -> None:
         for system in self.systems:
             for quantity, y in states[system.name].items():
-                bad = ~torch.isfinite(y.detach()).reshape(*y.shape[:2], -1).all(2)
-                if bad.any():
+                finite = torch.isfinite(y.detach())
+                if not finite.all():
+                    bad = ~finite.reshape(*y.shape[:2], -1).all(2)
                     frame = int(bad.any(0).nonzero()[0])
                     world = int(bad[:, frame].nonzero()[0])
                     before = [z[world : world + 1, frame - 1].detach() for z in states[system.name].values()]

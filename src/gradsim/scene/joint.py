@@ -199,20 +199,26 @@ JOINTS: dict[str, type[AnyJoint]] = {"revolute": Revolute, "prismatic": Prismati
 def placing_joints(joints: Mapping[str, Any]) -> dict[str, str]:
     """Name of the joint that places each body, for all placed bodies, parents first."""
     first: dict[str, str] = {}
+    parents: dict[str, str] = {}
     for name, joint in joints.items():
         parent, child = joint.between
-        if child not in first and child not in _chain(parent, first, joints):
-            first[child] = name
-    depth = {child: len(_chain(child, first, joints)) for child in first}
+        if child not in first and not _descends(parent, child, parents):
+            first[child], parents[child] = name, parent
+    depth: dict[str, int] = {}
+    for body in first:
+        path = [body]
+        while path[-1] in parents and path[-1] not in depth:
+            path.append(parents[path[-1]])
+        for ancestor in reversed(path):
+            depth.setdefault(ancestor, depth[parents[ancestor]] + 1 if ancestor in parents else 0)
     return {child: first[child] for child in sorted(first, key=lambda child: depth[child])}
 
 
-def _chain(body: str, first: Mapping[str, str], joints: Mapping[str, Any]) -> list[str]:
-    """A body and its ancestors."""
-    ancestors = [body]
-    while ancestors[-1] in first:
-        ancestors.append(joints[first[ancestors[-1]]].between[0])
-    return ancestors
+def _descends(body: str, ancestor: str, parents: Mapping[str, str]) -> bool:
+    """True if a body is another one, or is placed by joints from it."""
+    while body != ancestor and body in parents:
+        body = parents[body]
+    return body == ancestor
 
 
 def joint_conflicts(joints, bodies, contacts, attachments) -> Iterator[tuple[Place, str]]:

@@ -56,7 +56,7 @@ class ConstrainedIsland(Island):
         for links in (self.pairs, self.joints):
             arguments += links.inputs(values) if links else []
         worlds = max(len(x) for x in arguments)
-        return [x.expand(worlds, *x.shape[1:]) for x in arguments]
+        return [x if len(x) == worlds else x.expand(worlds, *x.shape[1:]) for x in arguments]
 
     def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
         bodies = [inputs[k * len(BODY) : (k + 1) * len(BODY)] for k in range(len(self.systems))]

@@ -13,6 +13,7 @@ A ball joint turns by exp(rotation vector), in A's frame. Back from states, with
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -27,16 +28,20 @@ States = Mapping[str, Mapping[str, Tensor]]  # x, q, v, l (worlds, ...) or (worl
 
 
 class Frame(NamedTuple):
-    """Orthonormal vectors (worlds, 3) in the parent's frame, right-handed, and Q (worlds, 4) of the child in it."""
+    """Orthonormal vectors (worlds, 3) in the parent's frame, right-handed, Q (worlds, 4) of the child in it, and those of
+    the child that are the same where the coordinate is 0."""
 
     across: Tensor
     third: Tensor
     axis: Tensor
     Q: Tensor
+    child_across: Tensor
+    child_third: Tensor
+    child_axis: Tensor
 
-    def of_child(self, vector: Tensor) -> Tensor:
-        """The vector of the child that is this one of the parent where the coordinate is 0."""
-        return rotation.rotate(rotation.conjugate(self.Q), vector)
+    def of_child(self, name: str) -> Tensor:
+        """The vector of the child by the name of the parent's."""
+        return getattr(self, f"child_{name}")
 
 
 class Moving(NamedTuple):
@@ -78,34 +83,58 @@ class JointFrames:
 
     def frames(self, values: Values) -> dict[str, Frame]:
         """Frames of every joint."""
-        frames = {}
-        for child, name in self.placed.items():
-            Q = self.bodies[child].quat
-            frames[name] = Frame(*self._triad(name, values), Q.expand(len(values["gravity"]), 4))
+        worlds = len(values["gravity"])
+        turns = {name: self.bodies[child].quat.expand(worlds, 4) for child, name in self.placed.items()}
         if self.loops:
             start = {n: body.start(values) for n, body in self.bodies.items()}
             start = self.place(start, values)
             for name in self.loops:
                 parent, child = (self._at_start(n, start, values) for n in self.joints[name].between)
-                Q = rotation.multiply(rotation.conjugate(parent.q), child.q)
-                frames[name] = Frame(*self._triad(name, values), Q)
-        return {name: frames[name] for name in self.joints}
+                turns[name] = rotation.multiply(rotation.conjugate(parent.q), child.q)
+        triads = self._triads(values)
+        Q = torch.stack([turns[name] for name in self.joints], 1)
+        of_child = rotation.rotate(rotation.conjugate(Q)[:, :, None], triads)
+        vectors = torch.cat([triads, of_child], 2).unbind(1)  # of each joint six (worlds, 6, 3)
+        frames = {}
+        for name, six in zip(self.joints, vectors, strict=True):
+            across, third, axis, *child = six.unbind(1)
+            frames[name] = Frame(across, third, axis, turns[name], child[0], child[1], child[2])
+        return frames
 
     def place(self, start: Mapping[str, Sequence[Tensor]], values: Values) -> dict[str, list[Tensor]]:
-        """x, q, v, l (worlds, ·) of all bodies at the start, with the children where their joints place them."""
+        """x, q, v, l (worlds, ·) of all bodies at the start, with the children where their joints place them.
+
+        Of all joints at once: orientations are products along the chain of parents, of half as many with each round, and
+        spins, places and velocities sums over a body and its ancestors.
+        """
         states = {name: list(state) for name, state in start.items()}
-        for child, name in self.placed.items():
-            joint, body = self.joints[name], self.bodies[child]
-            parent = self._at_start(joint.between[0], states, values)
-            p, r = self.points(name, values)
-            turn, rate, slide, speed = self._coordinates(name, values)
-            orientation = rotation.multiply(rotation.exponential(turn), body.quat.expand(len(turn), 4))
-            q = rotation.multiply(parent.q, orientation)
-            spin, arm = parent.w + rotation.rotate(parent.q, rate), rotation.rotate(q, r)
-            at, moving = parent.point(p + slide)
-            v = moving + rotation.rotate(parent.q, speed) - rotation.cross(spin, arm)
-            states[child] = [at - arm, q, v, body.momentum(q, spin, values)]
+        if not self.placed:
+            return states
+        tree = self._tree
+        bases = [self._at_start(name, states, values) for name in tree.roots]
+        x, q, v, w = (torch.stack(y, 1)[:, tree.root] for y in zip(*bases, strict=True))
+        held, holding = zip(*(self.points(name, values) for name in self.placed.values()), strict=True)
+        turn, rate, slide, speed = self._coordinates(values)
+        bodies = [self.bodies[child] for child in self.placed]
+        local = rotation.multiply(rotation.exponential(turn), torch.stack([body.quat for body in bodies]))
+        orientation = rotation.multiply(q, tree.products(local))
+        before = tree.of_parents(orientation, q)
+        spin = w + tree.sums(rotation.rotate(before, rate))
+        arm = rotation.rotate(orientation, torch.stack(holding, 1))
+        reach = rotation.rotate(before, torch.stack(held, 1) + slide)
+        at = x + tree.sums(reach - arm)
+        moving = rotation.cross(tree.of_parents(spin, w), reach) + rotation.rotate(before, speed)
+        v = v + tree.sums(moving - rotation.cross(spin, arm))
+        inertia = torch.stack([body.inertia(values) for body in bodies], 1)
+        local_spin = rotation.rotate(rotation.conjugate(orientation), spin)
+        momentum = rotation.rotate(orientation, (inertia @ local_spin[..., None])[..., 0])
+        for k, child in enumerate(self.placed):
+            states[child] = [at[:, k], orientation[:, k], v[:, k], momentum[:, k]]
         return states
+
+    @cached_property
+    def _tree(self) -> "_Tree":
+        return _Tree.of([(self.joints[name].between[0], child) for child, name in self.placed.items()])
 
     def coordinates(self, states: States, values: Values) -> dict[str, dict[str, Tensor]]:
         """Those of the joints that move, by name; see `Joints.coordinates_of`."""
@@ -113,7 +142,7 @@ class JointFrames:
         for name, joint in self.joints.items():
             a, b = (self.moving(n, states, values) for n in joint.between)
             like = lambda y, q=b.q: y[:, None] if q.ndim == 3 else y
-            across, third, axis, Q = (like(y) for y in frames[name])
+            across, third, axis, Q = (like(y) for y in frames[name][:4])
             back, p, r = rotation.conjugate(a.q), *(like(y) for y in self.points(name, values))
             relative = rotation.rotate(back, b.w - a.w)
             turned = rotation.multiply(rotation.multiply(back, b.q), rotation.conjugate(Q))
@@ -144,29 +173,87 @@ class JointFrames:
     def _at_start(self, name: str, start: Mapping[str, Sequence[Tensor]], values: Values) -> Moving:
         return self.moving(name, named(start), values)
 
-    def _coordinates(self, name: str, values: Values) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Rotation and its rate, displacement and its speed, of the child at the start, in the parent's frame."""
-        joint, of = self.joints[name], lambda key: values[f"joints.{name}.{key}"]
-        nothing = torch.zeros_like(of("child_point"))
-        if isinstance(joint, Ball):
-            return of("rotation_vector"), of("angular_velocity"), nothing, nothing
-        if not isinstance(joint, Revolute | Prismatic):
-            return nothing, nothing, nothing, nothing
-        axis = self._triad(name, values)[2]
-        first, second = (of(key)[:, None] * axis for key in joint.start)
-        return (first, second, nothing, nothing) if isinstance(joint, Revolute) else (nothing, nothing, first, second)
+    def _coordinates(self, values: Values) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Rotation and its rate, displacement and its speed (worlds, joints, 3), of each child that a joint places, in the
+        parent's frame."""
+        axes = dict(zip(self.joints, self._triads(values)[:, :, 2].unbind(1), strict=True))
+        parts: list[list[Tensor]] = [[], [], [], []]
+        nothing = torch.zeros_like(values["gravity"])
+        for name in self.placed.values():
+            joint, of = self.joints[name], lambda key, name=name: values[f"joints.{name}.{key}"]
+            first = second = nothing
+            if isinstance(joint, Ball):
+                first, second = of("rotation_vector"), of("angular_velocity")
+            elif isinstance(joint, Revolute | Prismatic):
+                first, second = (of(key)[:, None] * axes[name] for key in joint.start)
+            slides = isinstance(joint, Prismatic)
+            for row, y in zip(
+                parts, (nothing, nothing, first, second) if slides else (first, second, nothing, nothing), strict=True
+            ):
+                row.append(y)
+        turn, rate, slide, speed = (torch.stack(row, 1) for row in parts)
+        return turn, rate, slide, speed
 
-    def _triad(self, name: str, values: Values) -> tuple[Tensor, Tensor, Tensor]:
-        """Two unit vectors across the axis, and the axis."""
-        direction = values.get(f"joints.{name}.axis")
-        if direction is None:
-            x, y, z = torch.eye(3).to(values["gravity"]).expand(len(values["gravity"]), 3, 3).unbind(1)
-            return x, y, z
+    def _triads(self, values: Values) -> Tensor:
+        """Two unit vectors across the axis, and the axis, of each joint (worlds, joints, 3, 3); of one without an axis x, y, z."""
+        like = values["gravity"]
+        stated = [values.get(f"joints.{name}.axis") for name in self.joints]
+        upright = torch.tensor([axis is None for axis in stated], device=like.device)
+        z = torch.zeros_like(like)
+        z[:, 2] = 1.0
+        direction = torch.stack([z if axis is None else axis for axis in stated], 1)
         axis = direction / torch.linalg.vector_norm(direction, dim=-1, keepdim=True)
         away = torch.nn.functional.one_hot(axis.detach().abs().argmin(-1), 3).to(axis)  # a corner far from the axis
         across = away - axis * (away * axis).sum(-1, keepdim=True)
         across = across / torch.linalg.vector_norm(across, dim=-1, keepdim=True)
-        return across, rotation.cross(axis, across), axis
+        triads = torch.stack([across, rotation.cross(axis, across), axis], 2)
+        return torch.where(upright[:, None, None], torch.eye(3).to(triads), triads)
+
+
+class _Tree(NamedTuple):
+    """Bodies that joints place, parents first.
+
+    Attributes:
+        roots: Names of what is not placed and holds others.
+        root: Which of them each body (n,) hangs from.
+        parent: Of each body (n,), -1 for a root.
+        ancestors: 1 where a column's body is a row's, or one of its ancestors (n, n).
+    """
+
+    roots: list[str]
+    root: Tensor
+    parent: Tensor
+    ancestors: Tensor
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[str, str]]) -> "_Tree":
+        """The tree of parents and children."""
+        places = {child: k for k, (_, child) in enumerate(pairs)}
+        roots = list(dict.fromkeys(parent for parent, _ in pairs if parent not in places))
+        root, ancestors = [0] * len(pairs), torch.eye(len(pairs), dtype=torch.float64)
+        for k, (parent, _) in enumerate(pairs):
+            above = places.get(parent, -1)
+            root[k] = roots.index(parent) if above < 0 else root[above]
+            if above >= 0:
+                ancestors[k] += ancestors[above]
+        return cls(roots, torch.tensor(root), torch.tensor([places.get(parent, -1) for parent, _ in pairs]), ancestors)
+
+    def of_parents(self, y: Tensor, base: Tensor) -> Tensor:
+        """What the parent has of y (worlds, n, ·), where that is a root of its `base`."""
+        return torch.where((self.parent < 0).to(y.device)[:, None], base, y[:, self.parent])
+
+    def sums(self, y: Tensor) -> Tensor:
+        """Sums of y (worlds, n, 3) over each body and its ancestors."""
+        return self.ancestors.to(y) @ y
+
+    def products(self, q: Tensor) -> Tensor:
+        """Products of rotations (worlds, n, 4) of the ancestors of each body, the first one first, and of its own."""
+        above = self.parent
+        while bool((above >= 0).any()):
+            inner = (above >= 0).to(q.device)[:, None]
+            q = torch.where(inner, rotation.multiply(q[:, above], q), q)
+            above = torch.where(above >= 0, above[above], above)
+        return q
 
 
 def named(start: Mapping[str, Sequence[Tensor]]) -> dict[str, dict[str, Tensor]]:

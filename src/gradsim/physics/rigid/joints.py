@@ -25,7 +25,7 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.numerics import rotation
 from gradsim.physics.rigid.body import RigidBody
-from gradsim.physics.rigid.joint_frames import JointFrames, States, named
+from gradsim.physics.rigid.joint_frames import Frame, JointFrames, Moving, States, named
 from gradsim.physics.system import STEP_SAFETY, Values
 from gradsim.scene.joint import WORLD, AnyJoint, Ball, Fixed, Prismatic, Revolute
 
@@ -50,19 +50,28 @@ class Joints:
     bodies: tuple[RigidBody, ...]
     joints: dict[str, AnyJoint]
 
-    @property
+    @cached_property
     def rows(self) -> tuple[tuple[str, int, int], ...]:
         """ "point" or "axis", or "turning" or "sliding" of an armature, parent and child of each row."""
         return tuple((kind, *self._ends(joint)) for joint in self.joints.values() for kind, *_ in _rows(joint))
 
-    @property
+    @cached_property
     def constraints(self) -> tuple[tuple[str, str], ...]:
         """ "point" or "axis", and the name of the joint, of each row that is a constraint."""
         reflected = REFLECTED.values()
         pairs = [(kind, name) for name, joint in self.joints.items() for kind, *_ in _rows(joint)]
         return tuple(pair for pair in pairs if pair[0] not in reflected)
 
-    @property
+    @cached_property
+    def skyline(self) -> list[int]:
+        """First row that each shares one of its bodies with, which may be itself."""
+        first: dict[int, int] = {}
+        for k, (_, *ends) in enumerate(self.rows):
+            for body in set(ends) - {len(self.bodies)}:
+                first.setdefault(body, k)
+        return [min([k, *(first[body] for body in ends if body in first)]) for k, (_, *ends) in enumerate(self.rows)]
+
+    @cached_property
     def coordinates(self) -> tuple[tuple[str, int, int], ...]:
         """ "turn", "slide" or "ball", parent and child of each joint that moves."""
         return tuple((MOVES[type(joint)], *self._ends(joint)) for joint in self._moving.values())
@@ -90,12 +99,10 @@ class Joints:
                 vector, none = getattr(frame, b), torch.zeros_like(p)
                 if kind in REFLECTED.values():
                     vector = vector * (values[f"joints.{name}.armature"].reshape(-1, 1) + NO_ARMATURE).sqrt()
-                points = (
-                    (p, r) if kind in ("point", "sliding") else (none, frame.of_child(getattr(frame, c)) if c else none)
-                )
+                points = (p, r) if kind in ("point", "sliding") else (none, frame.of_child(c) if c else none)
                 rows.append((vector, *points))
             if name in self._moving:
-                moves.append((frame.axis, frame.across, frame.of_child(frame.across), p, r))
+                moves.append((frame.axis, frame.across, frame.child_across, p, r))
         arrays = []
         for count, parts in ((3, rows), (5, moves)):
             columns = zip(*parts, strict=True) if parts else [()] * count
@@ -144,7 +151,8 @@ class Joints:
         A joint's own is k μ, with 1/μ = 1/μ' + armature and μ' the acceleration that its bodies would have from one unit if they were free,
         which is the most; two joints at one body add √(k₁ μ₁ k₂ μ₂) (Gershgorin).
         """
-        terms = {name: self._stiff(name, values) for name in self._moving}
+        frames = self.geometry.frames(values)
+        terms = {name: self._stiff(name, frames[name], values) for name in self._moving}
         worst = math.inf
         for name in terms:
             near = [n for n in terms if self._body_names(n) & self._body_names(name)]
@@ -209,31 +217,41 @@ class Joints:
 
     def residual(self, states: States, values: Values) -> tuple[Tensor, Tensor]:
         """Residual of each of the C constraints and its rate of change, (worlds, C) or (worlds, frames, C) [m or 1, and 1/s]."""
-        numbers, residuals = self.inputs(values), []
-        moving = [self.geometry.moving(n, states, values) for n in (*(b.name for b in self.bodies), WORLD)]
-        for k, (kind, parent, child) in enumerate(self.rows):
-            if kind in REFLECTED.values():
-                continue
-            a, b = moving[parent], moving[child]
-            local = [y[:, None, k] if a.x.ndim == 3 or b.x.ndim == 3 else y[:, k] for y in numbers[:3]]
-            u = rotation.rotate(a.q, local[0])
-            if kind == "point":
-                (at, v), (end, w) = a.point(local[1]), b.point(local[2])
-                e, e_rate = end - at, w - v
-            else:
-                e = rotation.rotate(b.q, local[2])
-                e_rate = rotation.cross(b.w, e)
-            residuals.append([(u * e).sum(-1), (rotation.cross(a.w, u) * e + u * e_rate).sum(-1)])
-        value, rate = (torch.stack(y, -1) for y in zip(*residuals, strict=True))
-        return value, rate
+        rows: list[int] = [k for k, (kind, *_) in enumerate(self.rows) if kind not in REFLECTED.values()]
+        parents, children = [self.rows[k][1] for k in rows], [self.rows[k][2] for k in rows]
+        moving = self._all_moving(states, values)
+        a, b = (Moving(*(y[..., ends, :] for y in moving)) for ends in (parents, children))
+        vector, of_parent, of_child = (y[:, rows] for y in self.inputs(values)[:3])
+        if a.x.ndim == 4:
+            vector, of_parent, of_child = vector[:, None], of_parent[:, None], of_child[:, None]
+        u, turned = rotation.rotate(a.q, vector), rotation.rotate(b.q, of_child)
+        (at, speed), (end, moves) = a.point(of_parent), b.point(of_child)
+        is_point = torch.tensor([self.rows[k][0] == "point" for k in rows], device=u.device)[:, None]
+        e = torch.where(is_point, end - at, turned)
+        e_rate = torch.where(is_point, moves - speed, rotation.cross(b.w, turned))
+        return (u * e).sum(-1), (rotation.cross(a.w, u) * e + u * e_rate).sum(-1)
+
+    def _all_moving(self, states: States, values: Values) -> Moving:
+        """Places, orientations, velocities and spins (worlds, ..., bodies and the world, ·)."""
+        x, q, v, momentum = (torch.stack([states[b.name][key] for b in self.bodies], -2) for key in RigidBody.states)
+        inverse = torch.stack([b.inertia_inverse(values) for b in self.bodies], 1)
+        inverse = inverse[:, None] if x.ndim == 4 else inverse
+        local = rotation.rotate(rotation.conjugate(q), momentum)
+        w = rotation.rotate(q, (inverse @ local[..., None])[..., 0])
+        still = torch.zeros_like(x[..., :1, :])
+        upright = torch.cat([still, torch.ones_like(still[..., :1])], -1)
+        return Moving(*(torch.cat(pair, -2) for pair in ((x, still), (q, upright), (v, still), (w, still))))
 
     @cached_property
     def _moving(self) -> dict[str, Revolute | Prismatic | Ball]:
         return {name: joint for name, joint in self.joints.items() if not isinstance(joint, Fixed)}
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: k for k, name in enumerate([*(body.name for body in self.bodies), WORLD])}
+
     def _ends(self, joint: AnyJoint) -> tuple[int, int]:
-        order = [*(body.name for body in self.bodies), WORLD]
-        parent, child = (order.index(name) for name in joint.between)
+        parent, child = (self._places[name] for name in joint.between)
         return parent, child
 
     def _body_names(self, name: str) -> set[str]:
@@ -242,9 +260,10 @@ class Joints:
     def _number(self, key: str, values: Values) -> Tensor:
         """A number of all coordinates (worlds, K), or (worlds, intervals, K) where one has a value for each interval."""
         like, parts = values["gravity"][:, 0], []
+        absent = torch.full_like(like, _absent(key))
         for name, joint in self._moving.items():
             parameter = _named(joint, key)
-            value = values.get(f"joints.{name}.{parameter}", torch.full_like(like, _absent(key)))
+            value = values.get(f"joints.{name}.{parameter}", absent)
             parts.append(value[:, 0] if value.ndim == 2 else value)  # (worlds, 1): one for its one element
         intervals = [y.shape[1] for y in parts if y.ndim == 3]
         if not intervals:
@@ -252,22 +271,21 @@ class Joints:
         columns = [y[..., 0] if y.ndim == 3 else y[:, None].expand(-1, intervals[0]) for y in parts]
         return torch.stack(columns, 2)
 
-    def _stiff(self, name: str, values: Values) -> tuple[float, float]:
+    def _stiff(self, name: str, frame: Frame, values: Values) -> tuple[float, float]:
         """The joint's largest stiffness and damping, times μ."""
-        joint, frame = self._moving[name], self.geometry.frames(values)[name]
+        joint = self._moving[name]
         of = lambda key: values[f"joints.{name}.{key}"] if f"joints.{name}.{key}" in values else torch.zeros(())
         mobility = torch.zeros(())
-        for body, point, in_body in zip(
-            joint.between, self.geometry.points(name, values), (lambda y: y, frame.of_child), strict=True
+        for body, point, axis in zip(
+            joint.between, self.geometry.points(name, values), (frame.axis, frame.child_axis), strict=True
         ):
             if body == WORLD:
                 continue
-            solid = next(b for b in self.bodies if b.name == body)
+            solid = self.bodies[self._places[body]]
             inverse = solid.inertia_inverse(values)
             if isinstance(joint, Ball):
                 mobility = mobility + torch.linalg.eigvalsh(inverse.detach())[:, -1]
                 continue
-            axis = in_body(frame.axis)
             lever = rotation.cross(point, axis) if isinstance(joint, Prismatic) else axis
             mobility = mobility + torch.einsum("wi,wij,wj->w", lever, inverse, lever)
             if isinstance(joint, Prismatic):

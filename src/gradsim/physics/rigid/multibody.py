@@ -301,7 +301,7 @@ class _BodyBuffers:
         rows, coordinates = joints.rows, joints.coordinates
         shape.kind = count([ROWS[kind] for kind, _, _ in rows])
         shape.first, shape.second = count([a for _, a, _ in rows]), count([b for _, _, b in rows])
-        shape.begin = count(_skyline(rows, self.n))
+        shape.begin = count(joints.skyline)
         shape.coordinate = count([COORDINATES[kind] for kind, _, _ in coordinates])
         shape.from_body, shape.to_body = count([a for _, a, _ in coordinates]), count([b for _, _, b in coordinates])
         return shape
@@ -338,12 +338,6 @@ class _BodyBuffers:
         if pairs := self.program.pairs:
             work.near = pairs.empty_list(self.code, self.layout, self.worlds, self.like.device)
         return work
-
-
-def _skyline(rows: Sequence[tuple[str, int, int]], n: int) -> list[int]:
-    """First row that each shares one of its n bodies with, which may be itself."""
-    held = [{a, b} - {n} for _, a, b in rows]
-    return [min(j for j in range(k + 1) if j == k or held[j] & held[k]) for k in range(len(rows))]
 
 
 def _one_instant(array):
