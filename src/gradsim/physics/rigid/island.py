@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from gradsim.numerics import rotation
 from gradsim.physics.integrators import RIGID
 from gradsim.physics.rigid.batching import BODY, share_drag
 from gradsim.physics.rigid.body import RigidBody
@@ -12,7 +13,6 @@ from gradsim.physics.rigid.joints import joints_of
 from gradsim.physics.rigid.multibody import Bodies
 from gradsim.physics.rigid.pairs import make_pairs
 from gradsim.physics.rigid.rollout import CONTACT, OBSTACLE, ROLLING
-from gradsim.physics.rigid.start_state import starts
 from gradsim.physics.system import Island, Values
 
 MAX_JOINT_OPENING = 0.2  # of a body's radius, or of 1 rad: a joint that is open by more no longer holds
@@ -147,3 +147,19 @@ class ConstrainedIsland(Island):
         """Inputs of the bodies, with initial states replaced."""
         pairs = zip(self.systems, bodies, strict=True)
         return [x for s, arguments in pairs for x in (*states[s.name], *arguments[len(START) :])]
+
+
+def starts(bodies: Sequence[RigidBody], values: Values) -> dict[str, list[Tensor]]:
+    """x, q, v and l (worlds, ·) of each body at the start, by its name; of bodies that no joint places all at once."""
+    free = [body for body in bodies if not body.placed]
+    states = {body.name: body.start(values) for body in bodies if body.placed or len(free) == 1}
+    if len(free) > 1:
+        stacked = lambda key: torch.stack([values[f"{body.name}.{key}"] for body in free], 1)
+        inertia = torch.stack([body.inertia(values) for body in free], 1)
+        q = torch.stack([body.quat for body in free])
+        q = rotation.multiply(rotation.exponential(stacked("rotation_vector")), q)
+        local = rotation.rotate(rotation.conjugate(q), stacked("angular_velocity"))
+        l = rotation.rotate(q, (inertia @ local[..., None])[..., 0])
+        for k, body in enumerate(free):
+            states[body.name] = [values[f"{body.name}.position"], q[:, k], values[f"{body.name}.velocity"], l[:, k]]
+    return {body.name: states[body.name] for body in bodies}

@@ -239,7 +239,7 @@ class _Tree(NamedTuple):
         return cls(roots, torch.tensor(root), torch.tensor([places.get(parent, -1) for parent, _ in pairs]), ancestors)
 
     def of_parents(self, y: Tensor, base: Tensor) -> Tensor:
-        """What the parent has of y (worlds, n, ·), where that is a root of its `base`."""
+        """Values (worlds, n, ·) of the parent of each body: of y, or of `base` where it is a root."""
         return torch.where((self.parent < 0).to(y.device)[:, None], base, y[:, self.parent])
 
     def sums(self, y: Tensor) -> Tensor:

@@ -1,7 +1,6 @@
 """The state of a rigid body as parameters of a start: s = (x, θ, v, ω), q = exp(θ) q_scene."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -9,9 +8,6 @@ from torch import Tensor
 from gradsim.numerics import rotation
 from gradsim.physics.system import State, Values
 from gradsim.scene.body import Rigid
-
-if TYPE_CHECKING:
-    from gradsim.physics.rigid.body import RigidBody
 
 
 class Spinning(Protocol):
@@ -55,19 +51,3 @@ class RigidStart:
     def parameters(self, numbers: Tensor) -> Values:
         keys = self.body.start_keys
         return {f"{self.body.name}.{key}": y for key, y in zip(keys, numbers.split(3, 1), strict=True)}
-
-
-def starts(bodies: "Sequence[RigidBody]", values: Values) -> dict[str, list[Tensor]]:
-    """x, q, v and l (worlds, ·) of each body at the start, by its name; of bodies that no joint places all at once."""
-    free = [body for body in bodies if not body.placed]
-    states = {body.name: body.start(values) for body in bodies if body.placed or len(free) == 1}
-    if len(free) > 1:
-        stacked = lambda key: torch.stack([values[f"{body.name}.{key}"] for body in free], 1)
-        inertia = torch.stack([body.inertia(values) for body in free], 1)
-        q = torch.stack([body.quat for body in free])
-        q = rotation.multiply(rotation.exponential(stacked("rotation_vector")), q)
-        local = rotation.rotate(rotation.conjugate(q), stacked("angular_velocity"))
-        l = rotation.rotate(q, (inertia @ local[..., None])[..., 0])
-        for k, body in enumerate(free):
-            states[body.name] = [values[f"{body.name}.position"], q[:, k], values[f"{body.name}.velocity"], l[:, k]]
-    return {body.name: states[body.name] for body in bodies}
