@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from gradsim.app.run_directory import RunDirectory
 from gradsim.app.run_files import read_history, read_result
 from gradsim.errors import InputError
 
@@ -45,3 +46,13 @@ def test_a_damaged_history_names_its_key(tmp_path):
     write(tmp_path, {"stages": 3}, "history.json")
     with pytest.raises(InputError, match="history.json is damaged .*stages"):
         read_history(tmp_path)
+
+
+@pytest.mark.parametrize("content", [{"a": 1}, {"unknowns": {"cube.mass": UNKNOWN}}, {"status": None}])
+def test_a_finished_run_says_how_it_ended(tmp_path, content):
+    """A run that is resumed and is finished ends with the exit code of its status."""
+    write(tmp_path, content)
+    with pytest.raises(InputError, match="result.json is damaged .it has no `status`.; run the command"):
+        RunDirectory(tmp_path).result()
+    write(tmp_path, content | {"status": "ok"})
+    assert RunDirectory(tmp_path).result()["status"] == "ok"

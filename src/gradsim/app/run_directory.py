@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradsim.app.job import RECORD, RunArguments, abbreviate, read_record
-from gradsim.app.run_files import read_result
+from gradsim.app.run_files import WAY_OUT, read_result
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import atomic_write, drafts, remove_draft
 from gradsim.runtime.checkpoint import CheckpointFolder, digest
@@ -44,8 +44,15 @@ class RunDirectory:
         return all(p.is_file() for p in files) and not (self.path / CHECKPOINT).is_dir()
 
     def result(self) -> dict:
-        """Content of result.json."""
-        return read_result(self.path)
+        """Content of result.json.
+
+        Raises:
+            InputError: If it is damaged, or does not say how the run ended.
+        """
+        content = read_result(self.path)
+        if not content.get("status"):
+            raise InputError(f"{self.path / 'result.json'} is damaged (it has no `status`); {WAY_OUT}.")
+        return content
 
     def recorded_argument(self, name: str) -> str:
         """Text of an argument as it was given when the run was started; "" without a record."""
