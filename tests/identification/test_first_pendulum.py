@@ -18,16 +18,20 @@ PIVOT, ANGLE, RATE, DRAG = np.array([330.0, 25.0]), -1.1, 0.4, 0.06
 START = Scene.library("pendulum").model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
 
 
-@pytest.fixture(scope="module")
-def track():
+def tracked(drag):
     """Frames (n,) and centers (n, 2) [px] of a ball that is in view from frame 4 on."""
     reach = STRING + RADIUS
     w2 = 9.81 * reach / (reach**2 + 0.4 * RADIUS**2)
-    slope = lambda _, y: [y[1], -w2 * math.sin(y[0]) - DRAG * abs(y[1]) * y[1]]
+    slope = lambda _, y: [y[1], -w2 * math.sin(y[0]) - drag * abs(y[1]) * y[1]]
     t = np.arange(40) / FPS
     angle = solve_ivp(slope, (0, t[-1]), [ANGLE, RATE], t_eval=t, rtol=1e-10, atol=1e-10).y[0]
     centre = PIVOT + reach / PIXEL * np.stack([np.sin(angle), np.cos(angle)], 1)
     return np.arange(4, 40), centre[4:]
+
+
+@pytest.fixture(scope="module")
+def track():
+    return tracked(DRAG)
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +45,17 @@ def test_the_swing_is_known_at_frame_0_which_is_before_the_first_in_view(track):
     assert motion.pivot == pytest.approx(PIVOT, abs=1e-3)
     assert (motion.angle, motion.rate, motion.drag) == pytest.approx((ANGLE, RATE, DRAG), abs=2e-3)
     assert motion.error < 0.05
+
+
+@pytest.mark.parametrize(("drag", "shown"), [(0.06, True), (0.0, False), (2e-5, False)])
+def test_a_drag_that_the_swing_does_not_show_is_no_unknown(drag, shown):
+    frames, centre = tracked(drag)
+    centre = centre + np.random.default_rng(0).normal(scale=0.1, size=centre.shape)
+    regions = Regions(frames, centre, np.full(len(frames), math.pi * (RADIUS / PIXEL) ** 2), centre[:, 1])
+    first = first_scene(START, regions, SIZE, FPS, 40)
+    assert (first.scene.bodies["bob"].drag > 0) is shown
+    assert any(text.startswith("bob.drag:") for text in first_unknowns(first.scene)) is shown
+    assert ("shows none" in first.sources["drag"]) is not shown
 
 
 def test_gravity_and_the_clock_give_the_scale(track):

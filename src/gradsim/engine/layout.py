@@ -48,19 +48,17 @@ class Layout:
     def fill(self, array: wp.array, kind: str, value: Tensor, tangent: Tensor | None = None) -> None:
         """Write what `pack` would make over an array of its size: without a new array, in a tenth of the time."""
         width, packs = self.lane.width, array.shape[0]
-        memory = self.memory(array)
-        if not memory.numel():
-            return
         parts = (value, tangent) if self.lane.dual else (value,)
-        places = memory.view(packs, math.prod(array.shape[1:]), len(parts), math.prod(SHAPES[kind]), width)
-        for k, part in enumerate(parts):
-            place = places[:, :, k]
+        for place, part in zip(self._places(array, kind), parts, strict=False):
             if part is None:
                 place.zero_()
                 continue
             worlds = part.shape[0]
+            if worlds == 1:
+                place.copy_(part.reshape(1, *place.shape[1:3], 1))
+                continue
             flat = part.reshape(worlds, *place.shape[1:3])
-            whole = worlds // width if worlds > 1 else 0  # packs of worlds alone
+            whole = worlds // width  # packs of worlds alone
             if whole:
                 place[:whole].copy_(flat[: whole * width].unflatten(0, (whole, width)).permute(0, 2, 3, 1))
             if whole < packs:
@@ -68,6 +66,23 @@ class Layout:
                 if left.shape[0] > 1:
                     place[whole, :, :, : left.shape[0]].copy_(left.permute(1, 2, 0))
                 place[whole:, :, :, max(left.shape[0] - 1, 0) :].copy_(flat[-1][..., None])
+
+    def _places(self, array: wp.array, kind: str) -> tuple[Tensor, ...]:
+        """Views (packs, items, size, width) of the memory of values, and of tangents of a dual lane type; none of an empty array."""
+        known = vars(array)
+        if "places" not in known:
+            memory, count = self.memory(array), 2 if self.lane.dual else 1
+            shape = (array.shape[0], math.prod(array.shape[1:]), count, math.prod(SHAPES[kind]), self.lane.width)
+            known["places"] = memory.view(shape).unbind(2) if memory.numel() else ()
+        return known["places"]
+
+    def _single(self, array: wp.array, kind: str) -> tuple[Tensor, ...]:
+        """Views (1, *items, *components) of the first world, of values and tangents."""
+        known = vars(array)
+        if "single" not in known:
+            shape = (1, *array.shape[1:], *SHAPES[kind])
+            known["single"] = tuple(place[:1, :, :, 0].view(shape) for place in self._places(array, kind))
+        return known["single"]
 
     def zeros(self, kind: str, worlds: int, items: tuple[int, ...], device: torch.device) -> wp.array:
         """Array of `kind`, all zero, for this number of worlds."""
@@ -94,6 +109,9 @@ class Layout:
         """(worlds, *items, *components) of an array, and its tangent where the lane type is dual."""
         shape, count, width = SHAPES[kind], 2 if self.lane.dual else 1, self.lane.width
         items = array.shape[1:]
+        if worlds == 1 and self._places(array, kind):
+            value, *tangent = (part.clone(memory_format=torch.contiguous_format) for part in self._single(array, kind))
+            return value, tangent[0] if tangent else None
         tensor = self.memory(array)
         places = tensor.view(tensor.shape[0], *items, count, *shape, width)
         lanes = (

@@ -30,6 +30,8 @@ MIN_HALF_FRAMES = 8  # frames of the first half of a clip, at least, to say that
 # Scatter of the length over that of the second half, and in px, from which it is said
 MIN_SLACK_RATIO, MIN_SLACK_PIXELS = 1.5, 2.0
 SLOW_FRAME_SHARE = 0.25  # of the frames, those in which the ball is slowest
+DRAG_RANGE = "0.0001:0.3"  # [1/rad] of the unknown
+SHOWN = 3.0  # standard deviations from which a drag is shown
 INERTIA = 0.4  # of a solid ball, over m r²
 
 
@@ -44,6 +46,7 @@ class Swing:
         rate: At frame 0 [rad/s].
         stiffness: w² [1/s²].
         drag: d [1/rad].
+        drag_error: Its standard deviation by what is left of the centres [1/rad].
         error: Root mean square of what is left of the centres [px].
     """
 
@@ -53,7 +56,13 @@ class Swing:
     rate: float
     stiffness: float
     drag: float
+    drag_error: float
     error: float
+
+    @property
+    def is_slowed(self) -> bool:
+        """True if the centres show that the air slows it."""
+        return self.drag > SHOWN * self.drag_error
 
 
 def swing(frames: np.ndarray, centre: np.ndarray, fps: float) -> Swing:
@@ -93,7 +102,8 @@ def swing(frames: np.ndarray, centre: np.ndarray, fps: float) -> Swing:
         raise InputError("the centres of the ball are on a circle, but do not swing about its lowest point.")
     angle, rate = _state(np.array([0.0, -times[0]]), *start)[-1].tolist()
     error = length * float(np.sqrt(np.mean(fit.fun**2)))
-    return Swing(pivot, length, angle, rate, float(start[2]), float(start[3]), error)
+    spread = np.sqrt(np.diagonal(np.linalg.pinv(fit.jac.T @ fit.jac)) * np.sum(fit.fun**2) / max(1, len(theta) - 4))
+    return Swing(pivot, length, angle, rate, float(start[2]), float(start[3]), float(spread[3]), error)
 
 
 def _circle(points: np.ndarray) -> tuple[np.ndarray, float]:
@@ -203,6 +213,10 @@ def first_pendulum(
         "pivot": f"center of the circle through the centers of the ball, {motion.length:.4g} px away",
         "angle": f"of frame 0, from a swing that is off the {len(frames)} centers by {motion.error:.2g} px",
         "ground": "there is none; z = 0 is the picture's lower edge",
+        "drag": f"{motion.drag:.2g} ± {motion.drag_error:.2g} 1/rad, from the swing"
+        if motion.is_slowed
+        else f"0 and known, as the swing shows none ({motion.drag:.1g} ± {motion.drag_error:.1g} 1/rad); where the air slows it, "
+        f"write one, and make it an unknown from {DRAG_RANGE.replace(':', ' to ')}",
         **_slack(frames, centre, motion),
         "string": "is not drawn: masks are taken to be of the ball alone",
     }
@@ -248,12 +262,12 @@ def pendulum_content(
         "radius": round(radius * pixel, 4),
         "angle": round(motion.angle, 4),
         "rate": round(motion.rate, 3),
-        "drag": round(max(motion.drag, 0.0), 4),
+        "drag": round(motion.drag, 4) if motion.is_slowed else 0.0,
     }
 
 
 def pendulum_unknowns(name: str, body: Any, focal: float, by_gravity: bool, size_known: bool) -> list[str]:
-    """Unknowns of a first fit with ranges: of the strength of gravity, or, where that gave the scale, of the lens.
+    """Unknowns of a first fit with ranges: of the strength of gravity, or, where that gave the scale, of the lens; of a drag where the scene has one.
 
     Args:
         name: Of the pendulum.
@@ -270,8 +284,8 @@ def pendulum_unknowns(name: str, body: Any, focal: float, by_gravity: bool, size
     unknowns += [
         f"{name}.angle:{body.angle - 0.3:.3f}:{body.angle + 0.3:.3f}",
         f"{name}.rate:{body.rate - 2:.2f}:{body.rate + 2:.2f}",
-        f"{name}.drag:0.0001:0.3",
     ]
+    unknowns += [f"{name}.drag:{DRAG_RANGE}"] if body.drag > 0 else []
     scaled = by_gravity or size_known
     unknowns += [f"camera.focal:{0.75 * focal:.4g}:{1.3 * focal:.4g}"] if scaled else []
     return unknowns if by_gravity else [*unknowns, "gravity.z:-15:-5"]

@@ -83,6 +83,12 @@ def test_a_table_lists_the_largest_effect_first_and_steps_of_numbers_that_are_ze
     assert next(row["name"] for row in rows if row["value"]) in fit.known_numbers["words"]
 
 
+def test_the_error_of_the_center_of_a_camera_is_in_pixels_too(thrown):
+    rows = {row["name"]: row for row in thrown[1].known_numbers["numbers"]}
+    assert rows["camera.centre.x"]["value"] == 12 and rows["camera.centre.x"]["error"] == "1 % (0.12 px)"
+    assert rows["camera.focal"]["error"] == "1 %"
+
+
 def test_a_pendulum_in_a_stronger_gravity_has_a_longer_string():
     """Of a ball at a distance: the period tells g/L alone, and the arc L. Frames that are 1 % apart are 2 % of g."""
     fit = gs.identify(swing(), SWING, observation=recorded(swing(), SWING, SWING_TRUTH).observation, starts=1)

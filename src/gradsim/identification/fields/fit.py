@@ -5,10 +5,10 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from gradsim.errors import Status
@@ -17,6 +17,9 @@ from gradsim.identification.fields.resolution import DETERMINED_BOUND, Spectrum
 from gradsim.identification.uncertainty.discretization import Discretization
 from gradsim.runtime.atomic import atomic_path, atomic_write, jsonable, write_json
 from gradsim.runtime.provenance import versions
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCHEMA = "gradsim.fields/1"
 
@@ -180,9 +183,11 @@ class FieldFit:
 LINES = 4000  # maximum number of mesh edges in a figure
 
 
-def draw(fit: FieldFit) -> Figure:
+def draw(fit: FieldFit) -> "Figure":
     """Figure of a fit: values and standard deviations of each field on its mesh, and the spectrum of bounds."""
     pieces = fit.space.pieces
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(9.0, 3.6 * len(pieces) + 2.6), layout="constrained")
     rows = figure.add_gridspec(len(pieces) + 1, 2, height_ratios=[3.6] * len(pieces) + [2.6])
     for k, p in enumerate(pieces):
@@ -206,7 +211,7 @@ def draw(fit: FieldFit) -> Figure:
     return figure
 
 
-def _on_mesh(figure: Figure, spot, p: Piece, value: np.ndarray, title: str, shades: str) -> None:
+def _on_mesh(figure: "Figure", spot, p: Piece, value: np.ndarray, title: str, shades: str) -> None:
     axes = figure.add_subplot(spot, projection="3d")
     places, size = p.places, np.ptp(p.places, 0)
     edges = p.edges[:: max(1, len(p.edges) // LINES)]

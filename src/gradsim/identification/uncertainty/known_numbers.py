@@ -45,6 +45,7 @@ NOTABLE = 1.0  # standard deviations of an unknown from which on a number is sai
 ROUNDING = 1e-9  # standard deviations below which a number does nothing
 OFFSET_STEPS = 2  # from the answer on to the offset of the outlines, in which they are nearly linear
 BATCH = 16  # rollouts at once for each unknown, as many as a search has starts
+CENTER = ".centre."  # in the name of that of a camera
 UNREAD = ("timing.offset",)  # a clock that begins later needs a model that simulates more
 LIGHTS = ("lights.",)  # masks and tracks do not depend on them
 NOT_MADE = "The table of known numbers is not made for {}."
@@ -68,8 +69,11 @@ class KnownNumber:
 
     @property
     def error(self) -> str:
-        """The error in words."""
-        return f"{100 * SHARE:g} %" if self.value else f"{self.step:g} {self.unit}".strip()
+        """The error in words; of the center of a camera in pixels, too, since its zero is a corner of the picture."""
+        if not self.value:
+            return f"{self.step:g} {self.unit}".strip()
+        pixels = f" ({abs(self.step):.2g} px)" if CENTER in self.name else ""
+        return f"{100 * SHARE:g} %{pixels}"
 
 
 def with_known_numbers(fit, problem: "Problem"):
