@@ -75,3 +75,18 @@ def test_scalars_are_converted_to_the_precision_of_the_lanes():
     array = Layout(Lane("float32", 16)).scalars(numbers(4, 2))
     assert array.shape == (4, 2)
     assert torch.equal(wp.to_torch(array), numbers(4, 2).float())
+
+
+@pytest.mark.parametrize("worlds", [1, 3, 9])
+@pytest.mark.parametrize("kind", ["Real", "Quat"])
+def test_an_array_is_filled_again_from_tensors_that_require_a_gradient(kind, worlds):
+    """First where no gradients are recorded, then where they are: the array belongs to no graph."""
+    layout = Layout(Lane("float64", 4))
+    array = layout.zeros(kind, worlds, (2,), torch.device("cpu"))
+    for is_recorded in (False, True, True):
+        value = torch.randn(worlds, 2, *SHAPES[kind], dtype=torch.float64, requires_grad=True)
+        with torch.set_grad_enabled(is_recorded):
+            layout.fill(array, kind, value)
+            assert torch.equal(layout.unpack(kind, array, worlds)[0], value)
+        assert not layout.memory(array).requires_grad
+        assert torch.equal(layout.memory(array), layout.memory(layout.pack(kind, value.detach())))

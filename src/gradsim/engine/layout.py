@@ -53,6 +53,7 @@ class Layout:
             if part is None:
                 place.zero_()
                 continue
+            part = part.detach()
             worlds = part.shape[0]
             if worlds == 1:
                 place.copy_(part.reshape(1, *place.shape[1:3], 1))
@@ -73,7 +74,8 @@ class Layout:
         if "places" not in known:
             memory, count = self.memory(array), 2 if self.lane.dual else 1
             shape = (array.shape[0], math.prod(array.shape[1:]), count, math.prod(SHAPES[kind]), self.lane.width)
-            known["places"] = memory.view(shape).unbind(2) if memory.numel() else ()
+            places = memory.detach().view(shape) if memory.numel() else None
+            known["places"] = () if places is None else tuple(places[:, :, k] for k in range(count))
         return known["places"]
 
     def _single(self, array: wp.array, kind: str) -> tuple[Tensor, ...]:

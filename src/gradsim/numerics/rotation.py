@@ -13,6 +13,12 @@ from torch.autograd import forward_ad
 _SERIES_LIMIT = 1e-3  # [rad²] |θ|² below which series replace sin(x)/x: their next term is below 1e-16 there
 
 
+def _is_transformed() -> bool:
+    """True if tensors may have tangents, be wrapped by `torch.func`, or be traced by the compiler, which knows neither."""
+    compiled = torch.compiler.is_compiling()
+    return compiled or forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+
+
 def cross(a: Tensor, b: Tensor) -> Tensor:
     """a × b, (..., 3); shapes broadcast.
 
@@ -20,8 +26,7 @@ def cross(a: Tensor, b: Tensor) -> Tensor:
     takes a tenth of the time of what stands here for it with them.
     """
     a, b = torch.broadcast_tensors(a, b)
-    compiled = torch.compiler.is_compiling()  # the compiler knows neither of the next two
-    if not (compiled or forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()):
+    if not _is_transformed():
         return torch.linalg.cross(a, b, dim=-1)
     return a.roll(-1, -1) * b.roll(1, -1) - a.roll(1, -1) * b.roll(-1, -1)
 
@@ -81,12 +86,21 @@ def exponential(theta: Tensor) -> Tensor:
     """Exponential map: quaternions (..., 4) of rotation vectors (..., 3) [rad]; smooth at 0."""
     squared = theta.square().sum(-1, keepdim=True)
     small = squared < _SERIES_LIMIT
+    if theta.device.type == "cpu" and not _is_transformed() and small.all():  # as of most bodies at the start
+        sinc, cosine = _series(squared / 4)
+        return torch.cat([sinc * theta, cosine], -1)
     safe = torch.where(small, 1.0, squared)
     angle = safe.sqrt()
-    y = squared / 4
-    sinc = torch.where(small, 0.5 * (1 - y / 6 * (1 - y / 20 * (1 - y / 42 * (1 - y / 72)))), (angle / 2).sin() / angle)
-    cosine = torch.where(small, 1 - y / 2 * (1 - y / 12 * (1 - y / 30 * (1 - y / 56))), (angle / 2).cos())
+    sinc, cosine = _series(squared / 4)
+    sinc = torch.where(small, sinc, (angle / 2).sin() / angle)
+    cosine = torch.where(small, cosine, (angle / 2).cos())
     return torch.cat([sinc * theta, cosine], -1)
+
+
+def _series(y: Tensor) -> tuple[Tensor, Tensor]:
+    """sin(√y)/(2 √y) and cos(√y) near 0."""
+    sinc = 0.5 * (1 - y / 6 * (1 - y / 20 * (1 - y / 42 * (1 - y / 72))))
+    return sinc, 1 - y / 2 * (1 - y / 12 * (1 - y / 30 * (1 - y / 56)))
 
 
 def left_jacobian(theta: Tensor) -> Tensor:
