@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gradsim.app.figures import Figures, write_result
+from gradsim.runtime.atomic import remove_abandoned_drafts
 from gradsim.runtime.checkpoint import Ledger
 from gradsim.runtime.parallel import run_jobs
 from gradsim.runtime.progress import NullProgress, Progress
@@ -83,6 +84,7 @@ def experiment(name: str, title: str, *, parallel: bool = False) -> Callable[[Ca
             progress, out = progress or NullProgress(), Path(out)
             made = not out.exists()
             out.mkdir(parents=True, exist_ok=True)
+            remove_abandoned_drafts(out)
             shared = {key: options.pop(key) for key in unset if key in options}
             try:
                 result, figures = function(Run(out, quick, seed, progress, **shared), **options)

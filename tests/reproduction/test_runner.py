@@ -2,6 +2,8 @@
 
 import inspect
 import json
+import os
+import sys
 
 import pytest
 
@@ -64,3 +66,13 @@ def test_an_experiment_that_lacks_something_leaves_no_folder(tmp_path):
     with pytest.raises(InputError, match="no recordings"):
         lacking(tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of files are POSIX's")
+def test_an_experiment_clears_up_after_one_that_was_killed(tmp_path):
+    draft = tmp_path / "clips" / ".side_by_side.webm.x7.part"
+    draft.mkdir(parents=True)
+    (draft / "side_by_side.webm").write_text("half")
+    os.utime(draft, (1.0, 1.0))
+    experiment("sizes", "Sizes")(lambda run: ({}, {}))(tmp_path)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["clips", "result.json"]

@@ -2,11 +2,21 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
 
 import pytest
 
 from gradsim.errors import InputError
-from gradsim.runtime.atomic import atomic_path, atomic_write, drafts, remove_draft, write_json
+from gradsim.runtime.atomic import (
+    atomic_path,
+    atomic_write,
+    drafts,
+    remove_abandoned_drafts,
+    remove_draft,
+    write_json,
+)
 
 
 def test_a_draft_becomes_the_file_and_its_folders_are_made(tmp_path):
@@ -45,6 +55,30 @@ def test_a_draft_in_progress_is_listed_and_can_be_removed(tmp_path):
         assert drafts(tmp_path / "deep", "file") == [found] and not drafts(tmp_path / "deep", "other")
         remove_draft(found)
     assert not list((tmp_path / "deep").iterdir())
+
+
+KILLED = """
+import os, signal
+from gradsim.runtime.atomic import atomic_path
+with atomic_path("below/film.webm") as draft:
+    draft.write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of files are POSIX's")
+def test_drafts_of_killed_writers_are_removed_and_those_of_others_are_not(tmp_path):
+    subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, check=False)
+    (abandoned,) = drafts(tmp_path, recursive=True)
+    remove_abandoned_drafts(tmp_path)
+    assert abandoned.exists()  # so young that its writer may not have locked it yet
+    with atomic_path(tmp_path / "below" / "other.webm") as draft:
+        draft.write_text("half")
+        for folder in (abandoned, draft.parent):
+            os.utime(folder, (1.0, 1.0))
+        remove_abandoned_drafts(tmp_path)
+        assert not abandoned.exists() and draft.exists()
+    assert [path.name for path in (tmp_path / "below").iterdir()] == ["other.webm"]
 
 
 def test_a_folder_with_files_and_a_parent_that_is_a_file_are_refused(tmp_path):

@@ -5,12 +5,20 @@ import math
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from gradsim.errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+SETTLING = 1.0  # [s] in which a writer locks the draft that it has made
 
 
 @contextmanager
@@ -30,12 +38,27 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise InputError(f"{path} cannot be made: {error.filename} is a file; choose another name.") from error
-    with tempfile.TemporaryDirectory(".part", f".{path.name}.", path.parent) as folder:
+    with tempfile.TemporaryDirectory(".part", f".{path.name}.", path.parent) as folder, _locked(folder):
         draft = Path(folder) / path.name
         yield draft
         if draft.is_dir() and path.is_file():
             raise InputError(f"{path} is a file, a folder is to be written; remove it or choose another name.")
         draft.replace(path)
+
+
+@contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    """Lock on a folder, which the system releases when the process ends."""
+    if fcntl is None:
+        yield
+        return
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # of file systems without locks
+            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(place)
 
 
 @contextmanager
@@ -75,6 +98,25 @@ def remove_draft(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def remove_abandoned_drafts(folder: Path) -> None:
+    """Delete the drafts in a folder, and in those below it, whose writers were killed; of others that write there, none."""
+    if fcntl is None:
+        return
+    for draft in drafts(folder, recursive=True):
+        try:
+            place = os.open(draft, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        try:
+            if time.time() - os.fstat(place).st_mtime > SETTLING:
+                fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove_draft(draft)
+        except OSError:
+            pass  # its writer is at work, or there are no locks
+        finally:
+            os.close(place)
 
 
 def write_json(path: str | Path, content: Mapping) -> Path:
