@@ -138,3 +138,12 @@ def test_left_jacobian_is_the_derivative_of_the_exponential_at_every_angle():
         J = rotation.left_jacobian(v)
         for k in range(3):
             same(change[..., k] @ R.mT, cross_matrix(J[:, k][None])[0], 1e-12)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-3, 1.0])
+def test_a_value_is_the_same_bit_for_bit_with_a_tangent_and_without(size):
+    generator = torch.Generator().manual_seed(0)
+    theta, x = (torch.randn(5, 3, generator=generator, dtype=torch.float64) for _ in range(2))
+    turned = lambda theta: rotation.rotate(rotation.exponential(theta), x)
+    value, _ = torch.func.jvp(turned, (size * theta,), (x,))
+    assert torch.equal(value, turned(size * theta))
