@@ -2,7 +2,7 @@
 
 import importlib.util
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -37,6 +37,31 @@ def mujoco_run(xml: str, steps: int) -> Callable[[], None]:
         mujoco.mj_step(model, data, steps)
 
     return run
+
+
+def of_each_size(
+    doc: str | None, name: str, goals: Mapping[int, float], scene: Callable[[int], Scene], xml: Callable[[int], str],
+    ends: Callable[[int], tuple[str, str]],
+) -> tuple[dict, list[str]]:  # fmt: skip
+    """Figures of all sizes, and what a reader of them has to know.
+
+    Args:
+        doc: Begins the notes.
+        name: Begins the figures, before the size.
+        goals: Largest ratio of the times of a step by size.
+        scene, xml: What moves, and the same for MuJoCo.
+        ends: Bodies whose mass the gradient is by, and whose place it is of.
+    """
+    notes, figures = [(doc or "").strip()], {}
+    has_mujoco = mujoco_is_there(notes)
+    for size, goal in goals.items():
+        first, last = ends(size)
+        more, lines = compared(
+            f"{name}_{size}", scene(size), f"{first}.mass", last, xml(size) if has_mujoco else None, goal
+        )
+        figures |= more
+        notes += lines
+    return figures, notes
 
 
 def compared(name: str, scene: Scene, mass: str, last: str, xml: str | None, goal: float) -> tuple[dict, list[str]]:

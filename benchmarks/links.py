@@ -5,7 +5,7 @@ MuJoCo by joint angles and its sparse factor. Of gradsim a step is the differenc
 beside is left out and told apart. Times are CPU time of one thread, the least of repetitions that take turns.
 """
 
-from beside_mujoco import DT, FPS, SUBSTEPS, compared, mujoco_is_there
+from beside_mujoco import DT, FPS, SUBSTEPS, of_each_size
 
 from gradsim.scene import Scene
 
@@ -53,11 +53,4 @@ def mujoco_xml(count: int) -> str:
 
 def links() -> tuple[dict, list[str]]:
     """Figures, and what a reader of them has to know."""
-    notes, figures = [(__doc__ or "").strip()], {}
-    has_mujoco = mujoco_is_there(notes)
-    for count, goal in GOALS.items():
-        xml = mujoco_xml(count) if has_mujoco else None
-        more, lines = compared(f"chain_{count}", scene(count), "link0.mass", f"link{count - 1}", xml, goal)
-        figures |= more
-        notes += lines
-    return figures, notes
+    return of_each_size(__doc__, "chain", GOALS, scene, mujoco_xml, lambda count: ("link0", f"link{count - 1}"))

@@ -6,7 +6,7 @@ gradsim a step is the difference of two rollouts of different length, so that wh
 of one thread, the least of repetitions that take turns, in float64.
 """
 
-from beside_mujoco import DT, FPS, SUBSTEPS, compared, mujoco_is_there
+from beside_mujoco import DT, FPS, SUBSTEPS, of_each_size
 
 from gradsim.scene import Scene
 
@@ -55,11 +55,4 @@ def mujoco_xml(count: int) -> str:
 
 def pile() -> tuple[dict, list[str]]:
     """Figures, and what a reader of them has to know."""
-    notes, figures = [(__doc__ or "").strip()], {}
-    has_mujoco = mujoco_is_there(notes)
-    for count, goal in GOALS.items():
-        xml = mujoco_xml(count) if has_mujoco else None
-        more, lines = compared(f"pile_{count}", scene(count), "box0.mass", "box0", xml, goal)
-        figures |= more
-        notes += lines
-    return figures, notes
+    return of_each_size(__doc__, "pile", GOALS, scene, mujoco_xml, lambda count: ("box0", "box0"))

@@ -49,6 +49,12 @@ def rotate(q: Tensor, x: Tensor) -> Tensor:
     return x + 2 * cross(u, cross(u, x) + w * x)
 
 
+def apply_turned(q: Tensor, matrix: Tensor, x: Tensor) -> Tensor:
+    """R M Rᵀ x: a matrix M (..., 3, 3) in the axes of a body that is turned by q (..., 4), on a vector (..., 3) of the world's."""
+    local = rotate(conjugate(q), x)
+    return rotate(q, (matrix @ local[..., None])[..., 0])
+
+
 def to_matrix(q: Tensor) -> Tensor:
     """Rotation matrices (..., 3, 3) of unit quaternions (..., 4)."""
     columns = torch.eye(3, dtype=q.dtype, device=q.device)

@@ -34,8 +34,7 @@ class RigidContactPoints:
     def velocities(self, state: State, parameters: dict[str, Tensor], normal: Tensor) -> Tensor:
         """v + ω × r with r from the center of mass to the surface of the ball about each point."""
         q, l = state["q"], state["l"]
-        local = rotation.rotate(rotation.conjugate(q), l)
-        spin = rotation.rotate(q, (parameters["inertia_inverse"] @ local[..., None])[..., 0])
+        spin = rotation.apply_turned(q, parameters["inertia_inverse"], l)
         arm = self._arms(state, parameters) - parameters["radius"][:, None] * normal
         return state["v"][:, None, None] + linalg.cross(spin[:, None, None].expand_as(arm), arm)
 

@@ -158,8 +158,7 @@ def starts(bodies: Sequence[RigidBody], values: Values) -> dict[str, list[Tensor
         inertia = torch.stack([body.inertia(values) for body in free], 1)
         q = torch.stack([body.quat for body in free])
         q = rotation.multiply(rotation.exponential(stacked("rotation_vector")), q)
-        local = rotation.rotate(rotation.conjugate(q), stacked("angular_velocity"))
-        l = rotation.rotate(q, (inertia @ local[..., None])[..., 0])
+        l = rotation.apply_turned(q, inertia, stacked("angular_velocity"))
         for k, body in enumerate(free):
             states[body.name] = [values[f"{body.name}.position"], q[:, k], values[f"{body.name}.velocity"], l[:, k]]
     return {body.name: states[body.name] for body in bodies}

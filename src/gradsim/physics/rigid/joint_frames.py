@@ -126,8 +126,7 @@ class JointFrames:
         moving = rotation.cross(tree.of_parents(spin, w), reach) + rotation.rotate(before, speed)
         v = v + tree.sums(moving - rotation.cross(spin, arm))
         inertia = torch.stack([body.inertia(values) for body in bodies], 1)
-        local_spin = rotation.rotate(rotation.conjugate(orientation), spin)
-        momentum = rotation.rotate(orientation, (inertia @ local_spin[..., None])[..., 0])
+        momentum = rotation.apply_turned(orientation, inertia, spin)
         for k, child in enumerate(self.placed):
             states[child] = [at[:, k], orientation[:, k], v[:, k], momentum[:, k]]
         return states

@@ -236,8 +236,7 @@ class Joints:
         x, q, v, momentum = (torch.stack([states[b.name][key] for b in self.bodies], -2) for key in RigidBody.states)
         inverse = torch.stack([b.inertia_inverse(values) for b in self.bodies], 1)
         inverse = inverse[:, None] if x.ndim == 4 else inverse
-        local = rotation.rotate(rotation.conjugate(q), momentum)
-        w = rotation.rotate(q, (inverse @ local[..., None])[..., 0])
+        w = rotation.apply_turned(q, inverse, momentum)
         still = torch.zeros_like(x[..., :1, :])
         upright = torch.cat([still, torch.ones_like(still[..., :1])], -1)
         return Moving(*(torch.cat(pair, -2) for pair in ((x, still), (q, upright), (v, still), (w, still))))

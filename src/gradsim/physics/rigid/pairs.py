@@ -143,8 +143,9 @@ class Pairs:
             x: Centres of mass (worlds, bodies, 3).
             q: Orientations (worlds, bodies, 4).
         """
+        x, q = x.detach(), q.detach()
         scales = torch.stack([values[f"{s.name}.scale"].detach().expand(len(x)) for s in self.bodies], 1)
-        host = (y.detach().cpu().double().numpy() for y in (x, scales, rotation.to_matrix(q)))
+        host = (y.cpu().double().numpy() for y in (x, scales, rotation.to_matrix(q)))
         for world, (place, size, turn) in enumerate(zip(*host, strict=True)):
             solids = [_Solid.of(core, *state) for core, *state in zip(self.cores, place, size, turn, strict=True)]
             reach = size * [core.reach for core in self.cores]
@@ -154,8 +155,7 @@ class Pairs:
                 allowed = 1e-3 * min(reach[a], reach[b])
                 if -solids[a].face_gap(solids[b]) <= min(allowed, solids[a].radius + solids[b].radius):
                     continue  # cores that are apart, so edges do not cross
-                bodies = (Placed(self.cores[k], x[world, k], q[world, k], scales[world, k]) for k in (a, b))
-                overlap = depth(*(Placed(one.core, *(y.detach() for y in one[1:])) for one in bodies))
+                overlap = depth(*(Placed(self.cores[k], x[world, k], q[world, k], scales[world, k]) for k in (a, b)))
                 if overlap > allowed:
                     names = self.bodies[a].name, self.bodies[b].name
                     raise InputError(
@@ -221,18 +221,8 @@ def _arms(core: Core) -> np.ndarray:
 @cache
 def pair_code(lane: Lane):
     """The template `contact/convex_kernels.py` for a lane type; the law is `continuous`."""
-    search = (
-        "PairShape",
-        "NearPairs",
-        "is_point",
-        "list_near",
-        "may_touch",
-        "axes_between",
-        "height_above",
-        "nearest",
-        "near_edge",
-    )
-    search += "clamped", "touching_edges"
+    search = "PairShape", "NearPairs", "is_point", "list_near", "may_touch", "axes_between", "height_above", "nearest"
+    search += "near_edge", "clamped", "touching_edges"
     touch = "point_touch", "edge_touch", "contact_between", "edge_couple", "point_power", "edge_power"
     functions = members(search_code(lane), *search) | members(touch_code(lane), *touch)
     return specialize(convex_kernels, lane, **functions)
