@@ -10,8 +10,10 @@ from pathlib import Path
 import torch
 from chain import chain
 from cloth import cloth
+from fits import fits
 from gear import gear
 from links import links
+from misfit import misfit
 from pile import pile
 from precision import precision
 from renderer import render
@@ -52,6 +54,8 @@ CASES = {
     "pile": pile,
     "rod": rod,
     "identify": identify,
+    "fits": fits,
+    "misfit": misfit,
     "render": render,
 }
 

@@ -64,6 +64,24 @@ def test_alpha_inverts_flat_compositing(coverage, textured):
     np.testing.assert_allclose(alpha, coverage, atol=0.5 * 3**0.5 / 255 / smallest)
 
 
+def test_alpha_of_bytes_by_tables_is_that_of_the_equation_bit_for_bit():
+    frames = np.random.default_rng(2).integers(0, 256, (3, 12, 16, 3), dtype=np.uint8)
+    metric = masks.luma_metric(BODY, BACK)
+    along = (BODY - BACK) @ metric
+    expected = ((frames / 255 - BACK) * (along / (along * (BODY - BACK)).sum())).sum(-1)
+    np.testing.assert_array_equal(masks.alpha_from_flat_colors(frames, BODY, BACK, metric=metric), expected)
+
+
+def test_distance_from_the_line_of_colors_and_share_off_a_color_are_those_of_whole_images():
+    random = np.random.default_rng(3)
+    frames = random.integers(0, 256, (3, 12, 16, 3), dtype=np.uint8)
+    alpha = random.normal(size=frames.shape[:3])
+    off = frames / 255 - (BACK + alpha[..., None] * (BODY - BACK))
+    assert masks.distance_from_line(frames, alpha, BODY, BACK) == pytest.approx(np.sqrt(np.mean(off**2)), rel=1e-13)
+    share = (np.abs(frames / 255 - BACK).max(-1) > 0.5).mean()
+    assert 0.1 < share < 0.9 and masks.share_off_color(frames, BACK, 0.5) == share
+
+
 def test_alpha_has_unbiased_noise_of_the_stated_size_and_clipping_biases_it():
     body, back, sigma = np.array([0.3, 0.5, 0.6]), np.array([0.7, 0.6, 0.4]), 0.04
     clean = np.broadcast_to(back, (20, 50, 50, 3))

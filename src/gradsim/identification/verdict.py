@@ -186,6 +186,10 @@ def _explored(
             samples = sample(problem, u, axes, rng, generations=CHAIN_GENERATIONS, report=report)
         if samples is not None:
             return samples, []
+    elif _unanimous(outcome) and (
+        samples := confirmed_posterior(problem, u[None], finders, np.random.default_rng(seed))
+    ):
+        return samples, []
     searched = discretization.searched[0] if discretization else problem.model.substeps
     coarse = problem.with_substeps(searched) if searched < problem.model.substeps else None
     rng = np.random.default_rng(seed)

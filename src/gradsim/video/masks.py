@@ -14,6 +14,7 @@ Color = Sequence[float] | np.ndarray
 LUMA = np.array([0.299, 0.587, 0.114])  # of red, green and blue (ITU-R BT.601)
 LEAST_LUMA = 0.1  # difference from which on luma decides
 OTHER_WEIGHT = 1e-3  # weight of the other directions
+LEVELS = np.arange(256) / 255  # of the bytes of a frame, in [0, 1]
 WHITE = 250  # grey level that a codec may leave of 255
 
 
@@ -118,8 +119,37 @@ def alpha_from_flat_colors(
         difference = difference @ metric
         contrast = (difference * (fore - back)).sum(axis=-1)
     weight = difference / contrast[..., None]
-    alpha = np.stack([((frame / 255 - back) * weight).sum(axis=-1) for frame in frames])
+    if back.ndim == 1 and frames.dtype == np.uint8:
+        tables = (LEVELS[:, None] - back) * weight
+        alpha = np.stack([sum(tables[frame[..., c], c] for c in range(3)) for frame in frames])
+    else:
+        alpha = np.stack([((frame / 255 - back) * weight).sum(axis=-1) for frame in frames])
     return np.clip(alpha, 0, 1) if clip else alpha
+
+
+def distance_from_line(frames: np.ndarray, alpha: np.ndarray, foreground: Color, background: Color) -> float:
+    """Root mean square over pixels and channels of I − (α F + (1 − α) B).
+
+    Args:
+        frames: Frames of the video, I.
+        alpha: Coverage, α.
+        foreground: RGB of the body, F.
+        background: RGB, B.
+    """
+    fore, back = _unit(foreground, "foreground"), _unit(background, "background")
+    total = 0.0
+    for frame, coverage in zip(frames, alpha, strict=True):
+        for c in range(3):
+            off = ((LEVELS - back[c])[frame[..., c]] - (fore - back)[c] * coverage).ravel()
+            total += off @ off
+    return (total / frames.size) ** 0.5
+
+
+def share_off_color(frames: np.ndarray, color: Color, tolerance: float) -> float:
+    """Share of pixels of which a channel differs from that of a color by more than a tolerance, all in [0, 1]."""
+    apart = np.abs(LEVELS[:, None] - np.asarray(color)) > tolerance
+    count = sum(np.count_nonzero(np.any([apart[frame[..., c], c] for c in range(3)], 0)) for frame in frames)
+    return count / frames[..., 0].size
 
 
 def median_background(frames: np.ndarray) -> np.ndarray:

@@ -111,11 +111,11 @@ def align_frames(video: Video, fps: float, choice: str = "", stamps: Sequence[fl
 def repeated_frames(frames: np.ndarray) -> np.ndarray:
     """Frames (T, height, width, 3) uint8 that repeat the one before, (T,) bool."""
     count = len(frames)
-    change = lambda a, b: np.abs(frames[a].astype(np.int16) - frames[b])
-    changed, size = np.zeros(count), np.zeros(count)
+    change = lambda a, b: np.abs(frames[a].astype(np.int16) - frames[b]).mean()
+    changed = np.zeros(count)
     for k in range(1, count):
-        step = change(k, k - 1)
-        changed[k], size[k] = (step.max(-1) > 0).mean(), step.mean()
+        channels = frames[k] != frames[k - 1]
+        changed[k] = np.count_nonzero(channels[..., 0] | channels[..., 1] | channels[..., 2]) / channels[..., 0].size
     usual = np.median(changed[1:]) if count > 1 else 0.0
     equal = changed <= COPY_CHANGE_SHARE * usual
     repeated = np.zeros(count, bool)
@@ -124,8 +124,9 @@ def repeated_frames(frames: np.ndarray) -> np.ndarray:
         if usual > NOISY_CHANGE_SHARE:
             repeated[first:last] = True
         elif last < count:
-            adjacent = max(size[first - 1], size[last + 1] if last + 1 < count else 0.0)
-            repeated[first:last] = 0 < adjacent < change(last, first - 1).mean() / JUMP
+            before = change(first - 1, first - 2) if first > 1 else 0.0
+            adjacent = max(before, change(last + 1, last) if last + 1 < count else 0.0)
+            repeated[first:last] = 0 < adjacent < change(last, first - 1) / JUMP
     return repeated
 
 

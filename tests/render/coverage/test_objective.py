@@ -31,9 +31,11 @@ def images(frames: int, seed: int) -> tuple[Tensor, Tensor]:
     return image + 0.1 * draw(), (draw() > 0.2) * (0.5 + draw())
 
 
-def dense(screen: Tensor, tangent: Tensor, image: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def dense(
+    screen: Tensor, tangent: Tensor, image: Tensor, weight: Tensor, faces: Tensor = FACES, convex: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
     """The definition, from whole images."""
-    alpha, slope = coverage_tangent(screen, tangent, FACES, HEIGHT, WIDTH, convex=True)
+    alpha, slope = coverage_tangent(screen, tangent, faces, HEIGHT, WIDTH, convex)
     r, J = (alpha - image).flatten(1), slope.flatten(1, 3)
     w = weight.flatten()
     return (w * r**2).sum(1), torch.einsum("wpu,p,wp->wu", J, w, r), torch.einsum("wpu,p,wpv->wuv", J, w, J)
@@ -69,6 +71,25 @@ def test_robust_sums_equal_those_of_the_dense_images(loss):
     weight = weight * 30**2  # noise of 0.03: differences from 0 to 30 σ, on both sides of the bend
     own = objective(screen, tangent, FACES, target(image, weight, loss))
     assert all(near(a, b) for a, b in zip(own, reweighted(screen, tangent, image, weight, loss), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("size", "place"),
+    [(1.0, (0.0, 0.0)), (40.0, (0.0, 0.0)), (1.0, (-11.0, 0.0)), (1.0, (11.0, 3.0)), (0.02, (0.0, 0.0))],
+    ids=["inside", "around all of the image", "over the left border", "over the right border", "within a pixel"],
+)
+def test_columns_that_no_outline_touches_count_by_running_sums(size, place):
+    """Of two boxes side by side, too, between which nothing is covered."""
+    screen = boxes(2, 4, seed=0)
+    screen = (screen - screen.mean(2, keepdim=True)) * size + torch.tensor([11.0, 9.0]) + torch.tensor(place)
+    pair = torch.cat([0.4 * (screen - 11) + 5, 0.4 * (screen - 11) + 16], 2)
+    image, weight = images(4, seed=2)
+    for screens, faces, convex in ((screen, FACES, True), (pair, torch.cat([FACES, FACES + 8]), False)):
+        shape = (2, 2, *screens.shape[1:])
+        tangent = torch.randn(shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+        sums = objective(screens, tangent, faces, target(image, weight), convex)
+        expected = dense(screens, tangent, image, weight, faces, convex)
+        assert all(near(a, b) or (a == b).all() for a, b in zip(sums, expected, strict=True))
 
 
 def test_fewer_frames_than_the_target_has_count_the_first_ones():

@@ -38,6 +38,7 @@ CLOSED_GAP = 2  # [px] width of gaps in the mask of a textured body that are clo
 MIN_PIECE_SHARE = 0.1  # of the largest piece of such a mask, below which a piece is none
 MIN_HULL_FILL = 0.8  # of the convex hull of a body, at least, that its mask fills
 OFF_COLOR = 0.1  # RMS distance of pixels from the line between body and background at which a video is refused
+VISIBLE = 0.1  # difference of a channel from the background at which a pixel shows a body
 
 
 def with_stamps(scene, path: str | Path):
@@ -332,8 +333,7 @@ def _masks_from_color(scene, frames: np.ndarray, path, subsampled: bool) -> tupl
     colour, background = np.array(next(iter(colors(scene)))), np.array(scene.background)
     metric = segmentation.luma_metric(colour, background) if subsampled else np.eye(3)
     alpha = segmentation.alpha_from_flat_colors(frames, colour, background, metric=metric)
-    rebuilt = background + alpha[..., None] * (colour - background)
-    off = math.sqrt(np.mean((frames / 255 - rebuilt) ** 2))
+    off = segmentation.distance_from_line(frames, alpha, colour, background)
     _check_colors(frames, path, str(colour), background, off, alpha)
     along = metric @ (colour - background)
     return alpha, float((colour - background) @ along / np.linalg.norm(along))
@@ -341,8 +341,7 @@ def _masks_from_color(scene, frames: np.ndarray, path, subsampled: bool) -> tupl
 
 def _check_colors(frames: np.ndarray, path, colour: str, background: np.ndarray, off: float, alpha: np.ndarray) -> None:
     """Raise `InputError` if the colors of a video are not the scene's (`off`: RMS distance), or no body is visible."""
-    visible = (np.abs(frames / 255 - background).max(-1) > 0.1).mean()
-    if visible == 0:
+    if not segmentation.share_off_color(frames, background, VISIBLE):
         raise InputError(f"{path} shows no pixel of a body: every pixel has the background's colour {background}.")
     if off > OFF_COLOR or alpha.max() < 0.5:
         raise InputError(

@@ -41,6 +41,7 @@ UNITED_DISTANCE = 0.02  # of a logarithm or range: starts so near to one another
 STEP_CHI2_FACTOR = 16.0
 FIRST_SHARE = 16  # of the frames of data that allow long stages, those over the first stage
 RTOL_OF_NOISE = 1e-6  # relative decrease of the cost that matters in data with noise
+LEAP_ITERATIONS = 12  # linearisations in which starts that are one are to explain the whole clip
 EXACT = 1e-6  # χ²/N of the noise, in units of σ², below which frames count as free of it
 
 
@@ -226,7 +227,14 @@ def search(
                 iterates, who = iterates[extended], who[extended]
                 note("curriculum", frames, leapt=True)
                 break
-        elif not exact and math.isfinite(target_cost) and plan.explore and frames in exploring:
+        elif not exact and math.isfinite(target_cost) and frames in _milestones(stages):
+            n, ended = _at_the_end(problem, iterates, solved, plan, rng)
+            iterations, leapt = iterations + n, ended is not None
+            if ended is not None:
+                iterates = ended
+                note("curriculum", problem.frames, leapt=True)
+                break
+        if not exact and math.isfinite(target_cost) and plan.explore and frames in exploring:
             iterates, who, n = _explore(problem, iterates, who, frames, rng)
             iterations += n
             solved = _solved(iterates, target_cost)
@@ -250,7 +258,9 @@ def search(
         )
         iterations += n
         note("pixels", problem.frames)
-    if history[-1]["stage"] == "pixels" and not (problem.observation.growth > 1 and _agree(iterates, who, speaker)):
+    settled = leapt and not exact  # samples about the answer found nothing better
+    settled |= problem.observation.growth > 1 and _agree(iterates, who, speaker)
+    if history[-1]["stage"] == "pixels" and not settled:
         iterates, n = restart_around_best(problem, iterates, rng, plan.polish)
         iterations += n
         note("polish", problem.frames)
@@ -282,8 +292,12 @@ def _may_unite(problem: Problem) -> bool:
 
 
 def _least_decrease(problem: Problem) -> float:
-    """Decrease of χ² on the whole clip at or below which a start rests: a tenth of an error bar is enough where worlds take long."""
-    return 0.01 * min(1.0, solved_cost(problem, problem.frames)) if _may_unite(problem) else 0.0
+    """Decrease of χ² on the whole clip at or below which a start rests: a tenth of an error bar is enough where noise is left, and where worlds
+    take long.
+    """
+    level = problem.observation.noise_floor(problem.frames).level
+    noisy = EXACT <= level < math.inf and not problem.observation.outline_noise
+    return 0.01 * min(1.0, solved_cost(problem, problem.frames)) if noisy or _may_unite(problem) else 0.0
 
 
 def _are_one(problem: Problem, iterates: Population) -> bool:
@@ -421,6 +435,39 @@ def _milestones(stages: list[int]) -> set[int]:
         if frames >= CLIP_GROWTH * milestones[-1]:
             milestones.append(frames)
     return set(milestones)
+
+
+def _at_the_end(
+    problem: Problem, iterates: Population, solved: Tensor, plan: MultistartConfig, rng: np.random.Generator
+) -> tuple[int, Population | None]:
+    """The starts at the end of a clip with noise, where all of them are one; None where the frames between are needed.
+
+    They have to explain the whole clip from one place, and samples about it to find no better valley: contact may have cut some.
+
+    Args:
+        problem: The problem.
+        iterates: Starts that follow the clip so far.
+        solved: True where the noise explains these frames (starts,).
+        plan: Settings.
+        rng: Draws the samples.
+
+    Returns:
+        The number of linearisations, and the starts.
+    """
+    if not (solved.all() and _are_one(problem, iterates)):
+        return 0, None
+    target_cost = solved_cost(problem, problem.frames)
+    rest, least = 1e-6 * target_cost, 0.01 * min(1.0, target_cost)
+    ended, count = descend(problem, iterates, problem.frames, "pixels", LEAP_ITERATIONS, rest, least, plan.rtol)
+    if not (_solved(ended, target_cost).all() and _are_one(problem, ended)):
+        return count, None
+    if plan.explore:
+        starts = torch.arange(len(ended.cost))
+        _, kept, n = _explore(problem, ended, starts, problem.frames, rng)
+        count += n
+        if (kept < 0).any():
+            return count, None
+    return count, ended
 
 
 def _extend_to_full_clip(problem: Problem, iterates: Population, solved: Tensor, frames: int) -> tuple[int, Tensor]:

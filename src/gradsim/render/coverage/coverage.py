@@ -25,7 +25,7 @@ else:
     outline_kernels = "gradsim.render.coverage.outline_kernels"
 
 EDGES = ("Edge", "face_camera", "silhouette", "outline_edge", "cell", "in_row", "in_column")
-OUTLINES = ("Bins", "Outline", "arrange", "is_outer", "next_cut")
+OUTLINES = ("Bins", "Outline", "arrange", "empty_band", "is_outer", "next_cut", "touched", "widen_band")
 
 
 def coverage(screen: Tensor, faces: Tensor, height: int, width: int, convex: bool = True) -> Tensor:
@@ -107,7 +107,7 @@ class _Coverage:
         image_tangent = screen.new_zeros(*image.shape, tangent.shape[1])
         moving = array(code.Point, points), array(code.Point, tangent.to(screen.dtype))
         outputs = [array(code.Scalar, y.flatten(0, 1)) for y in (image, image_tangent)]
-        args = [*moving, *mesh_of(faces), self.convex, *_scratch(points, faces, self.convex), *outputs]
+        args = [*moving, *mesh_of(faces), self.convex, *_scratch(points, faces, self.convex, image.shape[2]), *outputs]
         replay(code.cover, len(points), args, str(screen.device))
         return image, image_tangent
 
@@ -118,7 +118,7 @@ class _Coverage:
         code, points = coverage_code(screen.dtype), screen.flatten(0, 1)
         adjoint = torch.zeros_like(points)
         image_adjoint = array(code.Scalar, adjoints[0].flatten(0, 1))
-        scratch = _scratch(points, faces, self.convex)
+        scratch = _scratch(points, faces, self.convex, adjoints[0].shape[2])
         arguments = [array(code.Point, points), image_adjoint, *mesh_of(faces), self.convex, *scratch]
         replay(code.cover_adjoint, len(points), [*arguments, array(code.Point, adjoint)], str(screen.device))
         return [adjoint.view_as(screen), None, None]
@@ -127,15 +127,15 @@ class _Coverage:
 _exact, _other = operation(_Coverage(convex=True)), operation(_Coverage(convex=False))
 
 
-def _scratch(points: Tensor, faces: Tensor, convex: bool) -> tuple[int, wp.array, Any]:
+def _scratch(points: Tensor, faces: Tensor, convex: bool, height: int) -> tuple[int, wp.array, Any]:
     """Number of outlines that are kept (one on a CPU, where threads run in turn), front faces of each body, and outlines."""
     sheets = 1 if points.device.type == "cpu" else len(points)
     front = points.new_empty(len(points), len(faces), dtype=torch.bool)
-    return sheets, array(wp.bool, front), outline_scratch(points, faces, sheets, convex)
+    return sheets, array(wp.bool, front), outline_scratch(points, faces, sheets, convex, height)
 
 
-def outline_scratch(points: Tensor, faces: Tensor, pages: int, convex: bool) -> Any:
-    """`Outline` of `outline_kernels.py`, with the device and dtype of `points`."""
+def outline_scratch(points: Tensor, faces: Tensor, pages: int, convex: bool, height: int) -> Any:
+    """`Outline` of `outline_kernels.py` in images of some height, with the device and dtype of `points`."""
     most, code = max(1, 3 * len(faces)), outline_code(points.dtype)
     sorted_edges = 1 if convex else most  # a convex body has no use for them
     whole = lambda *shape: torch.empty(pages, *shape, dtype=torch.int32, device=points.device)
@@ -144,6 +144,7 @@ def outline_scratch(points: Tensor, faces: Tensor, pages: int, convex: bool) -> 
         "extent": (code.Extent, points.new_empty(pages, sorted_edges, 4)),
         "about": (wp.vec4i, whole(sorted_edges, 4)),
         "begin": (wp.int32, whole(sorted_edges)),
+        "band": (wp.int32, whole(height, 4)),
     }
     return struct_of(code.Outline, {name: field(dtype, x) for name, (dtype, x) in fields.items()})
 

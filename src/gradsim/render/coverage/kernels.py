@@ -31,13 +31,23 @@ if TYPE_CHECKING:  # bound by `specialize`
         outline_edge,
         silhouette,
     )
-    from gradsim.render.coverage.outline_kernels import Bins, Outline, arrange, is_outer, next_cut
+    from gradsim.render.coverage.outline_kernels import (
+        Bins,
+        Outline,
+        arrange,
+        empty_band,
+        is_outer,
+        next_cut,
+        touched,
+        widen_band,
+    )
 
 Point = wp.types.vector(2, Scalar)  # x to the right, y down [px]
 Box = wp.types.vector(4, Scalar)  # left, top, right, bottom [px]
 Piece = wp.types.vector(4, Scalar)  # x, y of the left end, x, y of the right end [px]
 
 MAX_COORDINATE = wp.constant(Scalar(1.0e9))  # [px] beyond it, products and whole numbers overflow
+ROUNDING = wp.constant(Scalar(1.0e-12))  # of sums of areas, in double precision
 MAX_ROW_GAP = wp.constant(Scalar(1.0e-3))  # [px] that a row of the outline may stay open
 
 
@@ -82,23 +92,42 @@ def add_area(image: wp.array3d[Scalar], body: int, row: int, column: int, edge: 
 
 
 @wp.func
-def sum_rows(image: wp.array3d[Scalar], body: int, box: Box):
-    """Running sums of the differences; exactly 0 beyond the box and never outside [0, 1].
+def as_coverage(total: Scalar):
+    """Coverage in [0, 1] of a sum of differences, without the rounding of what is 0 or 1."""
+    if total < ROUNDING:
+        return Scalar(0.0)
+    if total > Scalar(1.0) - ROUNDING:
+        return Scalar(1.0)
+    return total
 
-    Returns how far the worst row is from 0 at its end: an outline that lies inside the image is closed.
-    """
+
+@wp.func
+def sum_rows(image: wp.array3d[Scalar], body: int, box: Box):
+    """Running sums of the differences; exactly 0 beyond the box and never outside [0, 1]."""
     first = wp.max(cell(box[0], image.shape[2] - 1), 0)
     last = cell(box[2], image.shape[2] - 1)
-    error = Scalar(0.0)
     for row in range(wp.max(cell(box[1], image.shape[1] - 1), 0), cell(box[3], image.shape[1] - 1) + 1):
         total = Scalar(0.0)
         for column in range(first, last + 1):
             total += image[body, row, column]
-            image[body, row, column] = wp.clamp(total, Scalar(0.0), Scalar(1.0))
+            image[body, row, column] = as_coverage(total)
         if last + 1 < image.shape[2]:
-            error = wp.max(error, wp.abs(total + image[body, row, last + 1]))
             image[body, row, last + 1] = Scalar(0.0)
-    return error
+
+
+@wp.func
+def row_gap(image: wp.array3d[Scalar], page: int, outline: Outline, sheet: int, area: wp.vec4i):
+    """Sum of the differences of the worst row: 0 of an outline that is closed and lies inside the image."""
+    worst = Scalar(0.0)
+    for row in range(area[0], area[1]):
+        total = Scalar(0.0)
+        columns = touched(outline, sheet, row)
+        for column in range(columns[0], columns[1]):
+            total += image[page, row, column]
+        for column in range(columns[2], columns[3]):
+            total += image[page, row, column]
+        worst = wp.max(worst, wp.abs(total))
+    return worst
 
 
 @wp.func
@@ -118,6 +147,8 @@ def draw_part(
     page: int,
     edge: Edge,
     part: Edge,
+    outline: Outline,
+    sheet: int,
     image: wp.array3d[Scalar],
     image_tangent: wp.array4d[Scalar],
 ):
@@ -126,7 +157,11 @@ def draw_part(
     width = image.shape[2]
     for row in range(wp.max(cell(part.top[1], height), 0), cell(part.bottom[1], height - 1) + 1):
         line = in_row(part, row)
-        for column in range(cell(line[0], width), cell(line[2], width - 1) + 1):
+        begin = cell(line[0], width)
+        end = cell(line[2], width - 1) + 1
+        if begin < end:
+            widen_band(outline, sheet, row, edge.sign, wp.max(begin, 0), wp.min(end + 1, width))
+        for column in range(begin, end):
             piece = in_column(part, line, column)
             add_area(image, page, row, column, edge, piece)
             if column >= 0 and tangent.shape[1] > 0:
@@ -136,6 +171,75 @@ def draw_part(
                     db = tangent[world, u, frame, edge.second]
                     change = wp.dot(dt * w[0] + db * w[1], edge.normal)
                     image_tangent[page, row, column, u] = image_tangent[page, row, column, u] + change
+
+
+@wp.func
+def draw_outline(
+    screen: wp.array2d[Point],
+    tangent: wp.array4d[Point],
+    faces: wp.array[wp.vec3i],
+    edges: wp.array[wp.vec4i],
+    convex: bool,
+    front: wp.array2d[wp.bool],
+    outline: Outline,
+    sheet: int,
+    body: int,
+    page: int,
+    image: wp.array3d[Scalar],
+    image_tangent: wp.array4d[Scalar],
+):
+    """Differences of the coverage of a body along rows, and its derivatives, onto a page of the images, zero before.
+
+    `sheet` is its page of the outline, whose band has the columns that are not zero. Returns the first row and the one after the
+    last, and the same of columns, of what the body may cover.
+    """
+    height = image.shape[1]
+    width = image.shape[2]
+    world = body // tangent.shape[2]
+    frame = body % tangent.shape[2]
+    box = bounds(screen, body)
+    if not is_seen(box, height, width):
+        return wp.vec4i(0, 0, 0, 0)
+    area = wp.vec4i(
+        wp.max(cell(box[1], height - 1), 0),
+        cell(box[3], height - 1) + 1,
+        wp.max(cell(box[0], width - 1), 0),
+        wp.min(cell(box[2], width - 1) + 2, width),
+    )
+    face_camera(screen, body, faces, front)
+    count = silhouette(edges, front, convex, body, sheet, outline.edges)
+    bins = Bins()
+    if not convex:
+        bins = arrange(screen, edges, front, outline, body, sheet, count, box[1], box[3])
+    empty_band(outline, sheet, area[0], area[1], width)
+    whole = bool(convex)
+    for _attempt in range(2):
+        for m in range(count):
+            edge = outline_edge(screen, body, edges, outline.edges[sheet, m], convex, front)
+            if whole:
+                draw_part(tangent, world, frame, page, edge, edge, outline, sheet, image, image_tangent)
+                continue
+            start = Scalar(0.0)
+            while start < Scalar(1.0):
+                end = next_cut(screen, body, outline, sheet, bins, edge, start)
+                if is_outer(screen, body, outline, sheet, bins, edge, m, Scalar(0.5) * (start + end)):
+                    part = edge
+                    part.top = at_fraction(edge, start)
+                    part.bottom = at_fraction(edge, end)
+                    draw_part(tangent, world, frame, page, edge, part, outline, sheet, image, image_tangent)
+                start = end
+        if whole or cell(box[2], width - 1) + 1 >= width:
+            return area
+        if row_gap(image, page, outline, sheet, area) < MAX_ROW_GAP:
+            return area
+        # edges within rounding of each other hid one another: all of them then, and what they cover twice counts once
+        whole = True
+        for row in range(area[0], area[1]):
+            for column in range(area[2], area[3]):
+                image[page, row, column] = Scalar(0.0)
+                for u in range(tangent.shape[1]):
+                    image_tangent[page, row, column, u] = Scalar(0.0)
+    return area
 
 
 @wp.func
@@ -157,50 +261,9 @@ def draw(
 
     Returns the first row and the one after the last, and the same of columns, of what it may have filled.
     """
-    height = image.shape[1]
-    width = image.shape[2]
-    world = body // tangent.shape[2]
-    frame = body % tangent.shape[2]
-    box = bounds(screen, body)
-    if not is_seen(box, height, width):
-        return wp.vec4i(0, 0, 0, 0)
-    area = wp.vec4i(
-        wp.max(cell(box[1], height - 1), 0),
-        cell(box[3], height - 1) + 1,
-        wp.max(cell(box[0], width - 1), 0),
-        wp.min(cell(box[2], width - 1) + 2, width),
-    )
-    face_camera(screen, body, faces, front)
-    count = silhouette(edges, front, convex, body, sheet, outline.edges)
-    bins = Bins()
-    if not convex:
-        bins = arrange(screen, edges, front, outline, body, sheet, count, box[1], box[3])
-    whole = bool(convex)
-    for _attempt in range(2):
-        for m in range(count):
-            edge = outline_edge(screen, body, edges, outline.edges[sheet, m], convex, front)
-            if whole:
-                draw_part(tangent, world, frame, page, edge, edge, image, image_tangent)
-                continue
-            start = Scalar(0.0)
-            while start < Scalar(1.0):
-                end = next_cut(screen, body, outline, sheet, bins, edge, start)
-                if is_outer(screen, body, outline, sheet, bins, edge, m, Scalar(0.5) * (start + end)):
-                    part = edge
-                    part.top = at_fraction(edge, start)
-                    part.bottom = at_fraction(edge, end)
-                    draw_part(tangent, world, frame, page, edge, part, image, image_tangent)
-                start = end
-        error = sum_rows(image, page, box)
-        if whole or error < MAX_ROW_GAP:
-            return area
-        # edges within rounding of each other hid one another: all of them then, and what they cover twice counts once
-        whole = True
-        for row in range(area[0], area[1]):
-            for column in range(area[2], area[3]):
-                image[page, row, column] = Scalar(0.0)
-                for u in range(tangent.shape[1]):
-                    image_tangent[page, row, column, u] = Scalar(0.0)
+    area = draw_outline(screen, tangent, faces, edges, convex, front, outline, sheet, body, page, image, image_tangent)
+    if area[1] > 0:
+        sum_rows(image, page, bounds(screen, body))
     return area
 
 

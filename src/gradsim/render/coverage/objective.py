@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 else:
     objective_kernels = "gradsim.render.coverage.objective_kernels"
 
-SHARED_NAMES = ("Point", "draw", "Outline")
-IMAGES = ("image", "weight", "before", "after", "above", "below")
+SHARED_NAMES = ("Point", "as_coverage", "draw", "draw_outline", "Outline", "touched")
+IMAGES = ("image", "weight", "outside", "inside", "above", "below")
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Target:
 
     image: Tensor
     weight: Tensor
-    before: Tensor
-    after: Tensor
+    outside: Tensor
+    inside: Tensor
     above: Tensor
     below: Tensor
     loss: RobustLoss
@@ -42,12 +42,12 @@ class Target:
 
 def target(image: Tensor, weight: Tensor, loss: RobustLoss = GAUSSIAN) -> Target:
     """Prepare images (frames, height, width), the weight of each squared difference, and ρ, for `objective`."""
-    square = weight * image**2 if loss.kind == 0 else loss.rho(weight.sqrt() * image)
-    rows = square.sum(-1)
-    pad = torch.nn.functional.pad
-    before, above = pad(square.cumsum(-1), (1, 0)), pad(rows.cumsum(-1), (1, 0))
-    after, below = (pad(x.flip(-1).cumsum(-1), (1, 0)).flip(-1) for x in (square, rows))
-    return Target(image, weight, before, after, above, below, loss)
+    image, weight = image.double(), weight.double()
+    pad, root = torch.nn.functional.pad, weight.sqrt()
+    before = lambda y: pad(y.cumsum(-1), (1, 0))
+    outside, inside = (before(loss.rho(root * off)) for off in (image, 1 - image))
+    rows = outside[..., -1]
+    return Target(image, weight, outside, inside, before(rows), before(rows.flip(-1)).flip(-1), loss)
 
 
 def objective(
@@ -67,7 +67,7 @@ def objective(
         Σ ρ(√w (α − T)) (worlds,), ½ of its gradient (worlds, unknowns), and Jᵀ W J (worlds, unknowns, unknowns), with
         the W of iteratively reweighted least squares: w ρ'(x)/(2 x) (`gradsim.numerics.robust`, without its λ).
     """
-    if not convex and screen.dtype != torch.float64:  # occlusion between edges is decided in double precision
+    if screen.dtype != torch.float64:  # so are occlusion between edges and differences of running sums
         wide = objective(screen.double(), tangent.double(), faces, observed, convex, images)
         return tuple(y.to(screen.dtype) for y in wide)  # pyright: ignore[reportReturnType] -- three
     code, worlds, frames = _code(screen.dtype), len(screen), screen.shape[1] // images
@@ -130,7 +130,7 @@ def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, convex: boo
     front = torch.empty(bodies, len(faces), dtype=torch.bool, device=screen.device)
     scratch = [
         array(wp.bool, front),
-        outline_scratch(screen, faces, workers, convex),
+        outline_scratch(screen, faces, workers, convex, height),
         array(code.Scalar, screen.new_zeros(workers, height, width)),
         array(code.Scalar, screen.new_zeros(workers, height, width, unknowns)),
     ]

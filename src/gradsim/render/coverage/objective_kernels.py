@@ -1,7 +1,7 @@
 # pyright: reportInvalidTypeForm=false
 """Least squares on coverage without keeping images: a template for `engine.lanes`.
 
-`Point`, `draw` and `Outline` are those of `kernels.py` and `outline_kernels.py`, bound by the specialisation.
+`Point`, `as_coverage`, `draw`, `draw_outline`, `Outline` and `touched` are those of `kernels.py` and `outline_kernels.py`, bound by the specialisation.
 
 Images and their derivatives live in the scratch of one worker, one body after another, and only their sums leave it:
 
@@ -9,8 +9,8 @@ Images and their derivatives live in the scratch of one worker, one body after a
     profiles   sums of α and ∂α along rows and columns, for the CDF residuals
 
 with ρ(x) = x² and W = w, or a loss of `gradsim.numerics.robust` and W = w ρ'(x)/(2 x). A pixel that the outline does not touch has
-J = 0, so only the body's box is visited. What lies around it adds ρ(√w T), from running sums that start at the borders
-of the image: nothing is subtracted, so a cost of 0 comes out as 0.
+J = 0 and the coverage of the one to its left, nearly always 0 or 1, so only the columns of the outline are visited. Others add ρ(√w T) or
+ρ(√w (1 − T)), differences of running sums along the row. Where these terms are 0, both sums are equal: a cost of 0 comes out as 0.
 """
 
 from typing import TYPE_CHECKING
@@ -20,8 +20,8 @@ import warp as wp
 from gradsim.engine.lanes import Scalar
 
 if TYPE_CHECKING:  # bound by `specialize`
-    from gradsim.render.coverage.kernels import Point, draw
-    from gradsim.render.coverage.outline_kernels import Outline
+    from gradsim.render.coverage.kernels import Point, as_coverage, draw, draw_outline
+    from gradsim.render.coverage.outline_kernels import Outline, touched
 
 
 @wp.func
@@ -48,6 +48,72 @@ def influence(square: Scalar, kind: int, bend: Scalar):
 
 
 @wp.func
+def run(
+    frame: int,
+    row: int,
+    first: int,
+    end: int,
+    alpha: Scalar,
+    target: wp.array3d[Scalar],
+    weight: wp.array3d[Scalar],
+    outside: wp.array3d[Scalar],
+    inside: wp.array3d[Scalar],
+    kind: int,
+    bend: Scalar,
+):
+    """Σ ρ of the columns `first` to `end` - 1 of a row, which are covered alike."""
+    if first >= end:
+        return Scalar(0.0)
+    if alpha == Scalar(0.0):
+        return outside[frame, row, end] - outside[frame, row, first]
+    if alpha == Scalar(1.0):
+        return inside[frame, row, end] - inside[frame, row, first]
+    total = Scalar(0.0)
+    for column in range(first, end):
+        off = alpha - target[frame, row, column]
+        total += rho(weight[frame, row, column] * off * off, kind, bend)
+    return total
+
+
+@wp.func
+def add_pixel(
+    worker: int,
+    body: int,
+    frame: int,
+    row: int,
+    column: int,
+    alpha: Scalar,
+    target: wp.array3d[Scalar],
+    weight: wp.array3d[Scalar],
+    kind: int,
+    bend: Scalar,
+    slope: wp.array4d[Scalar],
+    gradient: wp.array2d[Scalar],
+    normal: wp.array3d[Scalar],
+):
+    """ρ of a pixel, whose derivatives are added and become zero."""
+    unknowns = slope.shape[3]
+    off = alpha - target[frame, row, column]
+    w = weight[frame, row, column]
+    square = w * off * off
+    touches = wp.int32(0)
+    for u in range(unknowns):
+        if slope[worker, row, column, u] != Scalar(0.0):
+            touches = wp.int32(1)
+    if touches > 0:
+        w = w * influence(square, kind, bend)
+        r = w * off
+        for u in range(unknowns):
+            s = slope[worker, row, column, u]
+            gradient[body, u] = gradient[body, u] + s * r
+            for k in range(u + 1):
+                normal[body, u, k] = normal[body, u, k] + w * s * slope[worker, row, column, k]
+        for u in range(unknowns):
+            slope[worker, row, column, u] = Scalar(0.0)
+    return rho(square, kind, bend)
+
+
+@wp.func
 def misfit(
     area: wp.vec4i,
     worker: int,
@@ -55,8 +121,49 @@ def misfit(
     frame: int,
     target: wp.array3d[Scalar],
     weight: wp.array3d[Scalar],
-    before: wp.array3d[Scalar],
-    after: wp.array3d[Scalar],
+    outside: wp.array3d[Scalar],
+    inside: wp.array3d[Scalar],
+    above: wp.array2d[Scalar],
+    below: wp.array2d[Scalar],
+    kind: int,
+    bend: Scalar,
+    outline: Outline,
+    image: wp.array3d[Scalar],
+    slope: wp.array4d[Scalar],
+    gradient: wp.array2d[Scalar],
+    normal: wp.array3d[Scalar],
+):
+    """ρ of the difference, and its derivatives, of a page of the images with differences along rows; the page is zero after."""
+    width = image.shape[2]
+    total = above[frame, area[0]] + below[frame, area[1]]
+    for row in range(area[0], area[1]):
+        columns = touched(outline, worker, row)
+        sum = Scalar(0.0)
+        alpha = Scalar(0.0)
+        total += run(frame, row, 0, columns[0], alpha, target, weight, outside, inside, kind, bend)
+        for part in range(2):
+            for column in range(columns[2 * part], columns[2 * part + 1]):
+                sum += image[worker, row, column]
+                image[worker, row, column] = Scalar(0.0)
+                alpha = as_coverage(sum)
+                total += add_pixel(
+                    worker, body, frame, row, column, alpha, target, weight, kind, bend, slope, gradient, normal
+                )
+            end = wp.where(part == 0, columns[2], width)
+            total += run(frame, row, columns[2 * part + 1], end, alpha, target, weight, outside, inside, kind, bend)
+    return total
+
+
+@wp.func
+def misfit_of_image(
+    area: wp.vec4i,
+    worker: int,
+    body: int,
+    frame: int,
+    target: wp.array3d[Scalar],
+    weight: wp.array3d[Scalar],
+    outside: wp.array3d[Scalar],
+    inside: wp.array3d[Scalar],
     above: wp.array2d[Scalar],
     below: wp.array2d[Scalar],
     kind: int,
@@ -66,32 +173,19 @@ def misfit(
     gradient: wp.array2d[Scalar],
     normal: wp.array3d[Scalar],
 ):
-    """ρ of the difference of a page of the images, and its derivatives; the page is zero after."""
-    unknowns = slope.shape[3]
+    """`misfit` of a page of the coverage itself."""
+    width = image.shape[2]
     total = above[frame, area[0]] + below[frame, area[1]]
+    none = Scalar(0.0)
     for row in range(area[0], area[1]):
-        total += before[frame, row, area[2]] + after[frame, row, area[3]]
+        total += run(frame, row, 0, area[2], none, target, weight, outside, inside, kind, bend)
+        total += run(frame, row, area[3], width, none, target, weight, outside, inside, kind, bend)
         for column in range(area[2], area[3]):
             alpha = image[worker, row, column]
             image[worker, row, column] = Scalar(0.0)
-            t = target[frame, row, column]
-            w = weight[frame, row, column]
-            square = w * (alpha - t) * (alpha - t)
-            total += rho(square, kind, bend)
-            touched = wp.int32(0)
-            for u in range(unknowns):
-                if slope[worker, row, column, u] != Scalar(0.0):
-                    touched = wp.int32(1)
-            if touched > 0:
-                w = w * influence(square, kind, bend)
-                r = w * (alpha - t)
-                for u in range(unknowns):
-                    s = slope[worker, row, column, u]
-                    gradient[body, u] = gradient[body, u] + s * r
-                    for k in range(u + 1):
-                        normal[body, u, k] = normal[body, u, k] + w * s * slope[worker, row, column, k]
-                for u in range(unknowns):
-                    slope[worker, row, column, u] = Scalar(0.0)
+            total += add_pixel(
+                worker, body, frame, row, column, alpha, target, weight, kind, bend, slope, gradient, normal
+            )
     return total
 
 
@@ -104,8 +198,8 @@ def objective(
     convex: bool,
     target: wp.array3d[Scalar],  # (frames, rows, columns)
     weight: wp.array3d[Scalar],
-    before: wp.array3d[Scalar],  # Σ ρ(√w T) of a row before a column, (frames, rows, columns + 1)
-    after: wp.array3d[Scalar],  # from a column on
+    outside: wp.array3d[Scalar],  # Σ ρ(√w T) of a row before a column, (frames, rows, columns + 1)
+    inside: wp.array3d[Scalar],  # Σ ρ(√w (1 − T))
     above: wp.array2d[Scalar],  # Σ ρ(√w T) of the rows before a row, (frames, rows + 1)
     below: wp.array2d[Scalar],  # from a row on
     kind: int,  # of the loss: 0 Gaussian, 1 Huber, 2 Cauchy
@@ -122,11 +216,17 @@ def objective(
     normal: wp.array3d[Scalar],  # (bodies, unknowns, unknowns), lower triangle
 ):
     worker = wp.tid()
-    for body in range(worker, screen.shape[0], workers):
-        frame = body % target.shape[0]
-        area = draw(screen, tangent, faces, edges, convex, front, outline, worker, body, worker, image, slope)
+    frames = target.shape[0]
+    worlds = screen.shape[0] // frames
+    for k in range(
+        worker, screen.shape[0], workers
+    ):  # worlds of one frame in turn, which read the same rows of the target
+        frame = k // worlds
+        body = k % worlds * frames + frame
+        area = draw_outline(screen, tangent, faces, edges, convex, front, outline, worker, body, worker, image, slope)
         cost[body] = misfit(
-            area, worker, body, frame, target, weight, before, after, above, below, kind, bend, image, slope, gradient, normal
+            area, worker, body, frame, target, weight, outside, inside, above, below, kind, bend, outline, image, slope,
+            gradient, normal,
         )  # fmt: skip
 
 
@@ -139,8 +239,8 @@ def objective_of_mean(
     convex: bool,
     target: wp.array3d[Scalar],
     weight: wp.array3d[Scalar],
-    before: wp.array3d[Scalar],
-    after: wp.array3d[Scalar],
+    outside: wp.array3d[Scalar],
+    inside: wp.array3d[Scalar],
     above: wp.array2d[Scalar],
     below: wp.array2d[Scalar],
     kind: int,
@@ -190,8 +290,8 @@ def objective_of_mean(
                     wp.min(area[2], part[2]),
                     wp.max(area[3], part[3]),
                 )
-        cost[body] = misfit(
-            area, worker, body, frame, target, weight, before, after, above, below, kind, bend, mean, mean_slope, gradient,
+        cost[body] = misfit_of_image(
+            area, worker, body, frame, target, weight, outside, inside, above, below, kind, bend, mean, mean_slope, gradient,
             normal,
         )  # fmt: skip
 

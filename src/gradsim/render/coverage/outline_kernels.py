@@ -33,6 +33,8 @@ class Outline:
     extent: wp.array2d[Extent]  # in the order of bins; so `about`
     about: wp.array2d[wp.vec4i]  # the vertices of the ends, layers on the left more than on the right, place in `edges`
     begin: wp.array2d[int]  # where the next bin begins, (pages, edges)
+    # first column of each row that edges touch with the body on one side, and that after the last, and of the other, (pages, rows, 4)
+    band: wp.array3d[int]
 
 
 @wp.struct
@@ -43,6 +45,39 @@ class Bins:
     top: Scalar  # [px]
     scale: Scalar  # [1/px]
     tallest: Scalar  # height of the tallest edge [px]
+
+
+@wp.func
+def empty_band(outline: Outline, page: int, first: int, last: int, width: int):
+    """Rows `first` to `last` - 1 without columns that the outline touches."""
+    for row in range(first, last):
+        for side in range(2):
+            outline.band[page, row, 2 * side] = width
+            outline.band[page, row, 2 * side + 1] = 0
+
+
+@wp.func
+def widen_band(outline: Outline, page: int, row: int, sign: Scalar, first: int, last: int):
+    """Columns `first` to `last` - 1 of a row are touched by an edge of this sign."""
+    side = wp.where(sign > Scalar(0.0), 0, 2)
+    outline.band[page, row, side] = wp.min(outline.band[page, row, side], first)
+    outline.band[page, row, side + 1] = wp.max(outline.band[page, row, side + 1], last)
+
+
+@wp.func
+def touched(outline: Outline, page: int, row: int):
+    """Columns of a row that the outline touches: from a first to before a second, and from a third to before a fourth."""
+    a = outline.band[page, row, 0]
+    a_end = outline.band[page, row, 1]
+    b = outline.band[page, row, 2]
+    b_end = outline.band[page, row, 3]
+    first = wp.min(a, b)
+    end = wp.max(a_end, b_end)
+    if first >= end:
+        return wp.vec4i(0, 0, 0, 0)
+    if a >= a_end or b >= b_end or wp.min(a_end, b_end) >= wp.max(a, b):
+        return wp.vec4i(first, end, end, end)
+    return wp.vec4i(first, wp.min(a_end, b_end), wp.max(a, b), end)
 
 
 @wp.func

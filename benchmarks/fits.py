@@ -1,0 +1,133 @@
+"""Fits of the library's cube to a film of 24 frames: CPU time of one thread, and peak memory of a fresh process.
+
+`fit_1` and `fit_5` are fits of one and of five numbers to float masks of 64² pixels, and `fit_8bit` that of one number to an 8-bit film with noise, each
+the second in its process; `fit_1_first` is a process from its start to the end of the first fit, with kernels built. `fit_vga_8bit` is the
+fit of one number to 640×480 pixels, and `read_vga_120` the reading of 120 such frames. Films are lossless and made by gradsim, so what is
+found is no figure here: it is in `docs/experiments`.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from gradsim.app.figures import figure
+from gradsim.identification import synthetic
+from gradsim.identification.api import least_squares
+from gradsim.identification.observation.from_video import from_video
+from gradsim.scene import Scene
+
+FEW, MANY = 24, 120  # frames
+SMALL, VGA = (64, 64), (640, 480)
+NOISE = 1 / 255
+ONE = ("cube.mass:2:12",)
+FIVE = (*ONE, "ground.stiffness:2e4:5e5", "ground.friction:0.2:1", "ground.dissipation:0.3:2", "cube.velocity:-1:1")
+GOALS = {
+    "fit_1": 0.15,
+    "fit_5": 0.4,
+    "fit_1_first": 4.0,
+    "fit_8bit": 1.0,
+    "fit_vga_8bit": 6.0,
+    "read_vga_120": 5.0,
+}
+
+
+def cube(size: tuple[int, int], frames: int = FEW) -> Scene:
+    """The library's cube in pictures of a size; more frames are closer in time."""
+    scene = Scene.library("cube")
+    timing = {"frames": frames, "fps": scene.timing.fps * frames / scene.timing.frames}
+    return scene.model_copy(
+        update={
+            "camera": scene.camera.model_copy(update={"size": size}),
+            "timing": scene.timing.model_copy(update=timing),
+        }
+    )
+
+
+def write_film(scene: Scene, path: Path) -> None:
+    """A lossless 8-bit film of the scene with another mass, and noise."""
+    _, trajectory = synthetic.simulate(scene, ONE, synthetic.draw_truth(scene, ONE, 0))
+    frames = synthetic.noisy_8bit(synthetic.render_video(scene, trajectory), NOISE, 0)
+    synthetic.write_video(path, frames, scene.timing.fps)
+
+
+def cpu_seconds(run: Callable[[], object]) -> float:
+    """CPU time of a call [s]."""
+    begin = time.process_time()
+    run()
+    return time.process_time() - begin
+
+
+def of_float_masks(unknowns: tuple[str, ...]) -> list[float]:
+    """CPU seconds of two fits, one after the other."""
+    scene = cube(SMALL)
+    model, trajectory = synthetic.simulate(scene, unknowns, synthetic.draw_truth(scene, unknowns, 0))
+    masks = synthetic.float_masks(scene, trajectory)
+    return [cpu_seconds(lambda: least_squares(scene, masks, unknowns, model=model)) for _ in range(2)]
+
+
+def of_film(size: tuple[int, int], path: Path) -> list[float]:
+    """The same of a film, which is read once."""
+    scene = cube(size)
+    write_film(scene, path)
+    observation = from_video(scene, path, noise=NOISE)
+    return [cpu_seconds(lambda: least_squares(scene, observation, ONE)) for _ in range(2)]
+
+
+def of_reading(path: Path) -> list[float]:
+    """CPU seconds of reading a film twice."""
+    scene = cube(VGA, MANY)
+    write_film(scene, path)
+    return [cpu_seconds(lambda: from_video(scene, path, noise=NOISE)) for _ in range(2)]
+
+
+CASES: dict[str, Callable[[Path], list[float]]] = {
+    "fit_1": lambda path: of_float_masks(ONE),
+    "fit_5": lambda path: of_float_masks(FIVE),
+    "fit_8bit": lambda path: of_film(SMALL, path),
+    "fit_vga_8bit": lambda path: of_film(VGA, path),
+    "read_vga_120": of_reading,
+}
+
+
+def in_fresh_process(name: str, folder: Path) -> dict:
+    """What `main` prints of a case."""
+    command = [sys.executable, __file__, name, str(folder / f"{name}.webm")]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    return json.loads(lines[-1])
+
+
+def fits() -> tuple[dict, list[str]]:
+    """Figures, and what a reader of them has to know."""
+    notes, figures = [(__doc__ or "").strip()], {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in CASES:
+            case = in_fresh_process(name, Path(folder))
+            first, second = case["seconds"]
+            figures[name] = figure(second, goal=GOALS[name])
+            if name == "fit_1":
+                figures["fit_1_first"] = figure(case["process"] - second, goal=GOALS["fit_1_first"])
+            notes.append(f"{name}: {first:.2f} and {second:.2f} CPU-s; the process had {case['peak']:.2f} GB at most")
+            print(notes[-1], flush=True)
+    return figures, notes
+
+
+def main() -> None:
+    """Print what one case takes, as JSON: seconds, those of the process, and the peak of its memory [GB]."""
+    torch.set_num_threads(1)
+    name, path = sys.argv[1:]
+    seconds = CASES[name](Path(path))
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    print(json.dumps({"seconds": seconds, "process": time.process_time(), "peak": usage.ru_maxrss / 1e6}))
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main()
