@@ -23,7 +23,7 @@ from gradsim.physics.forces.base import Elements
 from gradsim.physics.rigid.batching import share_drag
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.island import ConstrainedIsland
-from gradsim.physics.soft.body import SoftBody
+from gradsim.physics.soft.body import HasFrames, SoftBody
 from gradsim.physics.system import STEP_SAFETY, Island, RolloutProgram, System, Values
 
 LAW = ("stiffness", "dissipation", "friction_stiffness", "friction")
@@ -82,6 +82,7 @@ class CoupledIsland(Island):
         self.meetings = {n: m for n, m in scene.contacts.items() if set(m.between) <= names}
         self.holds = {n: a for n, a in scene.attachments.items() if {a.body, a.to} <= names}
         self.held = {n: self._vertices(a.body, a.region) for n, a in self.holds.items()}
+        self.gripped = {n: self._frames(a.body, self.held[n]) for n, a in self.holds.items()}
         self._programs: dict[tuple, Coupled] = {}
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RolloutProgram:
@@ -95,8 +96,9 @@ class CoupledIsland(Island):
                         faces[len(inner) + len(between)] = near
                     between.append(group)
             for name, hold in self.holds.items():
-                index = nodes(self.held[name] + self.first[hold.body], self.n, self._place(hold.to))
-                between.append(Elements(attachment.FORCE, index))
+                for points in (self.held[name], self.gripped[name]):
+                    index = nodes(points + self.first[hold.body], self.n, self._place(hold.to))
+                    between += [Elements(attachment.FORCE, index)] if len(points) else []
             pinned = [k + self.first[s.name] for s in self.soft for k in s.pinned]
             windows = tuple(s.windows for s in self.hard)
             law = self.hard[0].law if self.hard else "continuous"
@@ -114,17 +116,22 @@ class CoupledIsland(Island):
         for name, meeting in self.meetings.items():
             numbers = [values[f"contacts.{name}.{key}"][:, None] for key in LAW]
             for kind, *which in self._sides(meeting):
+                radius = self._radius(which[0], values)
                 if kind == "faces":
-                    parameters += [values[f"contacts.{name}.thickness"][:, None], *numbers]
+                    parameters += [(values[f"contacts.{name}.thickness"] + radius)[:, None], *numbers]
                 else:
                     half, rounding = self._solid(which[1], values)
-                    rounding = rounding + values.get(f"contacts.{name}.thickness", 0.0)
+                    rounding = rounding + radius + values.get(f"contacts.{name}.thickness", 0.0)
                     parameters += [*(y[:, None] for y in half.unbind(1)), rounding[:, None], *numbers]
         for name, hold in self.holds.items():
-            x = soft[[s.name for s in self.soft].index(hold.body)][0][:, self.held[name]]
+            x = soft[[s.name for s in self.soft].index(hold.body)][0]
             at, q = hard[self._place(hold.to)][:2]
-            parameters.append(rotation.rotate(rotation.conjugate(q)[:, None], x - at[:, None]))
-            parameters += [values[f"attachments.{name}.{key}"][:, None] for key in ("stiffness", "damping")]
+            points = lambda some, x=x, at=at, q=q: rotation.rotate(rotation.conjugate(q)[:, None], x[:, some] - at[:, None])
+            spring = [values[f"attachments.{name}.{key}"][:, None] for key in ("stiffness", "damping")]
+            parameters += [points(self.held[name]), *spring]
+            if len(self.gripped[name]):
+                matter = self._system(hold.body).matter  # pyright: ignore[reportAttributeAccessIssue] -- a rod
+                parameters += [points(self.gripped[name]), *matter.frame_grip(values)]
         head = [torch.cat([arrays[k] for arrays in soft], 1) for k in range(3)]
         arguments = [*head, values["gravity"], *parameters, *(x for arrays in hard for x in arrays)]
         return [x.expand(worlds, *x.shape[1:]) for x in arguments]
@@ -172,6 +179,7 @@ class CoupledIsland(Island):
     def _check_outside(self, soft: SoftBody, hard: RigidBody, values: Values) -> None:
         x, (at, q) = soft.inputs(values)[0][:, soft.matter.outer].detach(), hard.inputs(values)[:2]
         half, rounding = self._solid(hard, values)
+        rounding = rounding + self._radius(soft, values)
         local = rotation.rotate(rotation.conjugate(q)[:, None], x - at[:, None])
         depth = rounding[:, None] - distance(local, half[:, None].expand_as(local))
         size = torch.linalg.vector_norm(soft.rest, dim=-1).max()
@@ -187,7 +195,7 @@ class CoupledIsland(Island):
 
         `damped`: with the dissipation of contacts at the speed of the impact (`contact/impact.py`).
         """
-        mass = {s.name: s.mass(values).detach().min().item() for s in self.soft}
+        mass = {s.name: s.mass(values)[:, s.matter.outer].detach().min().item() for s in self.soft}
         mass |= {s.name: s.mass(values).detach().min().item() for s in self.hard}
         stiffness = drag = 0.0
         largest = lambda name: values[name].detach().max().item()
@@ -200,9 +208,16 @@ class CoupledIsland(Island):
                 speed = sum(self._system(body).impact_speed(values).max().item() for body in (meeting.between * 2)[:2])
                 drag += largest(f"contacts.{name}.dissipation") * speed * math.sqrt(stiff)
         for name, hold in self.holds.items():
-            share = 1 / mass[hold.body] + len(self.held[name]) / mass[hold.to]
-            stiffness += largest(f"attachments.{name}.stiffness") * share
-            drag += largest(f"attachments.{name}.damping") * share
+            masses = self._system(hold.body).mass(values).detach()
+            springs = [(self.held[name], [values[f"attachments.{name}.{key}"] for key in ("stiffness", "damping")])]
+            if len(self.gripped[name]):
+                springs.append((self.gripped[name], self._system(hold.body).matter.frame_grip(values)))  # pyright: ignore[reportAttributeAccessIssue] -- a rod
+            for points, spring in springs:
+                share = 1 / masses[:, points].min().item() + len(points) / mass[hold.to]
+                stiffness, drag = (
+                    total + one.detach().max().item() * share
+                    for total, one in zip((stiffness, drag), spring, strict=True)
+                )
         return 4 / (drag + math.sqrt(drag**2 + 4 * stiffness)) if stiffness or drag else math.inf
 
     def _sides(self, meeting) -> list[tuple]:
@@ -239,9 +254,20 @@ class CoupledIsland(Island):
             return scale.new_zeros(len(scale), 3), shape.sphere.radius * scale
         return 0.5 * scale.new_tensor(shape.box.size) * scale[:, None], torch.zeros_like(scale)
 
+    def _radius(self, soft: SoftBody, values: Values) -> Tensor | float:
+        """Radius (worlds,) [m] of the vertices of a rod; 0 of others."""
+        return values[soft.radius_name] if soft.radius_name else 0.0
+
     def _vertices(self, name: str, region) -> Tensor:
-        rest = next(s.rest for s in self.soft if s.name == name)
-        return torch.tensor(region.of(rest.cpu().double().numpy()), device=rest.device)
+        s = next(s for s in self.soft if s.name == name)
+        places = s.rest.cpu().double().numpy()[: len(s.body.rest_vertices)]
+        return torch.tensor(region.of(places), device=s.rest.device)
+
+    def _frames(self, name: str, held: Tensor) -> Tensor:
+        """Frame points of a rod's edges whose ends are both held; none of other bodies."""
+        s = next(s for s in self.soft if s.name == name)
+        frames = s.matter.frames_between(held.tolist()) if isinstance(s.matter, HasFrames) else []
+        return torch.tensor([point for point, *_ in frames], dtype=torch.long, device=s.rest.device)
 
     def _system(self, name: str) -> SoftBody | RigidBody:
         return next(s for s in (*self.soft, *self.hard) if s.name == name)

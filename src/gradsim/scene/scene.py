@@ -307,16 +307,22 @@ class Scene(Node):
 
     def _rod_conflicts(self) -> Iterator[tuple[Place, str]]:
         rods = {name: body for name, body in self.bodies.items() if isinstance(body, Rod)}
-        for key in ("contacts", "attachments"):
-            for name, link in getattr(self, key).items():
-                met = sorted(
-                    rods.keys() & (set(link.names(self.bodies)) if key == "contacts" else {link.body, link.to})
+        for name, contact in self.contacts.items():
+            names = contact.names(self.bodies)
+            lines = [n for n in names if isinstance(self.bodies.get(n), Rod | Springs)]
+            if len(lines) == len(names) and rods.keys() & set(lines):
+                yield (
+                    ("contacts", name),
+                    f"is between {' and '.join(f'`{n}`' for n in dict.fromkeys(lines))}, which have no triangles; a rod touches "
+                    "rigid balls and boxes, solids and cloth, and neither itself nor other rods or springs.",
                 )
-                if met:
-                    yield (
-                        (key, name),
-                        f"has the rod `{met[0]}` in it; rods meet grounds and obstacles only. Use `kind: springs`.",
-                    )
+        for name in sorted(rods):
+            if rods[name].motion and any(name in link for link in self.links):
+                yield (
+                    ("bodies", name, "motion"),
+                    "is not supported of a rod in `contacts` or `attachments`; pin its ends, or let it meet grounds and "
+                    "obstacles only.",
+                )
         for name in sorted(rods):
             if rods[name].motion and self.timing.integrator not in ("auto", "implicit", "midpoint"):
                 got = quote(self.timing.integrator)
