@@ -17,9 +17,11 @@ from gradsim.physics.contact.impact import IMPACT_STEP_FACTOR
 from gradsim.physics.contact.point_sdf import distance
 from gradsim.physics.contact.vertex_body import touch_body
 from gradsim.physics.contact.vertex_triangle import touch_face
+from gradsim.physics.coupled.implicit import ImplicitCoupled
 from gradsim.physics.coupled.rollout import BODY, Coupled, nodes
 from gradsim.physics.forces import attachment
 from gradsim.physics.forces.base import Elements
+from gradsim.physics.integrators import SOFT
 from gradsim.physics.rigid.batching import share_drag
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.island import ConstrainedIsland
@@ -83,7 +85,7 @@ class CoupledIsland(Island):
         self.holds = {n: a for n, a in scene.attachments.items() if {a.body, a.to} <= names}
         self.held = {n: self._vertices(a.body, a.region) for n, a in self.holds.items()}
         self.gripped = {n: self._frames(a.body, self.held[n]) for n, a in self.holds.items()}
-        self._programs: dict[tuple, Coupled] = {}
+        self._programs: dict[tuple, Coupled | ImplicitCoupled] = {}
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RolloutProgram:
         key = (frames, substeps, dt, segment)
@@ -105,8 +107,18 @@ class CoupledIsland(Island):
             groups = (*inner, *between)
             if len(self._programs) >= 32:
                 self._programs.clear()
-            self._programs[key] = Coupled(groups, frames, substeps, dt, windows, tuple(pinned), faces, law, segment)
+            program = Coupled(groups, frames, substeps, dt, windows, tuple(pinned), faces, law, segment)
+            self._programs[key] = program if self.theta is None else ImplicitCoupled(program, self.theta, self._line())
         return self._programs[key]
+
+    @property
+    def theta(self) -> float | None:
+        """θ of implicit steps, of rods; None of explicit ones."""
+        return SOFT[self.soft[0].integrator].theta if self.soft else None
+
+    def _line(self) -> list[int]:
+        """Places of the vertices of all rods in one line."""
+        return [self.first[s.name] + place for s in self.soft for place in s.matter.place]  # pyright: ignore[reportAttributeAccessIssue] -- rods
 
     def inputs(self, values: Values) -> list[Tensor]:
         soft, hard = [s.inputs(values) for s in self.soft], [s.inputs(values) for s in self.hard]
@@ -195,12 +207,12 @@ class CoupledIsland(Island):
 
         `damped`: with the dissipation of contacts at the speed of the impact (`contact/impact.py`).
         """
-        mass = {s.name: s.mass(values)[:, s.matter.outer].detach().min().item() for s in self.soft}
-        mass |= {s.name: s.mass(values).detach().min().item() for s in self.hard}
         stiffness = drag = 0.0
         largest = lambda name: values[name].detach().max().item()
         for name, meeting in self.meetings.items():
-            share = CONTACTS_PER_VERTEX * sum(1 / mass[body] for body in (meeting.between * 2)[:2])
+            share = CONTACTS_PER_VERTEX * sum(
+                self._mobility(body, self._outer(body), values) for body in (meeting.between * 2)[:2]
+            )
             stiff = largest(f"contacts.{name}.stiffness") * share
             stiffness += stiff
             drag += largest(f"contacts.{name}.friction_stiffness") * share
@@ -208,17 +220,35 @@ class CoupledIsland(Island):
                 speed = sum(self._system(body).impact_speed(values).max().item() for body in (meeting.between * 2)[:2])
                 drag += largest(f"contacts.{name}.dissipation") * speed * math.sqrt(stiff)
         for name, hold in self.holds.items():
-            masses = self._system(hold.body).mass(values).detach()
             springs = [(self.held[name], [values[f"attachments.{name}.{key}"] for key in ("stiffness", "damping")])]
             if len(self.gripped[name]):
                 springs.append((self.gripped[name], self._system(hold.body).matter.frame_grip(values)))  # pyright: ignore[reportAttributeAccessIssue] -- a rod
             for points, spring in springs:
-                share = 1 / masses[:, points].min().item() + len(points) / mass[hold.to]
+                share = self._mobility(hold.body, points, values)
+                share += len(points) * self._mobility(hold.to, points, values)
                 stiffness, drag = (
                     total + one.detach().max().item() * share
                     for total, one in zip((stiffness, drag), spring, strict=True)
                 )
         return 4 / (drag + math.sqrt(drag**2 + 4 * stiffness)) if stiffness or drag else math.inf
+
+    def _outer(self, name: str) -> Tensor:
+        s = self._system(name)
+        return s.matter.outer if isinstance(s, SoftBody) else torch.zeros(0, dtype=torch.long)
+
+    def _mobility(self, name: str, points: Tensor, values: Values) -> float:
+        """Largest 1/m [1/kg] of these vertices of a soft body, which is 0 where steps are implicit, or of a rigid body.
+
+        With implicit steps a spring acts on a rigid body alone, at the distance r from its center: 1/m + r²/I.
+        """
+        s = self._system(name)
+        mass = s.mass(values).detach()
+        if isinstance(s, SoftBody):
+            return 0.0 if self.theta is not None else 1 / mass[:, points].min().item()
+        if self.theta is None:
+            return 1 / mass.min().item()
+        inverse = s.inputs(values)[BODY.index("inertia_inverse")].detach()
+        return 1 / mass.min().item() + s.bounding_radius(values) ** 2 * torch.linalg.matrix_norm(inverse, 2).max().item()
 
     def _sides(self, meeting) -> list[tuple]:
         """("faces", vertices' body, faces' body) both ways, or ("solid", soft body, rigid body)."""

@@ -62,6 +62,7 @@ RESERVED_NAMES = (
 )  # keys of the scene or model itself
 RIGID_INTEGRATORS = ("semi-implicit", "rk4")  # by kind of matter, as in `physics/integrators.py`
 SOFT_INTEGRATORS = ("semi-implicit", "verlet", "nystrom", "implicit", "midpoint")
+IMPLICIT = ("implicit", "midpoint")
 
 
 class Timing(Node):
@@ -259,12 +260,13 @@ class Scene(Node):
                 at, overrides = (("contact",), body.contact) if isinstance(body, Soft) else ((), body)
                 if isinstance(overrides, Rigid | ContactOverrides) and getattr(overrides, wrong) is not None:
                     yield ("bodies", name, *at, wrong), f"the law `{laws[0]}` has no `{wrong}`; give `{right}`."
+        refused = self.timing.integrator not in ("auto", *RIGID_INTEGRATORS, *(IMPLICIT if self._holds_rods_alone else ()))
         for key in ("contacts", "attachments"):
-            if getattr(self, key) and self.timing.integrator not in ("auto", *RIGID_INTEGRATORS):
+            if getattr(self, key) and refused:
                 got = quote(self.timing.integrator)
                 yield (
                     (key,),
-                    f"need `timing.integrator: semi-implicit`; got {got}, which supports single soft bodies only.",
+                    f"need `timing.integrator: semi-implicit`; got {got}, which supports single soft bodies only, and rods with rigid bodies.",
                 )
             for name, link in getattr(self, key).items():
                 yield from (((key, name, *place), words) for place, words in link.body_conflicts(self.bodies))
@@ -297,7 +299,8 @@ class Scene(Node):
                 ("timing", "integrator"),
                 f"got {quote(self.timing.integrator)}; the soft body `{soft[0]}` needs {way}.",
             )
-        hard = [name for name in self.bodies if name not in soft]
+        beside = set().union(*self.links) if self._holds_rods_alone and self.timing.integrator in IMPLICIT else set()
+        hard = [name for name in self.bodies if name not in soft and name not in beside]
         if hard and self.timing.integrator not in ("auto", *RIGID_INTEGRATORS):
             got, way = quote(self.timing.integrator), "auto" if soft else " or ".join(RIGID_INTEGRATORS)
             yield (
@@ -333,14 +336,23 @@ class Scene(Node):
 
     def integrator_of(self, body: str) -> str:
         """Integrator of a body: `timing.integrator`, or what `auto` there takes (see `Timing`)."""
+        soft = {name for name, node in self.bodies.items() if isinstance(node, Soft)}
+        if self.timing.integrator in IMPLICIT and body not in soft:
+            return "semi-implicit"
         if self.timing.integrator != "auto":
             return self.timing.integrator
-        soft = {name for name, node in self.bodies.items() if isinstance(node, Soft)}
         if any(body in link and link & soft for link in self.links):
-            return "semi-implicit"
+            return "midpoint" if body in soft and self._holds_rods_alone else "semi-implicit"
         if body not in soft:
             return "rk4"
         return {"springs": "nystrom", "rod": "midpoint"}.get(self.bodies[body].kind, "verlet")
+
+    @property
+    def _holds_rods_alone(self) -> bool:
+        """True if all soft bodies in contacts and attachments are rods."""
+        linked = set().union(*self.links)
+        soft = [node for name, node in self.bodies.items() if name in linked and isinstance(node, Soft)]
+        return bool(soft) and all(isinstance(node, Rod) for node in soft)
 
     @property
     def links(self) -> list[set[str]]:
