@@ -138,7 +138,9 @@ class CoupledIsland(Island):
         for name, hold in self.holds.items():
             x = soft[[s.name for s in self.soft].index(hold.body)][0]
             at, q = hard[self._place(hold.to)][:2]
-            points = lambda some, x=x, at=at, q=q: rotation.rotate(rotation.conjugate(q)[:, None], x[:, some] - at[:, None])
+            points = lambda rows, x=x, at=at, q=q: rotation.rotate(
+                rotation.conjugate(q)[:, None], x[:, rows] - at[:, None]
+            )
             spring = [values[f"attachments.{name}.{key}"][:, None] for key in ("stiffness", "damping")]
             parameters += [points(self.held[name]), *spring]
             if len(self.gripped[name]):
@@ -248,7 +250,9 @@ class CoupledIsland(Island):
         if self.theta is None:
             return 1 / mass.min().item()
         inverse = s.inputs(values)[BODY.index("inertia_inverse")].detach()
-        return 1 / mass.min().item() + s.bounding_radius(values) ** 2 * torch.linalg.matrix_norm(inverse, 2).max().item()
+        return (
+            1 / mass.min().item() + s.bounding_radius(values) ** 2 * torch.linalg.matrix_norm(inverse, 2).max().item()
+        )
 
     def _sides(self, meeting) -> list[tuple]:
         """("faces", vertices' body, faces' body) both ways, or ("solid", soft body, rigid body)."""

@@ -78,7 +78,7 @@ class Timing(Node):
         integrator: `rk4` for rigid bodies; `verlet` (velocity Verlet), `nystrom` (Nyström's fourth-order method) or, if
             stiff, `implicit` (Euler) or `midpoint` (the implicit midpoint rule, second order) for soft ones; `semi-implicit` (Euler) for both. `auto`, for each body: `rk4` if rigid,
             `nystrom` for springs, `midpoint` for rods, `verlet` for solids and cloth, `semi-implicit` where `contacts` or `attachments` have a
-            soft body in them. The motion of pendulums is always by Runge–Kutta methods.
+            soft body other than rods in them. The motion of pendulums is always by Runge–Kutta methods.
         rate: Simulated seconds per second of this clock: 0.5 for a video slowed down to half the stated speed.
         offset: Simulated time of the first frame after the start [s].
         stamps: Times of the frames after the first [s], of a video whose rate varies; `fps` is their mean rate then.
@@ -260,7 +260,11 @@ class Scene(Node):
                 at, overrides = (("contact",), body.contact) if isinstance(body, Soft) else ((), body)
                 if isinstance(overrides, Rigid | ContactOverrides) and getattr(overrides, wrong) is not None:
                     yield ("bodies", name, *at, wrong), f"the law `{laws[0]}` has no `{wrong}`; give `{right}`."
-        refused = self.timing.integrator not in ("auto", *RIGID_INTEGRATORS, *(IMPLICIT if self._holds_rods_alone else ()))
+        refused = self.timing.integrator not in (
+            "auto",
+            *RIGID_INTEGRATORS,
+            *(IMPLICIT if self._holds_rods_alone else ()),
+        )
         for key in ("contacts", "attachments"):
             if getattr(self, key) and refused:
                 got = quote(self.timing.integrator)
@@ -316,15 +320,19 @@ class Scene(Node):
             if len(lines) == len(names) and rods.keys() & set(lines):
                 yield (
                     ("contacts", name),
-                    f"is between {' and '.join(f'`{n}`' for n in dict.fromkeys(lines))}, which have no triangles; a rod touches "
-                    "rigid balls and boxes, solids and cloth, and neither itself nor other rods or springs.",
+                    (
+                        f"is between {' and '.join(f'`{n}`' for n in dict.fromkeys(lines))}, which have no triangles; a rod "
+                        "touches rigid balls and boxes, solids and cloth, and neither itself nor other rods or springs."
+                    ),
                 )
         for name in sorted(rods):
             if rods[name].motion and any(name in link for link in self.links):
                 yield (
                     ("bodies", name, "motion"),
-                    "is not supported of a rod in `contacts` or `attachments`; pin its ends, or let it meet grounds and "
-                    "obstacles only.",
+                    (
+                        "is not supported of a rod in `contacts` or `attachments`; pin its ends, or let it meet grounds "
+                        "and obstacles only."
+                    ),
                 )
         for name in sorted(rods):
             if rods[name].motion and self.timing.integrator not in ("auto", "implicit", "midpoint"):

@@ -29,7 +29,9 @@ def _line(start, end, segments: int) -> dict:
     return {"points": (a + share * (b - a)).tolist()}
 
 
-def _hanging(integrator: str, start=(0, 0, 0), end=(0, 0, -1.0), segments=8, mass=0.5, frames=51, substeps="auto", **rod):
+def _hanging(
+    integrator: str, start=(0, 0, 0), end=(0, 0, -1.0), segments=8, mass=0.5, frames=51, substeps="auto", **rod
+):
     """A weight on a cable; the vertex is at its center, so that it does not turn with the cable."""
     return gs.Scene.parse(
         {
@@ -39,7 +41,13 @@ def _hanging(integrator: str, start=(0, 0, 0), end=(0, 0, -1.0), segments=8, mas
                 "bob": {"shape": {"sphere": {"radius": 0.05}}, "mass": mass, "position": list(end)},
             },
             "attachments": {
-                "hook": {"body": "cable", "to": "bob", "region": {"vertices": [segments]}, "stiffness": 5000, "damping": 1}
+                "hook": {
+                    "body": "cable",
+                    "to": "bob",
+                    "region": {"vertices": [segments]},
+                    "stiffness": 5000,
+                    "damping": 1,
+                }
             },
         }
     )
@@ -81,7 +89,12 @@ def _thrown(integrator: str, gravity=0.0, **changes) -> gs.Scene:
     return gs.Scene.parse(
         {
             "gravity": gravity,
-            "timing": {"fps": 100, "frames": 6, "substeps": 100 if integrator == "semi-implicit" else 7, "integrator": integrator},
+            "timing": {
+                "fps": 100,
+                "frames": 6,
+                "substeps": 100 if integrator == "semi-implicit" else 7,
+                "integrator": integrator,
+            },
             "bodies": {
                 "cable": {**CABLE, "shape": _line([0, 0, 0.1], [0.4, 0.03, 0.1], 6), "velocity": [0, 0.1, -1]},
                 "ball": {

@@ -53,6 +53,7 @@ if TYPE_CHECKING:  # bound by `specialize`
         step_vertices_adjoint,
     )
 
+
 @wp.struct
 class Parameters:
     p: VertexParameters
