@@ -144,8 +144,7 @@ class CoupledIsland(Island):
             spring = [values[f"attachments.{name}.{key}"][:, None] for key in ("stiffness", "damping")]
             parameters += [points(self.held[name]), *spring]
             if len(self.gripped[name]):
-                matter = self._system(hold.body).matter  # pyright: ignore[reportAttributeAccessIssue] -- a rod
-                parameters += [points(self.gripped[name]), *matter.frame_grip(values)]
+                parameters += [points(self.gripped[name]), *self._grip(hold.body, values)]
         head = [torch.cat([arrays[k] for arrays in soft], 1) for k in range(3)]
         arguments = [*head, values["gravity"], *parameters, *(x for arrays in hard for x in arrays)]
         return [x.expand(worlds, *x.shape[1:]) for x in arguments]
@@ -224,7 +223,7 @@ class CoupledIsland(Island):
         for name, hold in self.holds.items():
             springs = [(self.held[name], [values[f"attachments.{name}.{key}"] for key in ("stiffness", "damping")])]
             if len(self.gripped[name]):
-                springs.append((self.gripped[name], self._system(hold.body).matter.frame_grip(values)))  # pyright: ignore[reportAttributeAccessIssue] -- a rod
+                springs.append((self.gripped[name], self._grip(hold.body, values)))
             for points, spring in springs:
                 share = self._mobility(hold.body, points, values)
                 share += len(points) * self._mobility(hold.to, points, values)
@@ -233,6 +232,12 @@ class CoupledIsland(Island):
                     for total, one in zip((stiffness, drag), spring, strict=True)
                 )
         return 4 / (drag + math.sqrt(drag**2 + 4 * stiffness)) if stiffness or drag else math.inf
+
+    def _grip(self, name: str, values: Values) -> tuple[Tensor, Tensor]:
+        """Stiffness and damping of the springs that hold frame points of a rod."""
+        matter = self._system(name).matter  # pyright: ignore[reportAttributeAccessIssue] -- soft bodies are held
+        assert isinstance(matter, HasFrames)
+        return matter.frame_grip(values)
 
     def _outer(self, name: str) -> Tensor:
         s = self._system(name)

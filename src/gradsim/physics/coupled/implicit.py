@@ -33,6 +33,7 @@ from gradsim.physics.soft.implicit import (
     fill_adjoint_workspace,
     fill_step,
     linear_space,
+    require_cpu,
     step_code,
     world_levels,
     world_reals,
@@ -163,6 +164,7 @@ class ImplicitCoupled:
 
     def _within(self, inputs, tangents):
         """Inputs of the part θ of each step, and their tangents; None for zero."""
+        require_cpu(inputs[0])
         *head, step = inputs
         *slopes, rate = tangents or [None] * len(inputs)
         if not step.shape[1]:

@@ -143,10 +143,7 @@ class ImplicitParticles:
 
     def _mapping(self, inputs: Sequence[Tensor]) -> Worlds | InElements:
         x = inputs[0]
-        if x.device.type != "cpu":
-            raise InputError(
-                f"implicit steps run on a CPU; got tensors on {x.device}. Move them, or step semi-implicit."
-            )
+        require_cpu(x)
         if self.place:
             return Worlds(Lane(str(x.dtype).removeprefix("torch."), native_width(str(x.dtype).removeprefix("torch."))))
         return self.mapping or mapping_for(len(x), x.dtype, x.device, False)
@@ -227,6 +224,12 @@ def check_solved(level: Tensor, tolerance: float) -> None:
             f"the adjoint of an implicit step is solved to {error.max().item():.2g} only in world {world}, in place of "
             f"{tolerance:.2g}; use smaller steps, or look for extreme values of the parameters."
         )
+
+
+def require_cpu(x: Tensor) -> None:
+    """Raise `InputError` for tensors elsewhere."""
+    if x.device.type != "cpu":
+        raise InputError(f"implicit steps run on a CPU; got tensors on {x.device}. Move them, or step semi-implicit.")
 
 
 def world_reals(buffers: RolloutBuffers, n: int) -> wp.array:
