@@ -97,10 +97,13 @@ class CoupledIsland(Island):
                     if near is not None:
                         faces[len(inner) + len(between)] = near
                     between.append(group)
-            for name, hold in self.holds.items():
-                for points in (self.held[name], self.gripped[name]):
-                    index = nodes(points + self.first[hold.body], self.n, self._place(hold.to))
-                    between += [Elements(attachment.FORCE, index)] if len(points) else []
+            if self.holds:  # one group: code for each further one would take as long to compile
+                grips = [(n, points) for n in self.holds for points in (self.held[n], self.gripped[n])]
+                index = [
+                    nodes(points + self.first[self.holds[n].body], self.n, self._place(self.holds[n].to))
+                    for n, points in grips
+                ]
+                between.append(Elements(attachment.FORCE, torch.cat(index)))
             pinned = [k + self.first[s.name] for s in self.soft for k in s.pinned]
             windows = tuple(s.windows for s in self.hard)
             law = self.hard[0].law if self.hard else "continuous"
@@ -135,16 +138,10 @@ class CoupledIsland(Island):
                     half, rounding = self._solid(which[1], values)
                     rounding = rounding + radius + values.get(f"contacts.{name}.thickness", 0.0)
                     parameters += [*(y[:, None] for y in half.unbind(1)), rounding[:, None], *numbers]
-        for name, hold in self.holds.items():
-            x = soft[[s.name for s in self.soft].index(hold.body)][0]
-            at, q = hard[self._place(hold.to)][:2]
-            points = lambda rows, x=x, at=at, q=q: rotation.rotate(
-                rotation.conjugate(q)[:, None], x[:, rows] - at[:, None]
-            )
-            spring = [values[f"attachments.{name}.{key}"][:, None] for key in ("stiffness", "damping")]
-            parameters += [points(self.held[name]), *spring]
-            if len(self.gripped[name]):
-                parameters += [points(self.gripped[name]), *self._grip(hold.body, values)]
+        springs = [self._springs(name, soft, hard, values) for name in self.holds]
+        parameters += [
+            torch.cat([y.expand(worlds, *y.shape[1:]) for y in part], 1) for part in zip(*springs, strict=True)
+        ]
         head = [torch.cat([arrays[k] for arrays in soft], 1) for k in range(3)]
         arguments = [*head, values["gravity"], *parameters, *(x for arrays in hard for x in arrays)]
         return [x.expand(worlds, *x.shape[1:]) for x in arguments]
@@ -232,6 +229,20 @@ class CoupledIsland(Island):
                     for total, one in zip((stiffness, drag), spring, strict=True)
                 )
         return 4 / (drag + math.sqrt(drag**2 + 4 * stiffness)) if stiffness or drag else math.inf
+
+    def _springs(self, name: str, soft: list[list[Tensor]], hard: list[list[Tensor]], values: Values) -> list[Tensor]:
+        """Points (worlds, k, 3) [m], stiffness and damping (worlds, k) of an attachment; `soft` and `hard`: inputs of bodies."""
+        hold, held, gripped = self.holds[name], self.held[name], self.gripped[name]
+        x = soft[[s.name for s in self.soft].index(hold.body)][0][:, torch.cat([held, gripped])]
+        at, q = hard[self._place(hold.to)][:2]
+        points = rotation.rotate(rotation.conjugate(q)[:, None], x - at[:, None])
+        springs = [
+            values[f"attachments.{name}.{key}"][:, None].expand(-1, len(held)) for key in ("stiffness", "damping")
+        ]
+        if len(gripped):
+            grip = self._grip(hold.body, values)
+            springs = [torch.cat([y, z.expand(-1, len(gripped))], 1) for y, z in zip(springs, grip, strict=True)]
+        return [points, *springs]
 
     def _grip(self, name: str, values: Values) -> tuple[Tensor, Tensor]:
         """Stiffness and damping of the springs that hold frame points of a rod."""

@@ -96,7 +96,7 @@ def test_adjoint_is_the_transpose_of_the_tangent_and_that_is_a_secant(theta, wid
     for name, slope in zip(program.names, gradient, strict=True):
         assert slope.any() or not slope.numel(), f"a state that shows nothing of {name}"
     along = [1e-2 * d for d in directions(given, seed=8)]
-    wanted = central_difference(program.forward, given, along, 1e-5)
+    wanted = central_difference(program.run, given, along, 1e-5)
     assert max(error(a, b) for a, b in zip(tangent(given, along), wanted, strict=True)) < 1e-6
 
 
