@@ -1,5 +1,5 @@
 # pyright: reportInvalidTypeForm=false
-"""Steps of rigid bodies beside implicit steps of vertices, a template for `engine.lanes`.
+"""Steps of rigid bodies that act on vertices with implicit steps, a template for `engine.lanes`.
 
     v, L after the impulses of the step
     x* = x + θ h v,   q* = turned(q, L, θ h)                     the pose at which all forces of the step act

@@ -51,7 +51,7 @@ BODY_GRADIENTS = BODY[4:]  # inputs of a body behind its state
 
 @dataclass(frozen=True, eq=False)
 class ImplicitCoupled:
-    """A program that moves vertices by implicit steps, and bodies beside them; inputs and outputs are those of `program`.
+    """A program that moves vertices by implicit steps and bodies with them; inputs and outputs are those of `program`.
 
     A world in which a step is not solved is NaN from there on.
 
