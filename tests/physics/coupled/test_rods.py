@@ -87,6 +87,48 @@ def test_a_heavy_bob_on_a_light_cable_swings_with_the_period_of_its_length(integ
     assert abs(period / (2 * math.pi * math.sqrt(long / G) * (1 + angle**2 / 16)) - 1) < 4e-3
 
 
+@pytest.mark.parametrize("integrator", INTEGRATORS[:2])
+def test_a_ball_on_a_clamped_cable_turns_to_and_fro_by_the_twist(integrator):
+    """ω² = G J/(7.1 l I): seven vertices twist, and what holds the frame of the last edge is ten times as stiff as one."""
+    twisting, rate, segments, mass, radius = 1e-3, 0.3, 8, 0.05, 0.05
+    scene = gs.Scene.parse(
+        {
+            "gravity": 0,
+            "timing": {"fps": 50, "frames": 51, "integrator": integrator},
+            "bodies": {
+                "cable": {
+                    **CABLE, "shape": _line([0, 0, 0], [0, 0, -1], segments), "pinned": [{"vertices": [0, 1]}],
+                    "twisting": twisting, "bending": 1e-3,
+                },
+                "ball": {
+                    "shape": {"sphere": {"radius": radius}}, "mass": mass, "position": [0, 0, -1],
+                    "angular_velocity": [0, 0, rate],
+                },
+            },
+            "attachments": {
+                "clamp": {"body": "cable", "to": "ball", "region": {"vertices": [7, 8]}, "stiffness": 5000, "damping": 1}
+            },
+        }
+    )  # fmt: skip
+    with torch.no_grad():
+        q = gs.Model(scene).rollout()["ball"]["q"][0]
+    omega = math.sqrt(twisting / (7.1 / segments * 0.4 * mass * radius**2))
+    time = torch.arange(51, dtype=torch.float64) / 50
+    wanted = rate / omega * torch.sin(omega * time)
+    assert (
+        error(2 * torch.atan2(q[:, 2], q[:, 3]), wanted) < 0.01
+    )  # twisting_time takes 1 % of the energy, frames have none
+
+
+def test_stiff_stretch_sets_explicit_steps_alone():
+    steps = {
+        (integrator, stretching): gs.Model(_hanging(integrator, stretching=stretching)).substeps
+        for integrator in ("semi-implicit", "auto")
+        for stretching in (500, 5e6)
+    }
+    assert steps["auto", 500] == steps["auto", 5e6] < steps["semi-implicit", 500] < steps["semi-implicit", 5e6]
+
+
 def _thrown(integrator: str, gravity=0.0, **changes) -> gs.Scene:
     """A cable, clamped to a box, meets a ball; the ball turns."""
     law = {"stiffness": 200, "friction_stiffness": 0.5, "friction": 0.4, "dissipation": 0.2}

@@ -190,6 +190,17 @@ def test_a_rod_at_rest_on_the_ground_carries_its_weight_evenly_and_slides_as_fri
     assert abs(slid / (speed**2 / (2 * friction * 9.81)) - 1) < 0.01  # friction grows from 0 over 1/1000 of the speed
 
 
+def test_a_rod_starts_its_radius_above_an_obstacle():
+    content = _scene().model_dump(exclude_unset=True, by_alias=True)
+    content["obstacles"] = {"ball": {"radius": 0.1, "position": [0, 0, -0.104]}}
+    model = gs.Model(gs.Scene.parse(content))
+    rounding = model.systems[0].contact.parameters(model.values())[7]
+    assert abs(rounding.item() - 0.104) < 1e-15
+    content["obstacles"]["ball"]["position"] = [0, 0, -0.102]
+    with pytest.raises(InputError, match="`cable` starts 0.002 m inside `ball`"):
+        gs.Model(gs.Scene.parse(content))
+
+
 def test_a_parabola_is_followed_exactly():
     times = torch.tensor([0.0, 0.1, 0.25, 0.3]).double()
     curve = lambda t: torch.stack([1 + t, t - 3 * t**2, 2 * t**2], -1)
