@@ -242,14 +242,13 @@ def test_a_cable_that_starts_within_its_radius_of_a_body_is_refused():
         gs.Model(_thrown("auto", bodies=bodies))
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1500)  # to compile, where the machine has other work
 def test_a_cable_slides_over_a_ball_as_the_capstan_says():
     """Pulls of 1 and 4 N on ends of mass m: a = (F₂ - F₁ e)/(m (1 + e)), e = ((1 + μ tan φ/2)/(1 - μ tan φ/2))^n → exp(μ π).
 
-    n vertices touch, each where the cable turns by φ = π/n; the ball is too heavy to move, and the cable too light to count.
+    n vertices touch, each where the cable turns by φ = π/n; the ball is too heavy to move. The cable adds 3 % of inertia.
     """
     pull, mass, friction, radius, count, hanging = (1.0, 4.0), 0.1, 0.3, 0.196, 24, 0.3
+    density = 5e-3
     turn = math.pi / count
     angles = turn * (torch.arange(count, dtype=torch.float64) + 0.5)
     arc = torch.stack([-torch.cos(angles), 0 * angles, torch.sin(angles)], 1) * (radius + 0.004)
@@ -262,12 +261,12 @@ def test_a_cable_slides_over_a_ball_as_the_capstan_says():
         "shape": {"sphere": {"radius": 0.02}}, "mass": mass, "position": points[k].tolist(),
         "pushes": [{"force": [0, 0, -force], "window": [0, 0.2]}],
     }  # fmt: skip
-    cable = {**CABLE, "density": 1e-3, "bending": 1e-7, "twisting": 1e-7, "shape": {"points": points.tolist()}}
+    cable = {**CABLE, "density": density, "bending": 1e-7, "twisting": 1e-7, "shape": {"points": points.tolist()}}
     scene = {
         "gravity": 0,
-        "timing": {"fps": 100, "frames": 19, "substeps": 20},
+        "timing": {"fps": 100, "frames": 19, "integrator": "semi-implicit"},
         "bodies": {
-            "cable": {**cable, "stretching": 1e4, "roll": math.pi / 2},
+            "cable": {**cable, "stretching": 2e3, "roll": math.pi / 2},
             "first": end(0, pull[0]),
             "last": end(-1, pull[1]),
             "ball": {"shape": {"sphere": {"radius": radius}}, "mass": 1e6},
@@ -276,22 +275,17 @@ def test_a_cable_slides_over_a_ball_as_the_capstan_says():
             "over": {"between": ["cable", "ball"], "stiffness": 5000, "friction": friction, "friction_stiffness": 20}
         },
         "attachments": {
-            name: {"body": "cable", "to": name, "region": {"vertices": [k]}, "stiffness": 2000, "damping": 2}
+            name: {"body": "cable", "to": name, "region": {"vertices": [k]}, "stiffness": 2000, "damping": 10}
             for name, k in (("first", 0), ("last", len(points) - 1))
         },
     }
     with torch.no_grad():
         states = gs.Model(gs.Scene.parse(scene)).rollout().states
-    z = torch.stack([states["first"]["x"][0, :, 2], -states["last"]["x"][0, :, 2]])
-    speed = (z[:, 18] - z[:, 8]).mean() - (z[:, 10] - z[:, 0]).mean()
-    measured = (speed / 0.1 / 0.08).item()
+    speed = (states["first"]["v"][0, :, 2] - states["last"]["v"][0, :, 2]) / 2
+    measured = ((speed[18] - speed[8]) / 0.1).item()
     rise = ((1 + friction * math.tan(turn / 2)) / (1 - friction * math.tan(turn / 2))) ** count
-    expected = (pull[1] - pull[0] * rise) / (mass * (1 + rise))
-    print(
-        measured,
-        expected,
-        math.exp(friction * math.pi),
-        rise,
-        states["cable"]["x"][0, -1, : len(points), 1].abs().max(),
-    )
-    assert abs(measured / expected - 1) < 0.03
+    assert abs(rise / math.exp(friction * math.pi) - 1) < 2e-3
+    before, over, after = (density * edge * k for k in (len(left), count - 1, len(right)))
+    inertia = mass + after + rise * (mass + before) + over * (rise - 1) / math.log(rise)
+    expected = (pull[1] - pull[0] * rise) / inertia
+    assert abs(measured / expected - 1) < 0.03  # ends swing on the cable, which stretches as they are let go
