@@ -220,7 +220,7 @@ class CoupledIsland(Island):
         for name, hold in self.holds.items():
             springs = [(self.held[name], [values[f"attachments.{name}.{key}"] for key in ("stiffness", "damping")])]
             if len(self.gripped[name]):
-                springs.append((self.gripped[name], self._grip(hold.body, values)))
+                springs.append((self.gripped[name], list(self._grip(hold.body, values))))
             for points, spring in springs:
                 share = self._mobility(hold.body, points, values)
                 share += len(points) * self._mobility(hold.to, points, values)
