@@ -174,7 +174,7 @@ def test_a_rod_at_rest_on_the_ground_carries_its_weight_evenly_and_slides_as_fri
     """Each vertex is its radius less m g/k above it; a rod that slides along itself stops after v²/(2 μ g)."""
     stiffness, friction, speed, radius = 500.0, 0.3, 0.5, 0.004
     rod = {**STILL, "bending": 2e-3, "position": [0, 0, radius]}
-    content = _scene(frames=60, fps=100, substeps=4, **rod).model_dump(exclude_unset=True, by_alias=True)
+    content = _scene(frames=150, fps=100, substeps=4, **rod).model_dump(exclude_unset=True, by_alias=True)
     contact = {"stiffness": stiffness, "friction_stiffness": 200.0, "friction": friction, "dissipation": 2.0}
     content["ground"] = {"height": 0.0, **contact}
     model = gs.Model(gs.Scene.parse(content))
