@@ -17,13 +17,15 @@ from gradsim.physics.contact.impact import IMPACT_STEP_FACTOR
 from gradsim.physics.contact.point_sdf import distance
 from gradsim.physics.contact.vertex_body import touch_body
 from gradsim.physics.contact.vertex_triangle import touch_face
+from gradsim.physics.coupled.implicit import ImplicitCoupled
 from gradsim.physics.coupled.rollout import BODY, Coupled, nodes
 from gradsim.physics.forces import attachment
 from gradsim.physics.forces.base import Elements
+from gradsim.physics.integrators import SOFT
 from gradsim.physics.rigid.batching import share_drag
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.island import ConstrainedIsland
-from gradsim.physics.soft.body import SoftBody
+from gradsim.physics.soft.body import HasFrames, SoftBody
 from gradsim.physics.system import STEP_SAFETY, Island, RolloutProgram, System, Values
 
 LAW = ("stiffness", "dissipation", "friction_stiffness", "friction")
@@ -82,7 +84,8 @@ class CoupledIsland(Island):
         self.meetings = {n: m for n, m in scene.contacts.items() if set(m.between) <= names}
         self.holds = {n: a for n, a in scene.attachments.items() if {a.body, a.to} <= names}
         self.held = {n: self._vertices(a.body, a.region) for n, a in self.holds.items()}
-        self._programs: dict[tuple, Coupled] = {}
+        self.gripped = {n: self._frames(a.body, self.held[n]) for n, a in self.holds.items()}
+        self._programs: dict[tuple, Coupled | ImplicitCoupled] = {}
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RolloutProgram:
         key = (frames, substeps, dt, segment)
@@ -94,17 +97,31 @@ class CoupledIsland(Island):
                     if near is not None:
                         faces[len(inner) + len(between)] = near
                     between.append(group)
-            for name, hold in self.holds.items():
-                index = nodes(self.held[name] + self.first[hold.body], self.n, self._place(hold.to))
-                between.append(Elements(attachment.FORCE, index))
+            if self.holds:  # one group: code for each further one would take as long to compile
+                grips = [(n, points) for n in self.holds for points in (self.held[n], self.gripped[n])]
+                index = [
+                    nodes(points + self.first[self.holds[n].body], self.n, self._place(self.holds[n].to))
+                    for n, points in grips
+                ]
+                between.append(Elements(attachment.FORCE, torch.cat(index)))
             pinned = [k + self.first[s.name] for s in self.soft for k in s.pinned]
             windows = tuple(s.windows for s in self.hard)
             law = self.hard[0].law if self.hard else "continuous"
             groups = (*inner, *between)
             if len(self._programs) >= 32:
                 self._programs.clear()
-            self._programs[key] = Coupled(groups, frames, substeps, dt, windows, tuple(pinned), faces, law, segment)
+            program = Coupled(groups, frames, substeps, dt, windows, tuple(pinned), faces, law, segment)
+            self._programs[key] = program if self.theta is None else ImplicitCoupled(program, self.theta, self._line())
         return self._programs[key]
+
+    @property
+    def theta(self) -> float | None:
+        """θ of implicit steps, of rods; None of explicit ones."""
+        return SOFT[self.soft[0].integrator].theta if self.soft else None
+
+    def _line(self) -> list[int]:
+        """Places of the vertices of all rods in one line."""
+        return [self.first[s.name] + place for s in self.soft for place in s.matter.place]  # pyright: ignore[reportAttributeAccessIssue] -- rods
 
     def inputs(self, values: Values) -> list[Tensor]:
         soft, hard = [s.inputs(values) for s in self.soft], [s.inputs(values) for s in self.hard]
@@ -114,17 +131,17 @@ class CoupledIsland(Island):
         for name, meeting in self.meetings.items():
             numbers = [values[f"contacts.{name}.{key}"][:, None] for key in LAW]
             for kind, *which in self._sides(meeting):
+                radius = self._radius(which[0], values)
                 if kind == "faces":
-                    parameters += [values[f"contacts.{name}.thickness"][:, None], *numbers]
+                    parameters += [(values[f"contacts.{name}.thickness"] + radius)[:, None], *numbers]
                 else:
                     half, rounding = self._solid(which[1], values)
-                    rounding = rounding + values.get(f"contacts.{name}.thickness", 0.0)
+                    rounding = rounding + radius + values.get(f"contacts.{name}.thickness", 0.0)
                     parameters += [*(y[:, None] for y in half.unbind(1)), rounding[:, None], *numbers]
-        for name, hold in self.holds.items():
-            x = soft[[s.name for s in self.soft].index(hold.body)][0][:, self.held[name]]
-            at, q = hard[self._place(hold.to)][:2]
-            parameters.append(rotation.rotate(rotation.conjugate(q)[:, None], x - at[:, None]))
-            parameters += [values[f"attachments.{name}.{key}"][:, None] for key in ("stiffness", "damping")]
+        springs = [self._springs(name, soft, hard, values) for name in self.holds]
+        parameters += [
+            torch.cat([y.expand(worlds, *y.shape[1:]) for y in part], 1) for part in zip(*springs, strict=True)
+        ]
         head = [torch.cat([arrays[k] for arrays in soft], 1) for k in range(3)]
         arguments = [*head, values["gravity"], *parameters, *(x for arrays in hard for x in arrays)]
         return [x.expand(worlds, *x.shape[1:]) for x in arguments]
@@ -172,6 +189,7 @@ class CoupledIsland(Island):
     def _check_outside(self, soft: SoftBody, hard: RigidBody, values: Values) -> None:
         x, (at, q) = soft.inputs(values)[0][:, soft.matter.outer].detach(), hard.inputs(values)[:2]
         half, rounding = self._solid(hard, values)
+        rounding = rounding + self._radius(soft, values)
         local = rotation.rotate(rotation.conjugate(q)[:, None], x - at[:, None])
         depth = rounding[:, None] - distance(local, half[:, None].expand_as(local))
         size = torch.linalg.vector_norm(soft.rest, dim=-1).max()
@@ -187,12 +205,12 @@ class CoupledIsland(Island):
 
         `damped`: with the dissipation of contacts at the speed of the impact (`contact/impact.py`).
         """
-        mass = {s.name: s.mass(values).detach().min().item() for s in self.soft}
-        mass |= {s.name: s.mass(values).detach().min().item() for s in self.hard}
         stiffness = drag = 0.0
         largest = lambda name: values[name].detach().max().item()
         for name, meeting in self.meetings.items():
-            share = CONTACTS_PER_VERTEX * sum(1 / mass[body] for body in (meeting.between * 2)[:2])
+            share = CONTACTS_PER_VERTEX * sum(
+                self._mobility(body, self._outer(body), values) for body in (meeting.between * 2)[:2]
+            )
             stiff = largest(f"contacts.{name}.stiffness") * share
             stiffness += stiff
             drag += largest(f"contacts.{name}.friction_stiffness") * share
@@ -200,10 +218,57 @@ class CoupledIsland(Island):
                 speed = sum(self._system(body).impact_speed(values).max().item() for body in (meeting.between * 2)[:2])
                 drag += largest(f"contacts.{name}.dissipation") * speed * math.sqrt(stiff)
         for name, hold in self.holds.items():
-            share = 1 / mass[hold.body] + len(self.held[name]) / mass[hold.to]
-            stiffness += largest(f"attachments.{name}.stiffness") * share
-            drag += largest(f"attachments.{name}.damping") * share
+            springs = [(self.held[name], [values[f"attachments.{name}.{key}"] for key in ("stiffness", "damping")])]
+            if len(self.gripped[name]):
+                springs.append((self.gripped[name], list(self._grip(hold.body, values))))
+            for points, spring in springs:
+                share = self._mobility(hold.body, points, values)
+                share += len(points) * self._mobility(hold.to, points, values)
+                stiffness, drag = (
+                    total + one.detach().max().item() * share
+                    for total, one in zip((stiffness, drag), spring, strict=True)
+                )
         return 4 / (drag + math.sqrt(drag**2 + 4 * stiffness)) if stiffness or drag else math.inf
+
+    def _springs(self, name: str, soft: list[list[Tensor]], hard: list[list[Tensor]], values: Values) -> list[Tensor]:
+        """Points (worlds, k, 3) [m], stiffness and damping (worlds, k) of an attachment; `soft` and `hard`: inputs of bodies."""
+        hold, held, gripped = self.holds[name], self.held[name], self.gripped[name]
+        x = soft[[s.name for s in self.soft].index(hold.body)][0][:, torch.cat([held, gripped])]
+        at, q = hard[self._place(hold.to)][:2]
+        points = rotation.rotate(rotation.conjugate(q)[:, None], x - at[:, None])
+        springs = [
+            values[f"attachments.{name}.{key}"][:, None].expand(-1, len(held)) for key in ("stiffness", "damping")
+        ]
+        if len(gripped):
+            grip = self._grip(hold.body, values)
+            springs = [torch.cat([y, z.expand(-1, len(gripped))], 1) for y, z in zip(springs, grip, strict=True)]
+        return [points, *springs]
+
+    def _grip(self, name: str, values: Values) -> tuple[Tensor, Tensor]:
+        """Stiffness and damping of the springs that hold frame points of a rod."""
+        matter = self._system(name).matter  # pyright: ignore[reportAttributeAccessIssue] -- soft bodies are held
+        assert isinstance(matter, HasFrames)
+        return matter.frame_grip(values)
+
+    def _outer(self, name: str) -> Tensor:
+        s = self._system(name)
+        return s.matter.outer if isinstance(s, SoftBody) else torch.zeros(0, dtype=torch.long)
+
+    def _mobility(self, name: str, points: Tensor, values: Values) -> float:
+        """Largest 1/m [1/kg] of these vertices of a soft body, which is 0 where steps are implicit, or of a rigid body.
+
+        With implicit steps a spring acts on a rigid body alone, at the distance r from its center: 1/m + r²/I.
+        """
+        s = self._system(name)
+        mass = s.mass(values).detach()
+        if isinstance(s, SoftBody):
+            return 0.0 if self.theta is not None else 1 / mass[:, points].min().item()
+        if self.theta is None:
+            return 1 / mass.min().item()
+        inverse = s.inputs(values)[BODY.index("inertia_inverse")].detach()
+        return (
+            1 / mass.min().item() + s.bounding_radius(values) ** 2 * torch.linalg.matrix_norm(inverse, 2).max().item()
+        )
 
     def _sides(self, meeting) -> list[tuple]:
         """("faces", vertices' body, faces' body) both ways, or ("solid", soft body, rigid body)."""
@@ -239,9 +304,20 @@ class CoupledIsland(Island):
             return scale.new_zeros(len(scale), 3), shape.sphere.radius * scale
         return 0.5 * scale.new_tensor(shape.box.size) * scale[:, None], torch.zeros_like(scale)
 
+    def _radius(self, soft: SoftBody, values: Values) -> Tensor | float:
+        """Radius (worlds,) [m] of the vertices of a rod; 0 of others."""
+        return values[soft.radius_name] if soft.radius_name else 0.0
+
     def _vertices(self, name: str, region) -> Tensor:
-        rest = next(s.rest for s in self.soft if s.name == name)
-        return torch.tensor(region.of(rest.cpu().double().numpy()), device=rest.device)
+        s = next(s for s in self.soft if s.name == name)
+        places = s.rest.cpu().double().numpy()[: len(s.body.rest_vertices)]
+        return torch.tensor(region.of(places), device=s.rest.device)
+
+    def _frames(self, name: str, held: Tensor) -> Tensor:
+        """Frame points of a rod's edges whose ends are both held; none of other bodies."""
+        s = next(s for s in self.soft if s.name == name)
+        frames = s.matter.frames_between(held.tolist()) if isinstance(s.matter, HasFrames) else []
+        return torch.tensor([point for point, *_ in frames], dtype=torch.long, device=s.rest.device)
 
     def _system(self, name: str) -> SoftBody | RigidBody:
         return next(s for s in (*self.soft, *self.hard) if s.name == name)

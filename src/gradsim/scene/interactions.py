@@ -21,7 +21,8 @@ ALL_BODIES = "all"  # rigid bodies
 class BodyContact(Node):
     """Contact between bodies of a scene, with the law `continuous`.
 
-    Soft bodies: self-contact, contact with another soft body, or with a rigid ball or box. Rigid bodies: contact between
+    Soft bodies: self-contact, contact with another soft body, or with a rigid ball or box. Rods: with rigid balls and boxes,
+    solids and cloth. Rigid bodies: contact between
     any number of convex bodies, or of convex hulls (`collision: hull`).
 
     Attributes:
@@ -175,6 +176,8 @@ def mixed_systems(
 
 class Attachment(Node):
     """Damped springs of rest length 0 between vertices of a soft body and points of a rigid one, coincident at the start.
+
+    An edge of a rod with both ends attached is clamped: a spring holds its axes, too.
 
     Attributes:
         body: Name of the soft body.

@@ -62,6 +62,7 @@ RESERVED_NAMES = (
 )  # keys of the scene or model itself
 RIGID_INTEGRATORS = ("semi-implicit", "rk4")  # by kind of matter, as in `physics/integrators.py`
 SOFT_INTEGRATORS = ("semi-implicit", "verlet", "nystrom", "implicit", "midpoint")
+IMPLICIT = ("implicit", "midpoint")
 
 
 class Timing(Node):
@@ -77,7 +78,7 @@ class Timing(Node):
         integrator: `rk4` for rigid bodies; `verlet` (velocity Verlet), `nystrom` (Nyström's fourth-order method) or, if
             stiff, `implicit` (Euler) or `midpoint` (the implicit midpoint rule, second order) for soft ones; `semi-implicit` (Euler) for both. `auto`, for each body: `rk4` if rigid,
             `nystrom` for springs, `midpoint` for rods, `verlet` for solids and cloth, `semi-implicit` where `contacts` or `attachments` have a
-            soft body in them. The motion of pendulums is always by Runge–Kutta methods.
+            soft body other than rods in them. The motion of pendulums is always by Runge–Kutta methods.
         rate: Simulated seconds per second of this clock: 0.5 for a video slowed down to half the stated speed.
         offset: Simulated time of the first frame after the start [s].
         stamps: Times of the frames after the first [s], of a video whose rate varies; `fps` is their mean rate then.
@@ -259,12 +260,17 @@ class Scene(Node):
                 at, overrides = (("contact",), body.contact) if isinstance(body, Soft) else ((), body)
                 if isinstance(overrides, Rigid | ContactOverrides) and getattr(overrides, wrong) is not None:
                     yield ("bodies", name, *at, wrong), f"the law `{laws[0]}` has no `{wrong}`; give `{right}`."
+        refused = self.timing.integrator not in (
+            "auto",
+            *RIGID_INTEGRATORS,
+            *(IMPLICIT if self._holds_rods_alone else ()),
+        )
         for key in ("contacts", "attachments"):
-            if getattr(self, key) and self.timing.integrator not in ("auto", *RIGID_INTEGRATORS):
+            if getattr(self, key) and refused:
                 got = quote(self.timing.integrator)
                 yield (
                     (key,),
-                    f"need `timing.integrator: semi-implicit`; got {got}, which supports single soft bodies only.",
+                    f"need `timing.integrator: semi-implicit`; got {got}, which supports single soft bodies only, and rods with rigid bodies.",
                 )
             for name, link in getattr(self, key).items():
                 yield from (((key, name, *place), words) for place, words in link.body_conflicts(self.bodies))
@@ -297,7 +303,8 @@ class Scene(Node):
                 ("timing", "integrator"),
                 f"got {quote(self.timing.integrator)}; the soft body `{soft[0]}` needs {way}.",
             )
-        hard = [name for name in self.bodies if name not in soft]
+        beside = set().union(*self.links) if self._holds_rods_alone and self.timing.integrator in IMPLICIT else set()
+        hard = [name for name in self.bodies if name not in soft and name not in beside]
         if hard and self.timing.integrator not in ("auto", *RIGID_INTEGRATORS):
             got, way = quote(self.timing.integrator), "auto" if soft else " or ".join(RIGID_INTEGRATORS)
             yield (
@@ -307,16 +314,26 @@ class Scene(Node):
 
     def _rod_conflicts(self) -> Iterator[tuple[Place, str]]:
         rods = {name: body for name, body in self.bodies.items() if isinstance(body, Rod)}
-        for key in ("contacts", "attachments"):
-            for name, link in getattr(self, key).items():
-                met = sorted(
-                    rods.keys() & (set(link.names(self.bodies)) if key == "contacts" else {link.body, link.to})
+        for name, contact in self.contacts.items():
+            names = contact.names(self.bodies)
+            lines = [n for n in names if isinstance(self.bodies.get(n), Rod | Springs)]
+            if len(lines) == len(names) and rods.keys() & set(lines):
+                yield (
+                    ("contacts", name),
+                    (
+                        f"is between {' and '.join(f'`{n}`' for n in dict.fromkeys(lines))}, which have no triangles; a rod "
+                        "touches rigid balls and boxes, solids and cloth, and neither itself nor other rods or springs."
+                    ),
                 )
-                if met:
-                    yield (
-                        (key, name),
-                        f"has the rod `{met[0]}` in it; rods meet grounds and obstacles only. Use `kind: springs`.",
-                    )
+        for name in sorted(rods):
+            if rods[name].motion and any(name in link for link in self.links):
+                yield (
+                    ("bodies", name, "motion"),
+                    (
+                        "is not supported of a rod in `contacts` or `attachments`; pin its ends, or let it meet grounds "
+                        "and obstacles only."
+                    ),
+                )
         for name in sorted(rods):
             if rods[name].motion and self.timing.integrator not in ("auto", "implicit", "midpoint"):
                 got = quote(self.timing.integrator)
@@ -327,14 +344,23 @@ class Scene(Node):
 
     def integrator_of(self, body: str) -> str:
         """Integrator of a body: `timing.integrator`, or what `auto` there takes (see `Timing`)."""
+        soft = {name for name, node in self.bodies.items() if isinstance(node, Soft)}
+        if self.timing.integrator in IMPLICIT and body not in soft:
+            return "semi-implicit"
         if self.timing.integrator != "auto":
             return self.timing.integrator
-        soft = {name for name, node in self.bodies.items() if isinstance(node, Soft)}
         if any(body in link and link & soft for link in self.links):
-            return "semi-implicit"
+            return "midpoint" if body in soft and self._holds_rods_alone else "semi-implicit"
         if body not in soft:
             return "rk4"
         return {"springs": "nystrom", "rod": "midpoint"}.get(self.bodies[body].kind, "verlet")
+
+    @property
+    def _holds_rods_alone(self) -> bool:
+        """True if all soft bodies in contacts and attachments are rods."""
+        linked = set().union(*self.links)
+        soft = [node for name, node in self.bodies.items() if name in linked and isinstance(node, Soft)]
+        return bool(soft) and all(isinstance(node, Rod) for node in soft)
 
     @property
     def links(self) -> list[set[str]]:

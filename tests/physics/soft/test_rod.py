@@ -171,10 +171,10 @@ def test_a_start_with_prescribed_motion_is_refused():
 
 @pytest.mark.slow  # kernels with contact compile in 40 s
 def test_a_rod_at_rest_on_the_ground_carries_its_weight_evenly_and_slides_as_friction_says():
-    """Each vertex sinks by m g/k; a rod that slides along itself stops after v²/(2 μ g)."""
-    stiffness, friction, speed = 500.0, 0.3, 0.5
-    rod = {**STILL, "bending": 2e-3, "position": [0, 0, 0]}
-    content = _scene(frames=60, fps=100, substeps=4, **rod).model_dump(exclude_unset=True, by_alias=True)
+    """Each vertex is its radius less m g/k above it; a rod that slides along itself stops after v²/(2 μ g)."""
+    stiffness, friction, speed, radius = 500.0, 0.3, 0.5, 0.004
+    rod = {**STILL, "bending": 2e-3, "position": [0, 0, radius]}
+    content = _scene(frames=150, fps=100, substeps=4, **rod).model_dump(exclude_unset=True, by_alias=True)
     contact = {"stiffness": stiffness, "friction_stiffness": 200.0, "friction": friction, "dissipation": 2.0}
     content["ground"] = {"height": 0.0, **contact}
     model = gs.Model(gs.Scene.parse(content))
@@ -183,11 +183,22 @@ def test_a_rod_at_rest_on_the_ground_carries_its_weight_evenly_and_slides_as_fri
     start = torch.zeros(1, 21, 3, dtype=torch.float64)
     start[..., 0] = speed
     x = model.rollout({"cable.vertex_velocity": start})["cable"]["x"][0, :, :11].detach()
-    depth, slid = -x[-1, :, 2], (x[-1, :, 0] - x[0, :, 0]).mean()
+    depth, slid = radius - x[-1, :, 2], (x[-1, :, 0] - x[0, :, 0]).mean()
     weight = mass.sum() * 9.81
     assert abs(stiffness * depth.sum() / weight - 1) < 2e-3  # frame points add 1/1000
     assert (depth / sunk - 1).abs().max() < 0.03  # bending shares a little of it among neighbors
     assert abs(slid / (speed**2 / (2 * friction * 9.81)) - 1) < 0.01  # friction grows from 0 over 1/1000 of the speed
+
+
+def test_a_rod_starts_its_radius_above_an_obstacle():
+    content = _scene().model_dump(exclude_unset=True, by_alias=True)
+    content["obstacles"] = {"ball": {"radius": 0.1, "position": [0, 0, -0.104]}}
+    model = gs.Model(gs.Scene.parse(content))
+    rounding = model.systems[0].contact.parameters(model.values())[7]
+    assert abs(rounding.item() - 0.104) < 1e-15
+    content["obstacles"]["ball"]["position"] = [0, 0, -0.102]
+    with pytest.raises(InputError, match="`cable` starts 0.002 m inside `ball`"):
+        gs.Model(gs.Scene.parse(content))
 
 
 def test_a_parabola_is_followed_exactly():

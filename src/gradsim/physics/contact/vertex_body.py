@@ -67,7 +67,7 @@ def forces(
 @cache
 def touch_body(law: str) -> Force:
     """The force of a contact law, a key of `contact.laws.LAWS`."""
-    return Force("gradsim.physics.contact.vertex_body", 4, {}, PARAMETERS, partial(_bound, law))
+    return Force("gradsim.physics.contact.vertex_body", 4, {}, PARAMETERS, partial(_bound, law), body_nodes=3)
 
 
 def _bound(law: str, lane) -> dict:

@@ -25,6 +25,7 @@ from gradsim.engine.rollout_kernels import forward_sweep, reverse_sweep
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.engine.access_kernels import load, store
     from gradsim.engine.lanes import Vec3 as Vertex
+    from gradsim.physics.coupled.row_kernels import NODE, ROWS, row_of, scalar
     from gradsim.physics.forces.assembly import Elements, add_adjoints, all_powers
     from gradsim.physics.rigid.semi_implicit_kernels import all_step_powers, step_power
     from gradsim.physics.rigid.wrench_kernels import Parameters as Bodies
@@ -51,21 +52,6 @@ if TYPE_CHECKING:  # bound by `specialize`
         step_vertices,
         step_vertices_adjoint,
     )
-
-ROWS = 5
-NODE = 3
-
-
-@wp.func(inline=True)
-def scalar(a: Vec3) -> Real:
-    """The first component."""
-    return dot(a, vec3(spread(Scalar(1.0)), zero(0), zero(0)))
-
-
-@wp.func(inline=True)
-def row_of(q: Quat) -> Vec3:
-    """The scalar of a quaternion as a row."""
-    return vec3(qdot(q, quat(zero3(0), spread(Scalar(1.0)))), zero(0), zero(0))
 
 
 @wp.struct

@@ -8,7 +8,7 @@ leaves the places that the search foresaw, the frame is done again with those it
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -29,8 +29,10 @@ from gradsim.physics.soft.rollout import Particles, RolloutBuffers, by_state, pa
 
 if TYPE_CHECKING:
     from gradsim.physics.coupled import kernels as coupled_kernels
+    from gradsim.physics.coupled import row_kernels
 else:
     coupled_kernels = "gradsim.physics.coupled.kernels"
+    row_kernels = "gradsim.physics.coupled.row_kernels"
 
 ROWS, NODE = 5, 3  # of a body, see `coupled/kernels.py`
 MAX_BROAD_PHASE_RETRIES = 8  # of a frame, for the ways of its vertices
@@ -114,7 +116,7 @@ class Coupled:
         return self._forward(inputs, tangents)  # pyright: ignore[reportReturnType] -- dual lanes have tangents
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        buffers = _CoupledBuffers(self, inputs, None)
+        buffers = CoupledBuffers(self, inputs, None)
         segment = max(1, min(1 if self.faces else self.segment, self.frames - 1))
         frames, frame_adjoints = ([buffers.rows_of(ys, k) for k in range(2)] for ys in (outputs, adjoints))
         steps = [buffers.soft.work(segment * self.substeps + 1) for _ in range(2)] if self.substeps > 1 else frames
@@ -152,7 +154,7 @@ class Coupled:
         return [g.to(x.dtype).reshape(x.shape) for g, x in zip(results, inputs, strict=True)]
 
     def _forward(self, inputs, tangents):
-        buffers = _CoupledBuffers(self, inputs, tangents)
+        buffers = CoupledBuffers(self, inputs, tangents)
         states = []
         for k in range(2):
             start = buffers.rows_of(buffers.starts(inputs), k, buffers.starts(tangents) if tangents else None)
@@ -218,7 +220,7 @@ class Coupled:
         return inputs[self.soft.names.index(f"{g}.thickness")].max().item()
 
 
-class _CoupledBuffers:
+class CoupledBuffers:
     """The arrays of the launches of one rollout."""
 
     def __init__(self, program: Coupled, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None):
@@ -243,7 +245,7 @@ class _CoupledBuffers:
         self.like_x = x
         loads = rollout.Loads.of(program.law, self.places)
         self.read = [name for name in BODY[4:] if loads.reads(name)] if self.places else []
-        self.code, self.rigid = _code(tuple(g.force for g in soft.groups), to.lane, loads)
+        self.loads, self.rigid = loads, rollout.wrench_code(to.lane, loads)
         self.bodies = self.rigid.Parameters()
         self.pushes = [len(windows) for windows in program.windows]
         for name in self.read:
@@ -256,6 +258,11 @@ class _CoupledBuffers:
             setattr(self.bodies, name, array)
         p, e = self.soft.structs
         self.structs = [p, self.bodies, e]
+
+    @cached_property
+    def code(self):
+        """The kernels of explicit steps."""
+        return _code(tuple(g.force for g in self.program.soft.groups), self.soft.to.lane, self.loads)
 
     def parameters(self):
         """The kernels' `Parameters`."""
@@ -291,10 +298,11 @@ class _CoupledBuffers:
     def rows_of(self, state: Sequence[Tensor], part: int, tangent: Sequence[Tensor] | None = None):
         """Array of positions (0) or velocities (1) of vertices and bodies, from outputs or adjoints of them."""
         none = self.like_x.new_zeros(0, dtype=torch.long)
-        slope = None if tangent is None else self._rows(tangent, part)
-        return self.soft.to.vertices(self._rows(state, part), slope, self.total, none)
+        slope = None if tangent is None else self.stacked(tangent, part)
+        return self.soft.to.vertices(self.stacked(state, part), slope, self.total, none)
 
-    def _rows(self, state: Sequence[Tensor], part: int) -> Tensor:
+    def stacked(self, state: Sequence[Tensor], part: int) -> Tensor:
+        """The rows of `rows_of`, (..., rows, 3)."""
         rows = [state[part]]
         for r in range(self.program.bodies):
             x, q, v, l = state[2 + 4 * r : 6 + 4 * r]
@@ -358,8 +366,13 @@ def _code(forces: tuple, lane: Lane, loads: rollout.Loads):
         steps = rollout.integrator_code(lane, loads, "semi-implicit")
         bound |= members(steps, "step_power", "all_step_powers")
     key = f"{soft.__name__} {body.__name__}"
-    bound |= {"Bodies": body.Parameters, "KEY": key}
-    return compiled_for_packs(specialize(coupled_kernels, lane, **bound), lane), body
+    bound |= {"Bodies": body.Parameters, "KEY": key, **row_code(lane)}
+    return compiled_for_packs(specialize(coupled_kernels, lane, **bound), lane)
+
+
+def row_code(lane: Lane) -> dict:
+    """Members of `coupled/row_kernels.py`."""
+    return members(specialize(row_kernels, lane), "ROWS", "NODE", "scalar", "row_of")
 
 
 def _check(program: Coupled, inputs: Sequence[Tensor]) -> None:
@@ -371,4 +384,4 @@ def _check(program: Coupled, inputs: Sequence[Tensor]) -> None:
     check_alike(inputs[head:], [len(windows) for windows in program.windows])
 
 
-__all__ = ["BODY", "Coupled", "nodes"]
+__all__ = ["BODY", "Coupled", "CoupledBuffers", "nodes", "row_code"]

@@ -4,8 +4,8 @@ For each force there is a struct of its arrays by name, a function that adds the
 adds the adjoints from the gradient of the virtual power Σ f · w (see `engine.access` for mappings). `assemble` puts
 those of several groups of elements into one module: a struct `Elements` with a field for each group, and over all of
 them `add_forces`, `add_adjoints`, and for implicit steps (x + h v moves, v moves) `add_products`, of the Jacobian
-h ∂f/∂x + ∂f/∂v transposed with a probe, `add_diagonals`, its diagonal of 3 × 3 blocks, and `add_bands`, all of its blocks,
-where vertices are in the order of their places. All of them take the number t
+h ∂f/∂x + ∂f/∂v transposed with a probe, `add_diagonals`, its diagonal of 3 × 3 blocks, and `add_bands`, all of its blocks
+between vertices, which are in the order of their places. All of them take the number t
 of the frame interval, for parameters that have a value in each.
 """
 
@@ -120,6 +120,7 @@ class _Writer:
         self.mapping = mapping
         self.shared = mapping != "elements" or lane.width == 1  # whether constants are plain numbers
         self.nodes = range(force.nodes)
+        self.vertices = range(force.nodes - force.body_nodes)
         self._accumulate = "d.{0}[i, j_{0}] = d.{0}[i, j_{0}] + {0}_"
         if mapping == "threads":  # elements that share a number meet there
             self._accumulate = "wp.atomic_add(d.{0}, i, j_{0}, {0}_)"
@@ -241,18 +242,18 @@ class _Writer:
             *self._read(),
             *self._only_active(
                 "middle = band.shape[1] // 2",
-                f"count = int({3 * self.force.nodes})",  # else Warp unrolls it
+                f"count = int({3 * len(self.vertices)})",  # else Warp unrolls it
                 "for q in range(count):",
                 f"    {self._derivatives()} = wp.grad(power{k})({self._arguments()}, {probes})",
                 "    row = unit(q % 3)",
                 *(
                     line
-                    for n in self.nodes
+                    for n in self.vertices
                     for line in (
                         f"    if q // 3 == {n}:",
                         *(
                             line
-                            for m in self.nodes
+                            for m in self.vertices
                             for line in (
                                 "        if transposed == 1:",
                                 f"            {add.format(f'{m}', f'{n}')} + outer(x{m}_ * h + v{m}_, row)",

@@ -18,7 +18,7 @@ from gradsim.engine.lanes import *
 from gradsim.numerics import rotation
 from gradsim.physics.forces.base import Force
 
-FORCE = Force("attachment", nodes=4, parameters={"point": "Vec3", "stiffness": "Real", "damping": "Real"})
+FORCE = Force("attachment", nodes=4, parameters={"point": "Vec3", "stiffness": "Real", "damping": "Real"}, body_nodes=3)
 
 
 @wp.func(inline=True)

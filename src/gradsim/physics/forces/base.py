@@ -85,6 +85,7 @@ class Force:
         rest: Constants of each element, the same in all worlds, as name: "Real", "Vec3" or "Mat3".
         parameters: Arrays with gradients, as name: kind; of each element, or one for all elements of a world.
         bind: Names that the file leaves open, for a lane type.
+        body_nodes: How many nodes, the last ones, are rows of a rigid body (see `coupled/kernels.py`).
     """
 
     name: str
@@ -92,6 +93,7 @@ class Force:
     rest: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, str] = field(default_factory=dict)
     bind: Callable[[Lane], Mapping[str, object]] | None = None
+    body_nodes: int = 0
 
     @classmethod
     def load(cls, path: str | Path) -> "Force":

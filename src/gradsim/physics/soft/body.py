@@ -81,6 +81,10 @@ class HasFrames(Protocol):
         """Frame points of the edges whose ends are both held, as (point, first end, second end)."""
         ...
 
+    def frame_grip(self, values: Values) -> tuple[Tensor, Tensor]:
+        """Stiffness [N/m] and damping [N s/m] (worlds, 1) of a spring that holds a frame point against twist."""
+        ...
+
 
 class SoftBody(System):
     """A `System` (see `system.py`) made of some matter.
@@ -135,7 +139,8 @@ class SoftBody(System):
                     "itself; leave `point` out, or give it a wider region."
                 )
         touching = matter.outer if body.collision == "vertices" else matter.outer[:0]
-        self.contact = SoftContact(name, scene, touching[self.free[touching] > 0], self.rest)
+        self.radius_name = f"{name}.radius" if isinstance(matter, HasFrames) else None  # vertices of a rod are balls
+        self.contact = SoftContact(name, scene, touching[self.free[touching] > 0], self.rest, self.radius_name)
         faces = torch.tensor(matter.mesh.faces, device=to["device"])
         look = look_of(body, matter.mesh, f"bodies.{name}", matter.smooth, to)
         all_vertices = np.arange(len(places))

@@ -22,10 +22,11 @@ class SoftContact:
         scene: Its grounds and obstacles.
         vertices: Those that can touch (k,).
         like: Gives precision and device of all tensors.
+        radius: Name of the radius of all vertices [m]; None: they are points.
     """
 
-    def __init__(self, name: str, scene, vertices: Tensor, like: Tensor):
-        self.name, self.points = name, vertices  # indices among the body's
+    def __init__(self, name: str, scene, vertices: Tensor, like: Tensor, radius: str | None = None):
+        self.name, self.points, self.radius = name, vertices, radius  # indices among the body's
         self.grounds = list(scene.grounds) if len(vertices) else []
         obstacles = scene.obstacles.items() if len(vertices) else ()
         self.obstacles = [ObstacleBody(key, node, like.dtype, like.device) for key, node in obstacles]
@@ -41,7 +42,7 @@ class SoftContact:
         for ground in self.grounds:
             arguments += [*self.plane(ground, values), *self.numbers(ground, values)]
         for obstacle in self.obstacles:
-            centre, axis, half, rounding = obstacle.inputs(values)
+            centre, axis, half, rounding = self.solid(obstacle, values)
             arguments += [centre, *axis.unbind(1), *half.unbind(1), rounding, *self.numbers(obstacle.name, values)]
         return [x[:, None] for x in arguments]
 
@@ -75,7 +76,7 @@ class SoftContact:
             normal, height = self.plane(ground, values)
             gaps.append((at * normal[:, None]).sum(-1) - height[:, None])
         for obstacle in self.obstacles:
-            centre, axis, half, rounding = obstacle.inputs(values)
+            centre, axis, half, rounding = self.solid(obstacle, values)
             local = ((at - centre[:, None])[..., None, :] * axis[:, None]).sum(-1)
             gaps.append(distance(local, half[:, None].expand_as(local)) - rounding[:, None])
         depth = -torch.stack(gaps, 1).detach()
@@ -91,7 +92,15 @@ class SoftContact:
     def plane(self, ground: str, values: Values) -> tuple[Tensor, Tensor]:
         """Unit normal (worlds, 3) and height (worlds,) where contact begins."""
         normal = torch.nn.functional.normalize(values[f"{ground}.normal"], dim=-1)
-        return normal, values[f"{ground}.height"] + values[f"{ground}.margin"]
+        return normal, values[f"{ground}.height"] + values[f"{ground}.margin"] + self._radius(values)
+
+    def solid(self, obstacle: ObstacleBody, values: Values) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Center (worlds, 3), axes (worlds, 3, 3), half sizes (worlds, 3) and rounding (worlds,) where contact begins."""
+        centre, axis, half, rounding = obstacle.inputs(values)
+        return centre, axis, half, rounding + self._radius(values)
+
+    def _radius(self, values: Values) -> Tensor | float:
+        return values[self.radius] if self.radius else 0.0
 
     def numbers(self, surface: str, values: Values) -> list[Tensor]:
         """Stiffness, damping, friction stiffness and friction (worlds,): the body's own, where it has one."""
@@ -113,7 +122,7 @@ class SoftContactPoints:
         stacked = lambda rows, *shape: torch.stack(rows, 1) if rows else zeros(0, *shape)
         contact = self.contact
         planes = [contact.plane(ground, values) for ground in contact.grounds]
-        solids = [obstacle.inputs(values) for obstacle in contact.obstacles]
+        solids = [contact.solid(obstacle, values) for obstacle in contact.obstacles]
         numbers = [contact.numbers(surface, values) for surface in contact.surfaces]
         keys = ("stiffness", "damping", "friction_stiffness", "friction")
         shapes = {"centre": (3,), "axis": (3, 3), "half": (3,), "rounding": ()}

@@ -104,7 +104,7 @@ class ImplicitParticles:
         (inputs, drive), (tangents, slope) = self._within(inputs, tangents)
         buffers = RolloutBuffers(self, inputs, None, self._mapping(inputs))
         along = RolloutBuffers(self, inputs, tangents, buffers.to)
-        code = _code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name, bool(self.place))
+        code = step_code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name, bool(self.place))
         records = intervals * self.substeps // stride
         none = inputs[0].new_zeros(0, dtype=torch.long)
         states = []
@@ -113,12 +113,9 @@ class ImplicitParticles:
             state = along.work(records + 1)
             vars(state)["tensor"][:, 0] = vars(start)["tensor"]
             states.append(state)
-        s, space = code.Step(), _space(code, buffers)
-        s.p, s.e = along.structs
-        for name in ("x", "v", "u", "f", "xn", "r"):
-            setattr(s, name, along.work())
-        s.c, s.base, s.weight = buffers.work(), buffers.work(), buffers.to.like("Real", buffers.structs[0].inverse_mass)
-        s.share, worst = _numbers(buffers), _reals(buffers, records + 1)
+        s, space = code.Step(), linear_space(code, buffers, self.place)
+        fill_step(s, buffers, along)
+        worst = world_reals(buffers, records + 1)
         counts = buffers.counts(2)
         args = [
             *buffers.structs,
@@ -139,17 +136,14 @@ class ImplicitParticles:
             counts,
         ]
         replay(code.forward, buffers.threads, args, buffers.device)
-        unsolved = _level(buffers, worst, records + 1).cummax(1).values > 1
+        unsolved = world_levels(buffers, worst, records + 1).cummax(1).values > 1
         pairs = [along.to.unvertices(state, along.worlds, along.n) for state in states]
         pairs = [(y.masked_fill_(unsolved[..., None, None], torch.nan), t) for y, t in pairs]
         return pairs, wp.to_torch(counts)
 
     def _mapping(self, inputs: Sequence[Tensor]) -> Worlds | InElements:
         x = inputs[0]
-        if x.device.type != "cpu":
-            raise InputError(
-                f"implicit steps run on a CPU; got tensors on {x.device}. Move them, or step semi-implicit."
-            )
+        require_cpu(x)
         if self.place:
             return Worlds(Lane(str(x.dtype).removeprefix("torch."), native_width(str(x.dtype).removeprefix("torch."))))
         return self.mapping or mapping_for(len(x), x.dtype, x.device, False)
@@ -174,31 +168,20 @@ class ImplicitParticles:
     def _pins(self, like: Tensor) -> Tensor:
         return torch.tensor(list(self.pinned), dtype=torch.long, device=like.device)
 
-    def _check_solved(self, level: Tensor) -> None:
-        worst = level.max().item()
-        if not worst < ADJOINT_TOLERANCE_FACTOR * self._tolerance([level]):
-            world = int(level.nan_to_num(torch.inf).argmax())
-            raise ArithmeticError(
-                f"the adjoint of a step of backward Euler is solved to {worst:.2g} only in world {world}, in place of "
-                f"{self._tolerance([level]):.2g}; use smaller steps, or look for extreme values of the parameters."
-            )
-
     def _tolerance(self, inputs: Sequence[Tensor]) -> float:
         return self.tolerance or TOLERANCE[inputs[0].dtype]
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
         (within, drive), _ = self._within(inputs)
         buffers = RolloutBuffers(self, within, None, self._mapping(inputs))
-        code = _adjoint_code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name, bool(self.place))
+        code = adjoint_code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name, bool(self.place))
         none = inputs[0].new_zeros(0, dtype=torch.long)
         frame_adjoints = [buffers.to.vertices(g, None, buffers.rows, none) for g in adjoints]
         start = [buffers.work() for _ in range(2)]
         grad, gradients = buffers.adjoints()
-        s, space, w = code.AdjointWorkspace(), _space(code, buffers), buffers.work()
-        s.p, s.e = buffers.structs
-        for name in ("x", "u", "a", "b", "rest_x", "rest_v"):
-            setattr(s, name, buffers.work())
-        worst, drives = _reals(buffers, 1), buffers.work(0 if drive is None else drive.shape[1])
+        s, space, w = code.AdjointWorkspace(), linear_space(code, buffers, self.place), buffers.work()
+        fill_adjoint_workspace(s, buffers)
+        worst, drives = world_reals(buffers, 1), buffers.work(0 if drive is None else drive.shape[1])
         for first in reversed(range(0, self.frames - 1, self.segment)):
             last = min(first + self.segment, self.frames - 1)
             steps = [y[:, first : last + 1] for y in outputs]
@@ -220,7 +203,7 @@ class ImplicitParticles:
             ]
             args = [*fixed, 1 / self.theta, int(self.driven), *history, *frame_adjoints, *start, grad[0], drives, worst]
             replay(code.backward, buffers.threads, args, buffers.device)
-        self._check_solved(_level(buffers, worst, 1).sqrt() * self._tolerance(inputs))
+        check_solved(world_levels(buffers, worst, 1), self._tolerance(inputs))
         state = [
             buffers.to.unvertices(a, buffers.worlds, buffers.n)[0] + g[:, 0]
             for a, g in zip(start, adjoints, strict=True)
@@ -232,28 +215,57 @@ class ImplicitParticles:
         return [g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *middle, step], inputs, strict=True)]
 
 
-def _reals(buffers: RolloutBuffers, n: int) -> wp.array:
+def check_solved(level: Tensor, tolerance: float) -> None:
+    """Raise `ArithmeticError` if a world's linear solve of an adjoint has an error (squared, over the tolerance) too large."""
+    error = level.sqrt() * tolerance
+    if not error.max().item() < ADJOINT_TOLERANCE_FACTOR * tolerance:
+        world = int(error.nan_to_num(torch.inf).argmax())
+        raise ArithmeticError(
+            f"the adjoint of an implicit step is solved to {error.max().item():.2g} only in world {world}, in place of "
+            f"{tolerance:.2g}; use smaller steps, or look for extreme values of the parameters."
+        )
+
+
+def require_cpu(x: Tensor) -> None:
+    """Raise `InputError` for tensors elsewhere."""
+    if x.device.type != "cpu":
+        raise InputError(f"implicit steps run on a CPU; got tensors on {x.device}. Move them, or step semi-implicit.")
+
+
+def world_reals(buffers: RolloutBuffers, n: int) -> wp.array:
     """Zeros (threads, n), one number for each world."""
     return buffers.to.like("Real", buffers.to.uniform("Real", buffers.inputs[0].new_zeros(buffers.worlds, n)))
 
 
-def _level(buffers: RolloutBuffers, array: wp.array, n: int) -> Tensor:
+def world_levels(buffers: RolloutBuffers, array: wp.array, n: int) -> Tensor:
     """(worlds, n) of such an array, where all lanes of a world are equal."""
     lanes = buffers.to.lane.width if buffers.to.name == "elements" else 1
     return buffers.to.ununiform("Real", array, buffers.worlds, n) / lanes
 
 
-def _numbers(buffers: RolloutBuffers) -> wp.array:
-    """Zeros (threads,)."""
-    return wp.from_torch(buffers.inputs[0].new_zeros(buffers.threads))
+def fill_step(s, buffers: RolloutBuffers, along: RolloutBuffers) -> None:
+    """Arrays of a `Step`; `along`: the same in dual numbers."""
+    s.p, s.e = along.structs
+    for name in ("x", "v", "u", "f", "xn", "r"):
+        setattr(s, name, along.work())
+    s.c, s.base, s.weight = buffers.work(), buffers.work(), buffers.to.like("Real", buffers.structs[0].inverse_mass)
+    s.share = wp.from_torch(buffers.inputs[0].new_zeros(buffers.threads))
 
 
-def _space(code, buffers: RolloutBuffers):
-    """Work arrays of a linear solve."""
+def fill_adjoint_workspace(s, buffers: RolloutBuffers) -> None:
+    """Arrays of an `AdjointWorkspace`."""
+    s.p, s.e = buffers.structs
+    for name in ("x", "u", "a", "b", "rest_x", "rest_v"):
+        setattr(s, name, buffers.work())
+
+
+def linear_space(code, buffers: RolloutBuffers, line: Sequence[int]):
+    """Work arrays of a linear solve; `line`: place of each vertex in line, none where they are not."""
     space = code.Space()
-    if buffers.program.place:
-        place = torch.tensor(buffers.program.place, dtype=torch.int32)
-        spans = [place[group.index].amax(1) - place[group.index].amin(1) for group in buffers.program.groups]
+    if line:
+        place = torch.tensor(line, dtype=torch.int32)
+        indices = [group.index[:, : group.force.nodes - group.force.body_nodes] for group in buffers.program.groups]
+        spans = [place[index].amax(1) - place[index].amin(1) for index in indices]
         count = 2 * int(torch.cat(spans).max()) + 1
         matrices = buffers.to.like(
             "Mat3", buffers.to.uniform("Mat3", place.new_zeros(buffers.worlds, buffers.n * count, 3, 3))
@@ -263,7 +275,7 @@ def _space(code, buffers: RolloutBuffers):
     for name in ("d0", "d1", "d2", "r", "y"):
         setattr(space, name, buffers.work())
     space.p, space.q = buffers.work(KRYLOV_DIRECTIONS), buffers.work(KRYLOV_DIRECTIONS)
-    space.square, space.part = _reals(buffers, KRYLOV_DIRECTIONS), _reals(buffers, KRYLOV_DIRECTIONS)
+    space.square, space.part = world_reals(buffers, KRYLOV_DIRECTIONS), world_reals(buffers, KRYLOV_DIRECTIONS)
     return space
 
 
@@ -276,7 +288,7 @@ VERTICES = ("Vertex", "load", "store")
 
 
 @cache
-def _code(forces: tuple[Force, ...], lane: Lane, mapping: str, banded: bool):
+def step_code(forces: tuple[Force, ...], lane: Lane, mapping: str, banded: bool):
     dual = Lane(lane.dtype, lane.width, True)
     reach, reach_dual = access(lane, mapping), access(dual, mapping)
     plain, moving = assemble(forces, lane, mapping), assemble(forces, dual, mapping)
@@ -313,7 +325,7 @@ def _code(forces: tuple[Force, ...], lane: Lane, mapping: str, banded: bool):
 
 
 @cache
-def _adjoint_code(forces: tuple[Force, ...], lane: Lane, mapping: str, banded: bool):
+def adjoint_code(forces: tuple[Force, ...], lane: Lane, mapping: str, banded: bool):
     reach, plain = access(lane, mapping), assemble(forces, lane, mapping)
     code = specialize(
         implicit_adjoint_kernels,

@@ -106,6 +106,110 @@ jacobian = specialize(
 linearize = jacobian.linearize
 
 
+@wp.func
+def split_adjoint(
+    s: AdjointWorkspace,
+    i: int,
+    whole: Scalar,
+    x: wp.array[Vertex],  # before and after the step
+    v: wp.array[Vertex],
+    xn: wp.array[Vertex],
+    vn: wp.array[Vertex],
+    # out
+    ax: wp.array[Vertex],
+    av: wp.array[Vertex],
+):
+    """The state at which a step is solved, and of the adjoints what it has a part in and what passes by it."""
+    one = zero(0) + 1.0
+    more = one * whole
+    share = 1.0 / more
+    for j in range(xn.shape[0]):
+        s.x[i, j] = xn[j]
+        s.u[i, j] = vn[j]
+    for b in range(s.p.inverse_mass.shape[1]):
+        store(s.x[i], b, between(load(x, b), load(xn, b), share))
+        moves = constant(s.p.free[b])  # a pinned vertex has the velocity at the end in all of the step
+        store(s.u[i], b, between(load(v, b), load(vn, b), share * moves + (1.0 - moves)))
+        store(s.rest_x[i], b, load(ax, b) * (one - more))
+        store(s.rest_v[i], b, load(av, b) * (one - more))
+        store(ax, b, load(ax, b) * more)
+        store(av, b, load(av, b) * more)
+
+
+@wp.func
+def solve_adjoint(
+    s: AdjointWorkspace,
+    d: Elements,
+    i: int,
+    frame: int,
+    tolerance: Scalar,
+    products: int,
+    k: Space,
+    v: wp.array[Vertex],  # before the step
+    # out
+    w: wp.array[Vertex],
+    ax: wp.array[Vertex],
+    av: wp.array[Vertex],
+    grad: VertexParameters,
+) -> Real:
+    """The adjoint of the state at which a step is solved becomes that before it; the error of its solve over the tolerance."""
+    _after = wp.grad(same)(zero(0))  # see assembly
+    blocks = s.p.inverse_mass.shape[1]
+    h = s.p.step[i, frame]
+    g = s.p.gravity[i, 0]
+    for b in range(blocks):
+        store(w, b, zero3(0))
+    linearize(s.p, s.e, k, i, frame, h, s.x[i], s.u[i], 1)
+    for b in range(blocks):
+        free = constant(s.p.free[b])
+        _weight = set_blocks(k, i, b, h, s.p.inverse_mass[i, b], free)
+        store(s.b[i], b, (load(av, b) + load(ax, b) * h) * free)
+        store(k.r[i], b, load(s.b[i], b))
+    rest = square_of(k, i, blocks, k.r[i])
+    aim = rest * (tolerance * tolerance)
+    rounds = wp.int32(0)
+    while rounds < REFINEMENTS and any_lane(less(aim * 4.0, rest)):
+        for b in range(blocks):
+            store(k.y[i], b, zero3(0))
+        _n = solve(s, k, i, frame, blocks, products, aim)
+        for b in range(blocks):
+            store(w, b, load(w, b) + load(k.y[i], b))
+        product(s, i, frame, w, k.y[i])
+        for b in range(blocks):
+            store(k.r[i], b, load(s.b[i], b) - load(k.y[i], b))
+        rest = square_of(k, i, blocks, k.r[i])
+        rounds += 1
+    for b in range(blocks):
+        store(s.a[i], b, zero3(0))
+    short = less(h, spread(MIN_STEP))
+    if any_lane(short):
+        add_forces(s.e, i, frame, s.x[i], s.u[i], s.a[i])
+    pull = zero3(0)
+    gained = zero(0)
+    forced = zero(0)
+    for b in range(blocks):
+        free = constant(s.p.free[b])
+        mass = 1.0 / (s.p.inverse_mass[i, b] + (1.0 - free))
+        y = load(w, b)
+        push = y * mass
+        gain = (load(s.u[i], b) - load(v, b)) * free
+        store(w, b, y * h)
+        pull = pull + push * h
+        gained = gained + dot(push, gain)
+        forced = forced + dot(y, load(s.a[i], b) + g * (free * mass))
+        grad.inverse_mass[i, b] = grad.inverse_mass[i, b] + dot(push, gain - g * (free * h)) * mass
+    add_adjoints(s.e, d, i, frame, s.x[i], s.u[i], w, ax, av)
+    rate = where(short, forced, gained / where(short, spread(Scalar(1.0)), h))
+    for b in range(blocks):
+        a = load(ax, b)
+        rate = rate + dot(a, load(s.u[i], b))
+        store(ax, b, a + load(s.rest_x[i], b))
+        store(av, b, load(av, b) + a * h + load(s.rest_v[i], b))
+    grad.gravity[i, 0] = grad.gravity[i, 0] + pull
+    grad.step[i, frame] = grad.step[i, frame] + rate
+    return rest / max(aim, spread(Scalar(1e-37)))
+
+
 @wp.kernel(enable_backward=False)
 def backward(
     s: AdjointWorkspace,
@@ -132,85 +236,22 @@ def backward(
     i = wp.tid()
     blocks = s.p.inverse_mass.shape[1]
     steps = x.shape[1] - 1
-    one = zero(0) + 1.0
-    more = one * whole
-    share = 1.0 / more
-    g = s.p.gravity[i, 0]
     for m in range(steps):
         n = steps - 1 - m
         frame = first + n // substeps
-        h = s.p.step[i, frame]
         if (n + 1) % substeps == 0:
             for b in range(blocks):
                 store(ax[i], b, load(ax[i], b) + load(x_adjoint[i, frame + 1], b))
                 store(av[i], b, load(av[i], b) + load(v_adjoint[i, frame + 1], b))
-        for j in range(x.shape[2]):
-            s.x[i, j] = x[i, n + 1, j]
-            s.u[i, j] = v[i, n + 1, j]
-        for b in range(blocks):
-            store(s.x[i], b, between(load(x[i, n], b), load(x[i, n + 1], b), share))
-            moves = constant(s.p.free[b])  # a pinned vertex has the velocity at the end in all of the step
-            store(s.u[i], b, between(load(v[i, n], b), load(v[i, n + 1], b), share * moves + (1.0 - moves)))
-            store(s.rest_x[i], b, load(ax[i], b) * (one - more))
-            store(s.rest_v[i], b, load(av[i], b) * (one - more))
-            store(ax[i], b, load(ax[i], b) * more)
-            store(av[i], b, load(av[i], b) * more)
-            store(w[i], b, zero3(0))
-        linearize(s.p, s.e, k, i, frame, h, s.x[i], s.u[i], 1)
-        for b in range(blocks):
-            free = constant(s.p.free[b])
-            _weight = set_blocks(k, i, b, h, s.p.inverse_mass[i, b], free)
-            store(s.b[i], b, (load(av[i], b) + load(ax[i], b) * h) * free)
-            store(k.r[i], b, load(s.b[i], b))
-        rest = square_of(k, i, blocks, k.r[i])
-        aim = rest * (tolerance * tolerance)
-        rounds = wp.int32(0)
-        while rounds < REFINEMENTS and any_lane(less(aim * 4.0, rest)):
+        split_adjoint(s, i, whole, x[i, n], v[i, n], x[i, n + 1], v[i, n + 1], ax[i], av[i])
+        level = solve_adjoint(s, d, i, frame, tolerance, products, k, v[i, n], w[i], ax[i], av[i], grad)
+        worst[i, 0] = max(worst[i, 0], level)
+        if driven > 0:
             for b in range(blocks):
-                store(k.y[i], b, zero3(0))
-            _n = solve(s, k, i, frame, blocks, products, aim)
-            for b in range(blocks):
-                store(w[i], b, load(w[i], b) + load(k.y[i], b))
-            product(s, i, frame, w[i], k.y[i])
-            for b in range(blocks):
-                store(k.r[i], b, load(s.b[i], b) - load(k.y[i], b))
-            rest = square_of(k, i, blocks, k.r[i])
-            rounds += 1
-        worst[i, 0] = max(worst[i, 0], rest / max(aim, spread(Scalar(1e-37))))
-        for b in range(blocks):
-            store(s.a[i], b, zero3(0))
-        short = less(h, spread(MIN_STEP))
-        if any_lane(short):
-            add_forces(s.e, i, frame, s.x[i], s.u[i], s.a[i])
-        pull = zero3(0)
-        gained = zero(0)
-        forced = zero(0)
-        for b in range(blocks):
-            free = constant(s.p.free[b])
-            mass = 1.0 / (s.p.inverse_mass[i, b] + (1.0 - free))
-            y = load(w[i], b)
-            push = y * mass
-            gain = (load(s.u[i], b) - load(v[i, n], b)) * free
-            store(w[i], b, y * h)
-            pull = pull + push * h
-            gained = gained + dot(push, gain)
-            forced = forced + dot(y, load(s.a[i], b) + g * (free * mass))
-            grad.inverse_mass[i, b] = grad.inverse_mass[i, b] + dot(push, gain - g * (free * h)) * mass
-        add_adjoints(s.e, d, i, frame, s.x[i], s.u[i], w[i], ax[i], av[i])
-        rate = where(short, forced, gained / where(short, spread(Scalar(1.0)), h))
-        for b in range(blocks):
-            a = load(ax[i], b)
-            late = load(s.rest_x[i], b)
-            early = load(av[i], b) + a * h + load(s.rest_v[i], b)
-            rate = rate + dot(a, load(s.u[i], b))
-            store(ax[i], b, a + late)
-            if driven > 0:
                 free = constant(s.p.free[b])
+                early = load(av[i], b)
                 store(drive[i, first * substeps + n], b, early * (1.0 - free))
-                early = early * free
-            store(av[i], b, early)
-        grad.gravity[i, 0] = grad.gravity[i, 0] + pull
-        grad.step[i, frame] = grad.step[i, frame] + rate
+                store(av[i], b, early * free)
 
 
 # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them

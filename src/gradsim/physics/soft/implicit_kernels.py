@@ -237,6 +237,42 @@ def differentiate(s: Step, k: Space, i: int, frame: int, tolerance: Scalar, prod
             rounds += 1
 
 
+@wp.func
+def solve_step(
+    p: VertexParameters,
+    e: Elements,
+    s: Step,
+    k: Space,
+    i: int,
+    frame: int,
+    tolerance: Scalar,
+    rounding: Scalar,
+    newtons: int,
+    products: int,
+    counts: wp.array[wp.int32],
+) -> Real:
+    """Set u and xn of a step from x and v; the square of the residual over that at which a step ends."""
+    _after = wp.grad(same)(zero(0))  # see assembly
+    blocks = p.inverse_mass.shape[1]
+    one = zero(0) + 1.0
+    for b in range(blocks):
+        dual_store(s.u[i], b, dual_load(s.v[i], b))
+    s.share[i] = Scalar(1.0)
+    prepare(p, e, s, k, i, frame)
+    level = newton(p, s, k, i, frame, tolerance, rounding, newtons, products, one, counts)
+    if any_lane(less(one, level)):
+        stuck = less(one, level)
+        for b in range(blocks):
+            fresh = value(dual_load(s.v[i], b))
+            dual_store(s.u[i], b, pair(where(stuck, fresh, value(dual_load(s.u[i], b))), zero3(0)))
+        open = where(stuck, one, zero(0))
+        for stage in range(LINE_SEARCH_SHARES):
+            s.share[i] = Scalar(1.0) / Scalar(1 << (LINE_SEARCH_SHARES - 1 - stage))
+            prepare(p, e, s, k, i, frame)
+            level = newton(p, s, k, i, frame, tolerance, rounding, newtons, products, open, counts)
+    return level
+
+
 @wp.kernel(enable_backward=False)
 def forward(
     p: VertexParameters,
@@ -272,20 +308,7 @@ def forward(
             if drive.shape[1] > 0:
                 driving = dual_load(drive[i, first * substeps + n], b)
                 dual_store(s.v[i], b, between(driving, dual_load(s.v[i], b), constant(p.free[b])))
-            dual_store(s.u[i], b, dual_load(s.v[i], b))
-        s.share[i] = Scalar(1.0)
-        prepare(p, e, s, k, i, frame)
-        level = newton(p, s, k, i, frame, tolerance, rounding, newtons, products, one, counts[i])
-        if any_lane(less(one, level)):
-            stuck = less(one, level)
-            for b in range(blocks):
-                fresh = value(dual_load(s.v[i], b))
-                dual_store(s.u[i], b, pair(where(stuck, fresh, value(dual_load(s.u[i], b))), zero3(0)))
-            open = where(stuck, one, zero(0))
-            for stage in range(LINE_SEARCH_SHARES):
-                s.share[i] = Scalar(1.0) / Scalar(1 << (LINE_SEARCH_SHARES - 1 - stage))
-                prepare(p, e, s, k, i, frame)
-                level = newton(p, s, k, i, frame, tolerance, rounding, newtons, products, open, counts[i])
+        level = solve_step(p, e, s, k, i, frame, tolerance, rounding, newtons, products, counts[i])
         worst[i, record + 1] = max(worst[i, record + 1], level)
         if tangent == 1:
             differentiate(s, k, i, frame, tolerance, products)

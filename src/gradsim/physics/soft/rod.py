@@ -27,6 +27,7 @@ from gradsim.physics.system import Values
 FRAME_MASS = 1e-3  # of a frame point, over that of its edge
 FRAME_RATE = 300.0  # [rad/s] at which a frame point returns to its circle, critically damped
 OVERLAP = 3  # vertices that bend which act on one vertex
+GRIP = 10.0  # stiffness of what holds the frame of an attached edge, over that of the twist of one vertex
 
 
 def rod_body(name, body, scene, vertex_offset: int, dtype: torch.dtype, device: torch.device) -> SoftBody:
@@ -103,6 +104,13 @@ class RodElements:
         """Frame points of the edges whose ends are both held, as (point, first end, second end)."""
         fixed = set(held)
         return [(self.count + k, k, k + 1) for k in range(self.count - 1) if {k, k + 1} <= fixed]
+
+    def frame_grip(self, values: Values) -> tuple[Tensor, Tensor]:
+        """Stiffness [N/m] and damping [N s/m] (worlds, 1) of a spring that holds a frame point against twist."""
+        twisting = self._of("twisting", values) / self._both(values)
+        stiffness = GRIP * twisting / (self.arm * scale_of(self.name, values)[:, None]) ** 2
+        damping = stiffness * self._of("twisting_time", values)
+        return stiffness.mean(1, keepdim=True), damping.mean(1, keepdim=True)
 
     def mass(self, values: Values) -> Tensor:
         length = self._lengths(values)

@@ -109,7 +109,7 @@ class Rod(Soft):
         relaxation: Bending and twist that relax, added to the stiffnesses, which are those that last. Stretch does not.
         hysteresis: Loss of bending and twist that hardly depends on frequency.
         roll: Turn of the axes of the section [rad].
-        radius: Radius of the rendered tube [m].
+        radius: Radius of the rendered tube, and of the vertices in contact [m].
     """
 
     kind: Literal["rod"] = Field(description="kind: rod")
@@ -129,7 +129,7 @@ class Rod(Soft):
     relaxation: tuple[Relaxation, ...] = ()
     hysteresis: Hysteresis | None = None
     roll: Annotated[float, Quantity("rad")] = 0.0
-    radius: Annotated[float, LENGTH] = Field(description="the radius of the rendered tube in m")
+    radius: Annotated[float, LENGTH] = Field(description="the radius of the tube in m")
 
     @classmethod
     def faults(cls, raw) -> Iterator[tuple[Place, str]]:
