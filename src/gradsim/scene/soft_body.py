@@ -12,8 +12,8 @@ from gradsim.scene.contact import DAMPING, DISSIPATION, FRICTION, FRICTION_STIFF
 from gradsim.scene.material import COLOR, Material
 from gradsim.scene.node import Node, Place
 from gradsim.scene.quantity import Quantity, Vector3, Vector4, positive, vector
+from gradsim.scene.recordings.motion import Motion
 from gradsim.scene.region import AnyRegion, region_errors
-from gradsim.scene.rods.motion import Motion
 
 
 class VertexImpulse(Node):
