@@ -271,6 +271,7 @@ class Scene(Node):
         for name, marker in self.markers.items():
             yield from ((("markers", name, *place), words) for place, words in marker.body_conflicts(self.bodies))
         yield from self._rod_conflicts()
+        yield from self._motion_conflicts()
         yield from joint_conflicts(self.joints, self.bodies, self.contacts, self.attachments)
         yield from channel_conflicts(self.channels, self.joints)
         if self.log is not None and not self.channels:
@@ -317,12 +318,16 @@ class Scene(Node):
                         (key, name),
                         f"has the rod `{met[0]}` in it; rods meet grounds and obstacles only. Use `kind: springs`.",
                     )
-        for name in sorted(rods):
-            if rods[name].motion and self.timing.integrator not in ("auto", "implicit", "midpoint"):
-                got = quote(self.timing.integrator)
+
+    def _motion_conflicts(self) -> Iterator[tuple[Place, str]]:
+        for name, body in self.bodies.items():
+            met = [link for link in self.links if name in link]
+            if getattr(body, "motion", ()) and met:
+                others = sorted(met[0] - {name}) or [name]
                 yield (
-                    ("timing", "integrator"),
-                    f"got {got}; the `motion` of `{name}` needs midpoint or implicit, or auto.",
+                    ("bodies", name, "motion"),
+                    f"is given for a body that a contact or attachment connects to `{others[0]}`; bodies with a motion "
+                    "meet grounds and obstacles only. Remove one of them, or pin these vertices.",
                 )
 
     def integrator_of(self, body: str) -> str:
