@@ -21,6 +21,7 @@ from gradsim.scene.light import Ambient, Directional, Harmonics, Point
 from gradsim.scene.node import Node
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Quantity, Tuple
+from gradsim.scene.recordings.motion import Motion
 from gradsim.scene.rods.rod import ROD, Rod
 from gradsim.scene.scene import Scene, Timing
 from gradsim.scene.soft_body import Anchor, ContactOverrides, Soft, VertexImpulse
@@ -57,7 +58,7 @@ AXIS_JOINT_KEYS = (
     "upper",
     "limit_stiffness",
 )
-SOFT_KEYS = (*START, "scale", "rest_length_factor", "contact", "anchors", "pushes")
+SOFT_KEYS = (*START, "scale", "rest_length_factor", "contact", "anchors", "pushes", "motion")
 KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or several, is expanded to their keys
     Rigid: (
         "mass",
@@ -80,6 +81,7 @@ KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or s
     Rod: ("mass", "density", *ROD, "relaxation", "hysteresis", "radius", *SOFT_KEYS),
     Air: AIR,
     Anchor: ("stiffness", "damping", "offset"),
+    Motion: ("offset", "delay"),
     SolidRegion: MATERIAL,
     ContactOverrides: CONTACT,
     VertexImpulse: ("impulse",),

@@ -323,11 +323,13 @@ class Scene(Node):
         for name, body in self.bodies.items():
             met = [link for link in self.links if name in link]
             if getattr(body, "motion", ()) and met:
-                others = sorted(met[0] - {name}) or [name]
+                other = min(met[0] - {name}, default=name)
+                words = (
+                    "bodies with a motion meet grounds and obstacles only. Remove one of them, or pin these vertices."
+                )
                 yield (
                     ("bodies", name, "motion"),
-                    f"is given for a body that a contact or attachment connects to `{others[0]}`; bodies with a motion "
-                    "meet grounds and obstacles only. Remove one of them, or pin these vertices.",
+                    f"is given for a body that a contact or attachment links to `{other}`; {words}",
                 )
 
     def integrator_of(self, body: str) -> str:

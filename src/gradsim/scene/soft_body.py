@@ -170,7 +170,7 @@ class Soft(BodyNode):
             )
         elif motion.positions:
             start = self._start(rest[vertices])
-            distance = np.linalg.norm(np.array(motion.positions[0]) - start, axis=1)
+            distance = np.linalg.norm(motion.start - start, axis=1)
             limit = max(
                 MAX_START_DISTANCE * np.ptp(rest, 0).max() * (self.scale or 1.0), MAX_START_SIGMAS * motion.noise
             )

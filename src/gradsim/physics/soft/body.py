@@ -221,19 +221,22 @@ class SoftBody(System):
         ]
 
     def _tables(self, values: Values) -> list[Tensor]:
-        """The tables (worlds, times, ...) of its recordings (see `driven.Recording`)."""
+        """The table (worlds, times, ...) and the delay (worlds,) [s] of each of its recordings (see `driven.Recording`)."""
         tables, shift, turn = [], 0, 0
-        for table in self.tables:
-            rows = table.shape[:-1].numel()
-            offset = values[f"{self.name}.motion_offset"][:, shift : shift + rows]
-            shift += rows
-            if table.ndim == 3:
-                tables.append(table + offset.unflatten(1, table.shape[:2]))
-                continue
-            angles = values[f"{self.name}.motion_rotation"][:, turn : turn + rows]
-            turn += rows
-            q = rotation.multiply(rotation.exponential(angles), table[:, 3:])
-            tables.append(torch.cat([table[:, :3] + offset, q], -1))
+        for k, table in enumerate(self.tables):
+            of = lambda key, k=k: values[f"{self.name}.motion.{k}.{key}"]
+            samples = table.shape[:-1]
+            offset = values[f"{self.name}.motion_offset"][:, shift : shift + samples.numel()]
+            offset = offset + of("offset")[:, None]
+            shift += samples.numel()
+            if len(samples) == 2:
+                table = table + offset.unflatten(1, samples)
+            else:
+                angles = values[f"{self.name}.motion_rotation"][:, turn : turn + len(table)]
+                turn += len(table)
+                q = rotation.multiply(rotation.exponential(angles), table[:, 3:])
+                table = torch.cat([table[:, :3] + offset, q], -1)
+            tables += [table, of("delay")]
         return tables
 
     def vertices(self, states: list[Tensor], values: Values) -> Tensor:
@@ -263,8 +266,14 @@ class SoftBody(System):
         return (share.reshape(len(share), *[1] * (y.ndim - 3), -1, 1) * y[..., : self.count, :]).sum(-2)
 
     def energy(self, state: State, values: Values) -> tuple[Tensor, Tensor] | None:
-        """None with anchors, air, an actuation, or a bent sheet that resists bending."""
-        if self.anchored or self.acting or getattr(self.body, "air", None) is not None or self._strained(values):
+        """None with anchors, a recording, air, an actuation, or a bent sheet that resists bending."""
+        if (
+            self.anchored
+            or self.acting
+            or self.motion
+            or getattr(self.body, "air", None) is not None
+            or self._strained(values)
+        ):
             return None
         x, v = (state[key][:, :, : self.count] for key in ("x", "v"))
         mass = self.mass(values)[:, None, : self.count]

@@ -48,7 +48,7 @@ def slopes(table: Tensor, times: Tensor) -> Tensor:
 
 
 def follow(table: Tensor, times: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
-    """Positions and velocities (worlds, n, ...) at times (worlds, n) [s]; after the last sample they stand still.
+    """Positions and velocities (worlds, n, ...) at times (worlds, n) [s]; before the first sample and after the last they stand still.
 
     Args:
         table: Positions at the samples (worlds, times, ...) [m].
@@ -56,8 +56,8 @@ def follow(table: Tensor, times: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
         at: Times (worlds, n) [s].
     """
     m = slopes(table, times)
-    late = at > times[-1]
-    at = torch.where(late, times[-1], at)
+    outside = (at < times[0]) | (at > times[-1])
+    at = torch.where(outside, at.detach().clamp(times[0], times[-1]), at)
     i = (torch.searchsorted(times, at.detach().contiguous(), right=True) - 1).clamp(0, len(times) - 2)
     wide = lambda y: y.reshape(*y.shape, *[1] * (table.ndim - 2))
     pick = lambda y, k: torch.gather(y, 1, wide(k).expand(*k.shape, *y.shape[2:]))
@@ -67,7 +67,7 @@ def follow(table: Tensor, times: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
     r = 1 - s
     p = (1 + 2 * s) * r * r * p0 + s * r * r * m0 + s * s * (3 - 2 * s) * p1 - s * s * r * m1
     v = (6 * s * r * (p1 - p0) + r * (1 - 3 * s) * m0 + s * (3 * s - 2) * m1) / d
-    return p, torch.where(wide(late), 0.0, v)
+    return p, torch.where(wide(outside), 0.0, v)
 
 
 class Recording(Protocol):
@@ -79,11 +79,12 @@ class Recording(Protocol):
 
     vertices: Sequence[int]
 
-    def at(self, table: Tensor, start: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
+    def at(self, table: Tensor, delay: Tensor, start: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
         """Places and velocities (worlds, n, vertices, 3).
 
         Args:
             table: The table (worlds, times, ...).
+            delay: Time of its first sample (worlds,) [s].
             start: Vertices at the start (worlds, vertices, 3) [m].
             at: Times (worlds, n) [s].
         """
@@ -102,8 +103,8 @@ class RecordedPositions:
     times: Tensor
     vertices: Sequence[int]
 
-    def at(self, table: Tensor, start: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
-        return follow(table, self.times.to(table), at)
+    def at(self, table: Tensor, delay: Tensor, start: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
+        return follow(table, self.times.to(table), at - delay[:, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,16 +119,16 @@ class RecordedPoses:
     times: Tensor
     vertices: Sequence[int]
 
-    def at(self, table: Tensor, start: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
-        place, rate = follow(table, self.times.to(table), at)
-        first = torch.nn.functional.normalize(table[:, :1, 3:], dim=-1)
-        arm = rotation.rotate(rotation.conjugate(first), start - table[:, :1, :3])[:, None]
+    def at(self, table: Tensor, delay: Tensor, start: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
+        instants = torch.cat([at.new_zeros(len(at), 1), at], 1) - delay[:, None]  # the start, then the others
+        place, rate = follow(table, self.times.to(table), instants)
         length = torch.linalg.vector_norm(place[..., 3:], dim=-1, keepdim=True)
         q = place[..., 3:] / length
         change = (rate[..., 3:] - q * (q * rate[..., 3:]).sum(-1, keepdim=True)) / length
-        spin = 2 * rotation.multiply(change, rotation.conjugate(q))[..., None, :3]
-        arm = rotation.rotate(q[..., None, :], arm)
-        return place[..., None, :3] + arm, rate[..., None, :3] + rotation.cross(spin, arm)
+        spin = 2 * rotation.multiply(change, rotation.conjugate(q))[..., :3]
+        arm = rotation.rotate(rotation.conjugate(q[:, :1]), start - place[:, :1, :3])
+        arm = rotation.rotate(q[:, 1:, None], arm[:, None])
+        return place[:, 1:, None, :3] + arm, rate[:, 1:, None, :3] + rotation.cross(spin[:, 1:, None], arm)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,12 +152,13 @@ class Drive:
         """Places and velocities (worlds, n, driven, 3) of these.
 
         Args:
-            tables: The table of each recording.
+            tables: The table and the delay of each recording.
             x: All vertices at the start (worlds, vertices, 3) [m].
             at: Times (worlds, n) [s].
         """
         pairs = [
-            one.at(table, x[:, list(one.vertices)], at) for one, table in zip(self.recordings, tables, strict=True)
+            one.at(table, delay, x[:, list(one.vertices)], at)
+            for one, table, delay in zip(self.recordings, tables[::2], tables[1::2], strict=True)
         ]
         p, v = (torch.cat(y, 2) for y in zip(*pairs, strict=True))
         column = {vertex: k for k, vertex in enumerate(self.vertices)}
@@ -174,7 +176,8 @@ class Drive:
 class DrivenParticles:
     """A rollout in which pinned vertices follow recordings.
 
-    Its inputs are those of `program`, with the tables (worlds, times, ...) of the recordings in place of the drive.
+    Its inputs are those of `program`, with the table (worlds, times, ...) and the delay (worlds,) [s] of each recording in place
+    of the drive.
 
     Args:
         program: `ImplicitParticles` with `driven`, or `Particles` with the `driven_vertices` of `drive`.
@@ -201,7 +204,7 @@ class DrivenParticles:
         return self.program.tangent([x.contiguous() for x in values], slope)
 
     def _with_drive(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        count, step = len(self.drive.recordings), inputs[-1]
+        count, step = 2 * len(self.drive.recordings), inputs[-1]
         head, tables = inputs[: -1 - count], inputs[-1 - count : -1]
         program, x = self.program, inputs[0]
         if not step.shape[1]:

@@ -73,9 +73,11 @@ class Motion(Node):
     Attributes:
         vertices: The vertices by index, or
         region: the region of these, in the order of their indices.
-        times: Times of the samples [s], from 0; after the last one the vertices stand still.
-        positions: Positions of the vertices at each time [m], in the world; the body starts from the first ones. Or
+        times: Times of the samples [s], from 0; before the first one and after the last the vertices stand still.
+        positions: Positions of the vertices at each time [m], in the world; the body starts from them. Or
         poses: poses of a rigid frame at each time, in the world, with which the vertices move from where they start.
+        offset: Added to all positions [m].
+        delay: Time of the first sample [s]; below 0 the scene begins within the recording.
         noise: Standard deviation of each number of the positions [m].
         angle_noise: Standard deviation of the orientations of `poses` about each axis [rad].
     """
@@ -85,6 +87,8 @@ class Motion(Node):
     times: Annotated[tuple[float, ...], Increasing(Quantity("s"))] = Field(description="the times in s, from 0")
     positions: Annotated[tuple[tuple[tuple[float, ...], ...], ...] | None, _Positions()] = None
     poses: tuple[Pose, ...] = ()
+    offset: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
+    delay: Annotated[float, Quantity("s")] = 0.0
     noise: Annotated[float, Quantity("m", lower=0.0)] = 0.0
     angle_noise: Annotated[float, Quantity("rad", lower=0.0)] = 0.0
 
@@ -118,6 +122,13 @@ class Motion(Node):
             return self.region.of(rest)
         Region(vertices=self.vertices).of(rest)  # for its errors
         return np.array(self.vertices)
+
+    @property
+    def start(self) -> np.ndarray:
+        """Positions at the start, nearly (vertices, 3) [m]: linear between the samples."""
+        table = np.array(self.positions)
+        columns = [np.interp(-self.delay, self.times, column) for column in table.reshape(len(table), -1).T]
+        return np.reshape(columns, table.shape[1:]) + self.offset
 
     @property
     def table(self) -> np.ndarray:
