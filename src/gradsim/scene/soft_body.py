@@ -177,10 +177,10 @@ class Soft(BodyNode):
             if distance.max() > limit:
                 far = int(distance.argmax())
                 at = ", ".join(f"{c:.4g}" for c in start[far])
+                limits = f"expected at most {limit:.4g} m: place the body there."
                 yield (
                     (*place, "positions"),
-                    f"begin {distance[far]:.4g} m from the start of vertex {vertices[far]}, ({at}); expected at most "
-                    f"{limit:.4g} m: place the body there.",
+                    f"begin {distance[far]:.4g} m from the start of vertex {vertices[far]}, ({at}); {limits}",
                 )
         taken |= dict.fromkeys(vertices, "in another motion")
 

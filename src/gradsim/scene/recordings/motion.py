@@ -74,7 +74,7 @@ class Motion(Node):
         vertices: The vertices by index, or
         region: the region of these, in the order of their indices.
         times: Times of the samples [s], from 0; before the first one and after the last the vertices stand still.
-        positions: Positions of the vertices at each time [m], in the world; the body starts from them. Or
+        positions: Positions of the vertices at each time [m], in the world, from which the body starts, or
         poses: poses of a rigid frame at each time, in the world, with which the vertices move from where they start.
         offset: Added to all positions [m].
         delay: Time of the first sample [s]; below 0 the scene begins within the recording.
