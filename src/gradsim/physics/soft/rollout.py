@@ -225,12 +225,13 @@ class RolloutBuffers:
             fields |= {"a": self.work(self.stages), "b": self.work(self.stages), "stages": self.stages}
         return struct_of(self.code.Parameters, fields)
 
-    def _drive(self, values: Sequence[Tensor], slopes: Sequence[Tensor | None]):
+    def _drive(self, values: Sequence[Tensor | None], slopes: Sequence[Tensor | None]):
         """The recording of the driven vertices at all instants."""
         drive, x = self.code.Drive(), self.inputs[0]
         drive.vertices = self.to.layout.counts(torch.tensor(self.driven, dtype=torch.int32, device=x.device))
         none = x.new_zeros(0, dtype=torch.long)
         for name, value, slope in zip("xv", values, slopes, strict=True):
+            assert value is not None  # tangents alone may be
             setattr(drive, name, self.to.vertices(value, slope, len(self.driven), none))
         return drive
 
