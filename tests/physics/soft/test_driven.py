@@ -16,7 +16,7 @@ import gradsim as gs
 from gradsim.engine.lanes import Lane, native_width
 from gradsim.engine.mapping import InElements, Threads, Worlds
 from gradsim.errors import InputError
-from gradsim.physics.soft.driven import RecordedPoses, slopes
+from gradsim.physics.soft.driven import RecordedPoses, RecordedPositions, slopes
 from gradsim.physics.soft.rollout import drive_instants
 
 DRIVEN = (5, 2)  # in an order of its own; 5 is among the vertices that are pinned without a recording, too
@@ -165,6 +165,31 @@ def test_a_frame_that_turns_steadily_is_followed_to_third_order():
         lengths = (p[:, :, 0] - p[:, :, 1]).norm(dim=-1)
         assert (lengths - lengths[0, 0]).abs().max() < 1e-12, "rigid between samples, too"
     assert errors[0] < 0.02 and math.log2(errors[0] / errors[1]) > 2.7
+
+
+def test_a_late_recording_is_followed_later_and_vertices_wait_for_it():
+    """p(t - delay), and its ends outside; poses keep the arms that their vertices have at the start of the scene."""
+    times, delay = (torch.tensor(y, dtype=torch.float64) for y in ([0.0, 0.1, 0.3], [0.05, -0.12]))
+    table = torch.stack([1 + times, times - 3 * times**2, 2 * times**2], -1).expand(2, 3, 3)
+    at = torch.tensor([[0.0, 0.04, 0.1, 0.2, 0.5]], dtype=torch.float64).expand(2, 5)
+    p, v = RecordedPositions(times, (0,)).at(table[:, :, None], delay, table[:, :1], at)
+    t = at - delay[:, None]
+    held = t.clamp(0.0, 0.3)
+    assert error(p[:, :, 0], torch.stack([1 + held, held - 3 * held**2, 2 * held**2], -1)) < 1e-12
+    rate = torch.stack([torch.ones_like(t), 1 - 6 * t, 4 * t], -1)
+    assert error(v[:, :, 0], torch.where((t == held)[..., None], rate, 0.0)) < 1e-12
+    turned = torch.cat(
+        [table, torch.nn.functional.normalize(table.new_tensor([0.2, -0.1, 0.3, 1.0]), dim=0).expand(2, 3, 4)], -1
+    )
+    start = torch.tensor([[[0.3, 0.2, 0.1]]]).double().expand(2, 1, 3)
+    p, _ = RecordedPoses(times, (0,)).at(turned, delay, start, at)
+    assert (
+        error(p[:, 0], start) < 1e-12
+        and error(
+            p[1, 2, 0] - p[1, 0, 0], table.new_tensor([0.1, 0.1 - 3 * (0.22**2 - 0.12**2), 2 * (0.22**2 - 0.12**2)])
+        )
+        < 1e-12
+    )
 
 
 def test_a_body_that_moves_with_its_gripper_is_not_deformed():
