@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_serializer
-from scipy.spatial.transform import Rotation
 
 from gradsim.errors import InputError
 from gradsim.scene.body import BLUE, FULL_TURN, UNIT_QUATERNION, BodyNode, drop_key, non_default_keys
@@ -186,8 +185,12 @@ class Soft(BodyNode):
 
     def _start(self, rest: np.ndarray) -> np.ndarray:
         """Some vertices at the start (k, 3) [m], from those at rest."""
-        turn = Rotation.from_rotvec(self.rotation_vector) * Rotation.from_quat(self.quat_xyzw)
-        return np.array(self.position) + turn.apply(rest * (self.scale or 1.0))
+        x, theta = rest * (self.scale or 1.0), np.array(self.rotation_vector)
+        half = np.linalg.norm(theta) / 2
+        u, w = np.array(self.quat_xyzw[:3]), self.quat_xyzw[3]
+        if half:  # one of both is given
+            u, w = np.sin(half) * theta / (2 * half), np.cos(half)
+        return np.array(self.position) + x + 2 * np.cross(u, np.cross(u, x) + w * x)
 
     @property
     def motion_arrays(self) -> dict[str, tuple[tuple[int, ...], str]]:

@@ -1,6 +1,7 @@
 """Vertices of soft bodies that follow recordings: exact places, closed forms, SciPy's motion, exact gradients."""
 
 import math
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -350,6 +351,23 @@ def test_a_recording_of_much_noise_may_begin_off_the_start():
         error(model.rollout(frames=1)["it"]["x"][0, 0, 0].detach(), torch.tensor([-0.2, 0, 0], dtype=torch.float64))
         < 1e-15
     )
+
+
+@pytest.mark.parametrize("turn", [{"quat_xyzw": [0.5, -0.1, 0.7, 0.5]}, {"rotation_vector": [0.2, 1.5, -0.4]}])
+def test_recordings_are_compared_with_the_start_of_a_turned_body(turn):
+    """Any farther than a tenth of its size is refused, with the place that the vertex has in a rollout."""
+    sheet = {key: value for key, value in CLOTH.items() if key != "rotation_vector"} | turn | {"scale": 1.3}
+    x = gs.Model(_scene(sheet, [])).rollout(frames=1)["it"]["x"][0, 0, 7].tolist()
+    for off, is_refused in ((0.035, False), (0.045, True)):  # of 0.3 m · 1.3
+        motion = {"vertices": [7], "times": [0, 1], "positions": [[[x[0], x[1] + off, x[2]]]] * 2}
+        if not is_refused:
+            _scene(sheet, motion)
+            continue
+        place = ", ".join(f"{c:.4g}" for c in x)
+        with pytest.raises(
+            InputError, match=re.escape(f"begin 0.045 m from the start of vertex 7, ({place}); expected")
+        ):
+            _scene(sheet, motion)
 
 
 def test_a_driven_body_that_meets_others_is_refused():
