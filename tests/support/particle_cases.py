@@ -73,8 +73,17 @@ def program(mapping=None, segment: int = 2, **given) -> Particles:
     return Particles(segment=segment, mapping=mapping, **arguments)
 
 
-def plain(groups_: tuple[Elements, ...], given: list[Tensor], integrator: str = "semi-implicit") -> list[Tensor]:
-    """The same rollout from the definitions of the forces, in PyTorch; differentiable."""
+def plain(
+    groups_: tuple[Elements, ...], given: list[Tensor], integrator: str = "semi-implicit", driven: tuple[int, ...] = ()
+) -> list[Tensor]:
+    """The same rollout from the definitions of the forces, in PyTorch; differentiable.
+
+    Args:
+        groups_: Of `groups`.
+        given: Of `inputs`; with `drive_x` and `drive_v` before the last, if there are driven vertices.
+        integrator: Its name.
+        driven: Vertices that are put where these have them.
+    """
     x, v, inverse_mass, gravity = given[:4]
     tets, step, worlds = groups_[0], given[-1], len(x)
     per_tet = [y.expand(worlds, len(tets.index)) for y in given[4:8]]
@@ -87,22 +96,41 @@ def plain(groups_: tuple[Elements, ...], given: list[Tensor], integrator: str = 
         f = f + on_plane(x, v, *given[8:14]) + on_solid(x, v, *given[14:26])
         return free[:, None] * (f * inverse_mass[..., None] + gravity[:, None])
 
+    instants = iter(range(given[-2].shape[1]))
+
+    def placed(x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """With the driven vertices at the next instant."""
+        if not driven:
+            return x, v
+        k, index = next(instants), torch.tensor(driven)
+        return x.index_copy(1, index, given[-3][:, k]), v.index_copy(1, index, given[-2][:, k])
+
     frames = [(x, v)]
     for k in range(step.shape[1]):
-        h, a = step[:, k, None, None], acceleration(x, v)
+        h = step[:, k, None, None]
+        if integrator == "verlet":
+            x, v = placed(x, v)
+        a = acceleration(x, v)
         for _ in range(SUBSTEPS):
             if integrator == "verlet":
-                x, before = x + h * v + h**2 / 2 * a, a
-                a = acceleration(x, v + h * before)
-                v = v + h / 2 * (before + a)
+                before = a
+                x, u = placed(x + h * v + h**2 / 2 * a, v + h * a)
+                a = acceleration(x, u)
+                v = u + h / 2 * (a - before)
             elif integrator == "nystrom":
-                a1 = acceleration(x, v)
-                a2 = acceleration(x + h / 2 * v + h**2 / 8 * a1, v + h / 2 * a1)
-                a3 = acceleration(x + h * v + h**2 / 2 * a2, v + h * (2 * a2 - a1))
+                a1 = acceleration(*placed(x, v))
+                a2 = acceleration(*placed(x + h / 2 * v + h**2 / 8 * a1, v + h / 2 * a1))
+                last = placed(x + h * v + h**2 / 2 * a2, v + h * (2 * a2 - a1))
+                a3 = acceleration(*last)
                 x, v = x + h * v + h**2 / 6 * (a1 + 2 * a2), v + h / 6 * (a1 + 4 * a2 + a3)
+                for j in driven:
+                    x, v = (
+                        torch.cat([y[:, :j], end[:, j : j + 1], y[:, j + 1 :]], 1)
+                        for y, end in zip((x, v), last, strict=True)
+                    )
             else:
                 v = v + h * acceleration(x, v)
-                x = x + h * v
+                x, v = placed(x + h * v, v)
         frames.append((x, v))
     return [torch.stack(y, 1) for y in zip(*frames, strict=True)]
 

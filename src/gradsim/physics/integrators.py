@@ -74,6 +74,7 @@ class SoftIntegrator:
         states: States from step to step; those of a frame are x and v.
         further: Evaluations of the forces in a frame interval in addition to one for each step.
         stages: Stages of a step whose accelerations are stored; 0 where there is one.
+        drive_shares: Where in a step vertices that follow a recording are put in place, in shares of it.
         parts: Names of `soft/kernels.py` that `kernels` leaves open.
         adjoint_parts: Those that its adjoint leaves open.
     """
@@ -85,6 +86,7 @@ class SoftIntegrator:
     states: tuple[str, ...] = ("x", "v")
     further: int = 0
     stages: int = 0
+    drive_shares: tuple[float, ...] = (1.0,)
     parts: tuple[str, ...] = ()
     adjoint_parts: tuple[str, ...] = ()
 
@@ -106,6 +108,7 @@ SOFT: dict[str, SoftIntegrator] = {
         # h² k/m < 6.66 undamped, h c/m < 2.51 of damping alone, and no less than the line between
         stability=(0.6, 0.8),
         stages=3,
+        drive_shares=(0.0, 0.5, 1.0),
         parts=("States", *_VERTICES),
         adjoint_parts=(*_VERTICES_ADJOINT, "Adjoint", "copy_state"),
     ),

@@ -554,7 +554,7 @@ class Model(nn.Module):
                 raise InputError(
                     "the scene has a log, whose times count from its start, so it cannot start from a state; leave `log` out of it."
                 )
-            if getattr(system, "motion", None) is not None:
+            if getattr(system, "motion", ()):
                 raise InputError(
                     f"`{system.name}` has a `motion`, whose times count from the scene's start, so it cannot start from "
                     "a state; give a motion that begins there in the scene, or roll out from the scene's start."

@@ -21,6 +21,7 @@ from gradsim.scene.light import Ambient, Directional, Harmonics, Point
 from gradsim.scene.node import Node
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Quantity, Tuple
+from gradsim.scene.recordings.motion import Motion
 from gradsim.scene.rods.rod import ROD, Rod
 from gradsim.scene.scene import Scene, Timing
 from gradsim.scene.soft_body import Anchor, ContactOverrides, Soft, VertexImpulse
@@ -33,7 +34,11 @@ COMPONENTS = COEFFICIENTS | {
     "inertia_log_cholesky": ("d1", "d2", "d3", "s12", "s23", "s13")
 }  # of vectors of more than three
 # Arrays, 0 by default
-SIGNED_ARRAYS = {"vertex_velocity": (False, "m/s", -math.inf), "motion_offset": (False, "m", -math.inf)}
+SIGNED_ARRAYS = {
+    "vertex_velocity": (False, "m/s", -math.inf),
+    "motion_offset": (False, "m", -math.inf),
+    "motion_rotation": (False, "rad", -math.inf),
+}
 MIN_DELAY = -0.5  # delay of a camera [frames]: states go on that far before the start
 OPTICS = (*COEFFICIENTS, "readout", "exposure", "delay")  # keys of a camera that are parameters where a scene has them
 RESPONSE = ("gamma", "gain")  # and keys that are parameters of masks, where a scene has them
@@ -53,7 +58,7 @@ AXIS_JOINT_KEYS = (
     "upper",
     "limit_stiffness",
 )
-SOFT_KEYS = (*START, "scale", "rest_length_factor", "contact", "anchors", "pushes")
+SOFT_KEYS = (*START, "scale", "rest_length_factor", "contact", "anchors", "pushes", "motion")
 KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or several, is expanded to their keys
     Rigid: (
         "mass",
@@ -76,6 +81,7 @@ KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or s
     Rod: ("mass", "density", *ROD, "relaxation", "hysteresis", "radius", *SOFT_KEYS),
     Air: AIR,
     Anchor: ("stiffness", "damping", "offset"),
+    Motion: ("offset", "delay"),
     SolidRegion: MATERIAL,
     ContactOverrides: CONTACT,
     VertexImpulse: ("impulse",),
@@ -142,8 +148,9 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
     `angular_velocity`, but the coordinates of the joint, such as `joints.NAME.angle` and `.rate`.
 
     Soft bodies have arrays, with a row per vertex or element: `NAME.vertex_mass_factor` (n,), a factor of the vertex
-    masses, `NAME.vertex_velocity` (n, 3) [m/s], added to the initial velocity, `NAME.motion_offset` (times · vertices, 3) [m], added to the positions of `motion`, and factors of the moduli such as
-    `NAME.mu_factor` (m,). They are for gradients and for solvers of many unknowns.
+    masses, `NAME.vertex_velocity` (n, 3) [m/s], added to the initial velocity, `NAME.motion_offset` (times · vertices, 3) [m], added to the positions of `motion` (of poses: (times, 3)), `NAME.motion_rotation`
+    (times, 3) [rad], by which its poses are turned in the world, and factors of the moduli such as `NAME.mu_factor` (m,). Those of
+    several motions follow one another. They are for gradients and for solvers of many unknowns.
     """
     table = {"gravity": _parameter(scene.gravity, Quantity("m/s^2"))}
     placements = placing_joints(scene.joints)
@@ -245,7 +252,7 @@ def _of_soft(node: Soft, name: str, table: dict[str, Parameter]) -> dict[str, Pa
     """Arrays of a soft body, and its parameters with optional values per element."""
     arrays = {
         f"{name}.{key}": Parameter(np.full(shape, float(positive)), unit, positive, lower, math.inf, row_of)
-        for key, (shape, row_of) in node.arrays.items()
+        for key, (shape, row_of) in (node.arrays | node.motion_arrays).items()
         for positive, unit, lower in [SIGNED_ARRAYS.get(key, (True, "", 0.0))]
     }
     counts = {f"{name}.{key}": count for key, count in node.by_element.items() if f"{name}.{key}" in table}

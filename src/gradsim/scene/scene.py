@@ -277,6 +277,7 @@ class Scene(Node):
         for name, marker in self.markers.items():
             yield from ((("markers", name, *place), words) for place, words in marker.body_conflicts(self.bodies))
         yield from self._rod_conflicts()
+        yield from self._motion_conflicts()
         yield from joint_conflicts(self.joints, self.bodies, self.contacts, self.attachments)
         yield from channel_conflicts(self.channels, self.joints)
         if self.log is not None and not self.channels:
@@ -325,21 +326,18 @@ class Scene(Node):
                         "touches rigid balls and boxes, solids and cloth, and neither itself nor other rods or springs."
                     ),
                 )
-        for name in sorted(rods):
-            if rods[name].motion and any(name in link for link in self.links):
+
+    def _motion_conflicts(self) -> Iterator[tuple[Place, str]]:
+        for name, body in self.bodies.items():
+            met = [link for link in self.links if name in link]
+            if isinstance(body, Soft) and body.motion and met:
+                other = min(met[0] - {name}, default=name)
+                words = (
+                    "bodies with a motion meet grounds and obstacles only. Remove one of them, or pin these vertices."
+                )
                 yield (
                     ("bodies", name, "motion"),
-                    (
-                        "is not supported of a rod in `contacts` or `attachments`; pin its ends, or let it meet grounds "
-                        "and obstacles only."
-                    ),
-                )
-        for name in sorted(rods):
-            if rods[name].motion and self.timing.integrator not in ("auto", "implicit", "midpoint"):
-                got = quote(self.timing.integrator)
-                yield (
-                    ("timing", "integrator"),
-                    f"got {got}; the `motion` of `{name}` needs midpoint or implicit, or auto.",
+                    f"is given for a body that a contact or attachment links to `{other}`; {words}",
                 )
 
     def integrator_of(self, body: str) -> str:

@@ -12,8 +12,11 @@ from gradsim.scene.contact import DAMPING, DISSIPATION, FRICTION, FRICTION_STIFF
 from gradsim.scene.material import COLOR, Material
 from gradsim.scene.node import Node, Place
 from gradsim.scene.quantity import Quantity, Vector3, Vector4, positive, vector
+from gradsim.scene.recordings.motion import Motion, Motions
 from gradsim.scene.region import AnyRegion, region_errors
-from gradsim.scene.rods.motion import Motion
+
+MAX_START_DISTANCE = 0.1  # of the first sample of a recording from the start of its vertex, in sizes of the body,
+MAX_START_SIGMAS = 5.0  # and in standard deviations of its noise
 
 
 class VertexImpulse(Node):
@@ -89,7 +92,7 @@ class Soft(BodyNode):
         velocity: Initial velocity of all vertices [m/s].
         angular_velocity: Initial angular velocity about the center of the rest shape, world frame [rad/s].
         pinned: Regions of fixed vertices.
-        motion: Vertices that follow a recording; of rods only, and by implicit steps.
+        motion: Vertices that follow a recording, or several such.
         anchors: Springs to points of the world.
         pushes: Impulses at time 0.
         scale: Scale of the shape, at rest and at the start. A parameter with gradients only where it is given.
@@ -112,7 +115,7 @@ class Soft(BodyNode):
     velocity: Annotated[Vector3, vector("m/s")] = (0.0, 0.0, 0.0)
     angular_velocity: Annotated[Vector3, vector("rad/s")] = (0.0, 0.0, 0.0)
     pinned: tuple[AnyRegion, ...] = ()
-    motion: Motion | None = None
+    motion: Motions = ()
     anchors: tuple[Anchor, ...] = ()
     pushes: tuple[VertexImpulse, ...] = ()
     scale: Annotated[float | None, positive("")] = None
@@ -138,20 +141,64 @@ class Soft(BodyNode):
         regions += [(("anchors", k, "region"), anchor.region) for k, anchor in enumerate(self.anchors) if anchor.region]
         for place, region in regions:
             yield from region_errors(place, region, rest)
-        if self.motion is not None:
-            yield from self._motion_errors(self.motion, rest)
+        taken = {
+            int(k): "pinned"
+            for region in self.pinned
+            if not [*region_errors((), region, rest)]
+            for k in region.of(rest)
+        }
+        for k, motion in enumerate(self.motion):
+            yield from self._motion_errors(("motion", k), motion, rest, taken)
 
-    def _motion_errors(self, motion: Motion, rest: np.ndarray) -> Iterator[tuple[Place, str]]:
-        vertices = motion.vertices
-        if self.kind != "rod":
+    def _motion_errors(
+        self, place: Place, motion: Motion, rest: np.ndarray, taken: dict[int, str]
+    ) -> Iterator[tuple[Place, str]]:
+        """Report vertices that do not exist, or that something else holds; add its own to those that are `taken`."""
+        key = "region" if motion.region else "vertices"
+        try:
+            vertices = motion.of(rest).tolist()
+        except InputError as error:
+            yield (*place, key), str(error)
+            return
+        if shared := sorted(taken.keys() & set(vertices)):
+            yield (*place, key), f"got vertex {shared[0]}, which is {taken[shared[0]]}; leave it out of one of them."
+        if motion.positions and len(motion.positions[0]) != len(vertices):
             yield (
-                ("motion",),
-                f"is given for a {self.kind}; only vertices of rods can follow a recording: pin them instead.",
+                (*place, "positions"),
+                f"have {len(motion.positions[0])} points each; expected {len(vertices)}, as in its region.",
             )
-        elif max(vertices) >= len(rest):
-            yield ("motion", "vertices"), f"got {max(vertices)}; the body has {len(rest)} vertices, counted from 0."
-        elif shared := sorted({int(k) for region in self.pinned for k in region.of(rest)} & set(vertices)):
-            yield ("motion", "vertices"), f"got {shared[0]}, which is pinned; leave it out of `pinned`."
+        elif motion.positions:
+            start = self._start(rest[vertices])
+            distance = np.linalg.norm(motion.start - start, axis=1)
+            limit = max(
+                MAX_START_DISTANCE * np.ptp(rest, 0).max() * (self.scale or 1.0), MAX_START_SIGMAS * motion.noise
+            )
+            if distance.max() > limit:
+                far = int(distance.argmax())
+                at = ", ".join(f"{c:.4g}" for c in start[far])
+                limits = f"expected at most {limit:.4g} m: place the body there."
+                yield (
+                    (*place, "positions"),
+                    f"begin {distance[far]:.4g} m from the start of vertex {vertices[far]}, ({at}); {limits}",
+                )
+        taken |= dict.fromkeys(vertices, "in another motion")
+
+    def _start(self, rest: np.ndarray) -> np.ndarray:
+        """Some vertices at the start (k, 3) [m], from those at rest."""
+        x, theta = rest * (self.scale or 1.0), np.array(self.rotation_vector)
+        half = np.linalg.norm(theta) / 2
+        u, w = np.array(self.quat_xyzw[:3]), self.quat_xyzw[3]
+        if half:  # one of both is given
+            u, w = np.sin(half) * theta / (2 * half), np.cos(half)
+        return np.array(self.position) + x + 2 * np.cross(u, np.cross(u, x) + w * x)
+
+    @property
+    def motion_arrays(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        """Array parameters of recordings, as in `arrays`: a row for each time, of positions for each vertex."""
+        counts = [len(one.times) * (len(one.positions[0]) if one.positions else 1) for one in self.motion]
+        turns = [len(one.times) for one in self.motion if one.poses]
+        arrays = {"motion_offset": ((sum(counts), 3), "sample")} if counts else {}
+        return arrays | ({"motion_rotation": ((sum(turns), 3), "sample")} if turns else {})
 
     @property
     def rest_vertices(self) -> np.ndarray:

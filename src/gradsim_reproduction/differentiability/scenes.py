@@ -116,7 +116,7 @@ def cloth(elastic: str = "mu", **changes: float) -> Scene:
     return _scene({"body": body}, *_soft(0.05))
 
 
-def springs(weight: str = "mass", **changes: float) -> Scene:
+def springs(weight: str = "mass", **changes: object) -> Scene:
     """A turned net of springs, shorter at rest than drawn, pinned at a corner; it falls onto a ground and a ball."""
     body = {
         "kind": "springs",
@@ -134,6 +134,17 @@ def springs(weight: str = "mass", **changes: float) -> Scene:
         **changes,
     }
     return _scene({"body": body}, *_soft(0.05))
+
+
+def driven_springs() -> Scene:
+    """The same net, whose pinned corner moves with a gripper instead, late by a part of a step."""
+    poses = [
+        {"position": [0.1, 0.05, 0.02]},
+        {"position": [0.13, 0.05, 0.03], "quat_xyzw": [0.05, 0.1, 0.0, 0.9937303]},
+        {"position": [0.18, 0.03, 0.03], "quat_xyzw": [0.1, 0.2, 0.1, 0.9695360]},
+    ]
+    gripper = {"region": {"vertices": [0, 1, 4]}, "times": [0.0, 0.05, 0.1], "poses": poses, "delay": 0.0123}
+    return springs(pinned=[], motion=gripper)
 
 
 def rod(weight: str = "mass") -> Scene:

@@ -231,7 +231,7 @@ def test_what_rods_cannot_meet_is_named():
         with pytest.raises(InputError, match="contacts.a: is between `cable`.* no triangles"):
             _thrown("auto", bodies=bodies | {"other": other}, contacts={"a": {"between": contact, "thickness": 0.01}})
     bodies["cable"] = {**bodies["cable"], "motion": motion}
-    with pytest.raises(InputError, match="bodies.cable.motion: is not supported of a rod in `contacts`"):
+    with pytest.raises(InputError, match="bodies.cable.motion: is given for a body that a contact or attachment links"):
         _thrown("auto", bodies=bodies)
 
 

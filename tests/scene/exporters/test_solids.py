@@ -147,6 +147,7 @@ def test_what_no_format_says_of_a_solid_is_listed(tmp_path):
         "regions": region,
         "activation": 0.1,
         "relaxation": [{"ratio": 1, "time": 1}],
+        "motion": {"region": "-x", "times": [0, 1], "poses": [{}, {"position": [0.1, 0, 0]}]},
     }
     scene = scene_of(body)
     for to in exporters.FORMATS:
@@ -159,9 +160,12 @@ def test_what_no_format_says_of_a_solid_is_listed(tmp_path):
                 "activation of 0.1",
                 "relaxes",
                 "small strains only",
+                "1 motions of vertices; in the model they are fixed at their start",
             ):
                 assert words in notes
     lumps = twin_of(scene).solids["beam"]
+    x = lumps.vertices[:, 0]
+    assert lumps.pinned.tolist() == np.flatnonzero(x < x.min() + 1e-9).tolist()
     assert lumps.mass.sum() > 1.2 * 1000 * 0.4 * 0.08**2
 
 

@@ -20,6 +20,7 @@ from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.points import Points
 from gradsim.identification.uncertainty.outline import fit_outline
 from gradsim.identification.uncertainty.outline_sums import sums_by_frame
+from gradsim.identification.uncertainty.recording_noise import recording_rows, recording_words
 from gradsim.identification.unknowns import Unknown
 from gradsim.numerics.formatting import two_digits
 from gradsim.scene.parameters import component_letters, parameters
@@ -42,6 +43,7 @@ FIRST = ("timing", "gravity", "camera")  # owners whose numbers come before thos
 LISTED = 4  # numbers in words, of which 1 % counts
 LISTED_OF_ZEROS = 1  # and of those that are 0, whose step has no natural size
 NOTABLE = 1.0  # standard deviations of an unknown from which on a number is said in words
+NOTABLE_NOISE = 0.3  # and the noise of a recording, which is sure to be there: 5 % of the error bar
 ROUNDING = 1e-9  # standard deviations below which a number does nothing
 OFFSET_STEPS = 2  # from the answer on to the offset of the outlines, in which they are nearly linear
 BATCH = 16  # rollouts at once for each unknown, as many as a search has starts
@@ -94,9 +96,13 @@ def with_known_numbers(fit, problem: "Problem"):
     numbers, left_out = known_numbers(problem)
     with torch.no_grad():
         response = responses(problem, u, numbers)
+        recorded = recording_rows(problem, u, std)
     problem.effort.rollouts = rollouts  # not of the search
-    table = {"numbers": _rows(problem, u, std, numbers, response), "left_out": left_out}
-    table["words"] = _words(table["numbers"], list(fit.unknowns), left_out, fit.nonsmooth)
+    rows = _rows(problem, u, std, numbers, response)
+    words = [_words(rows, list(fit.unknowns), left_out, fit.nonsmooth)]
+    words += [recording_words(row) for row in recorded if row["largest"] > NOTABLE_NOISE]
+    rows = sorted([*rows, *recorded], key=lambda row: -row["largest"])
+    table = {"numbers": rows, "left_out": left_out, "words": " ".join(filter(None, words))}
     return fit.with_table(table)
 
 

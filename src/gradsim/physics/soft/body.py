@@ -28,7 +28,7 @@ from gradsim.physics.forces.base import Elements
 from gradsim.physics.forces.custom import CustomForce
 from gradsim.physics.integrators import SOFT
 from gradsim.physics.soft.contact import SoftContact, SoftContactPoints
-from gradsim.physics.soft.driven import DrivenParticles
+from gradsim.physics.soft.driven import Drive, DrivenParticles, RecordedPoses, RecordedPositions
 from gradsim.physics.soft.implicit import ImplicitParticles
 from gradsim.physics.soft.rollout import Particles
 from gradsim.physics.system import STEP_SAFETY, ObservationUnits, State, System, Values, centered
@@ -112,13 +112,12 @@ class SoftBody(System):
         places = self.rest.cpu().double().numpy()[: len(body.rest_vertices)]
         held = [region.of(places) for region in body.pinned]
         self.motion = body.motion
-        if self.motion is not None:
-            held.append(np.array(self.motion.vertices))
-            self.times = torch.tensor(self.motion.times, **to)
-            self.table = torch.tensor(self.motion.positions, **to)
+        self.drive, self.tables = _drive(self.motion, places, matter, to)
+        held += [np.array(one.vertices) for one in self.drive.recordings]
         self.pinned = np.unique(np.concatenate(held)).tolist() if held else []
         if isinstance(matter, HasFrames):  # clamped edges of a rod
             self.pinned += [point for point, *_ in matter.frames_between(self.pinned)]
+        self.driven = torch.tensor(self.drive.vertices, dtype=torch.long, device=self.rest.device)
         self.free = torch.ones(len(self.rest), **to)
         self.free[self.pinned] = 0.0
         self.struck = [self.free.clone() for _ in body.pushes]
@@ -193,17 +192,15 @@ class SoftBody(System):
             if len(self._programs) >= 32:
                 self._programs.clear()
             arguments = {"pinned": tuple(self.pinned), "segment": segment}
+            driven = bool(self.motion)
             if (theta := SOFT[self.integrator].theta) is not None:
-                arguments |= {"theta": theta, "place": getattr(self.matter, "place", ())}
-                made = ImplicitParticles(
-                    self.elements, frames, substeps, dt, **arguments, driven=self.motion is not None
-                )
-                if self.motion is not None:
-                    assert isinstance(self.matter, HasFrames)  # rods alone follow a recording
-                    driven = self.motion.vertices
-                    made = DrivenParticles(made, self.times, driven, self.matter.frames_between(driven))
+                arguments |= {"theta": theta, "place": getattr(self.matter, "place", ()), "driven": driven}
+                made = ImplicitParticles(self.elements, frames, substeps, dt, **arguments)
             else:
-                made = Particles(self.elements, frames, substeps, dt, **arguments, integrator=self.integrator)
+                arguments |= {"integrator": self.integrator, "driven_vertices": tuple(self.drive.vertices)}
+                made = Particles(self.elements, frames, substeps, dt, **arguments)
+            if driven:
+                made = DrivenParticles(made, self.drive)
             self._programs[key] = made
         return self._programs[key]
 
@@ -229,10 +226,23 @@ class SoftBody(System):
         ]
 
     def _tables(self, values: Values) -> list[Tensor]:
-        """Positions (worlds, times, driven, 3) [m] of vertices that follow a recording."""
-        if self.motion is None:
-            return []
-        return [self.table + values[f"{self.name}.motion_offset"].unflatten(1, self.table.shape[:2])]
+        """The table (worlds, times, ...) and the delay (worlds,) [s] of each of its recordings (see `driven.Recording`)."""
+        tables, shift, turn = [], 0, 0
+        for k, table in enumerate(self.tables):
+            of = lambda key, k=k: values[f"{self.name}.motion.{k}.{key}"]
+            samples = table.shape[:-1]
+            offset = values[f"{self.name}.motion_offset"][:, shift : shift + samples.numel()]
+            offset = offset + of("offset")[:, None]
+            shift += samples.numel()
+            if len(samples) == 2:
+                table = table + offset.unflatten(1, samples)
+            else:
+                angles = values[f"{self.name}.motion_rotation"][:, turn : turn + len(table)]
+                turn += len(table)
+                q = rotation.multiply(rotation.exponential(angles), table[:, 3:])
+                table = torch.cat([table[:, :3] + offset, q], -1)
+            tables += [table, of("delay")]
+        return tables
 
     def vertices(self, states: list[Tensor], values: Values) -> Tensor:
         return self.matter.surface_vertices(states[0], values)
@@ -261,8 +271,14 @@ class SoftBody(System):
         return (share.reshape(len(share), *[1] * (y.ndim - 3), -1, 1) * y[..., : self.count, :]).sum(-2)
 
     def energy(self, state: State, values: Values) -> tuple[Tensor, Tensor] | None:
-        """None with anchors, air, an actuation, or a bent sheet that resists bending."""
-        if self.anchored or self.acting or getattr(self.body, "air", None) is not None or self._strained(values):
+        """None with anchors, a recording, air, an actuation, or a bent sheet that resists bending."""
+        if (
+            self.anchored
+            or self.acting
+            or self.motion
+            or getattr(self.body, "air", None) is not None
+            or self._strained(values)
+        ):
             return None
         x, v = (state[key][:, :, : self.count] for key in ("x", "v"))
         mass = self.mass(values)[:, None, : self.count]
@@ -378,9 +394,11 @@ class SoftBody(System):
         return arguments
 
     def _places(self, values: Values) -> Tensor:
-        """Vertices at the start (worlds, n, 3) [m]."""
+        """Vertices at the start (worlds, n, 3) [m]; driven ones where the recording begins."""
         rest = self.rest[: self.count] * scale_of(self.name, values)[:, None, None]
         x = rotation.rotate(self._turn(values)[:, None], rest) + values[f"{self.name}.position"][:, None]
+        if self.motion:
+            x = x.index_copy(1, self.driven, self.drive.start(self._tables(values), x)[0])
         if self.count == len(self.rest):
             return x
         return torch.cat([x, self.matter.relaxed_strains(x, values)], 1)  # pyright: ignore[reportAttributeAccessIssue] -- see `count`
@@ -390,7 +408,7 @@ class SoftBody(System):
         return rotation.multiply(rotation.exponential(values[f"{self.name}.rotation_vector"]), self.quat.expand(1, 4))
 
     def _velocities(self, values: Values, x: Tensor, mass: Tensor) -> Tensor:
-        """Velocities at the start (worlds, n, 3) [m/s]; 0 where a vertex is pinned."""
+        """Velocities at the start (worlds, n, 3) [m/s]; 0 where a vertex is pinned, that of the recording where it is driven."""
         of = lambda key: values[f"{self.name}.{key}"]
         x, mass = x[:, : self.count], mass[:, : self.count]
         arm = x - of("position")[:, None]
@@ -403,6 +421,8 @@ class SoftBody(System):
             if any(self.body.pushes[k].point):
                 v = v + self._spin(k, mass * struck, x, values) * struck[:, None]
         v = v * self.free[: self.count, None]
+        if self.motion:
+            v = v.index_copy(1, self.driven, self.drive.start(self._tables(values), x)[1])
         return torch.nn.functional.pad(v, (0, 0, 0, len(self.rest) - self.count))
 
     def _spin(self, k: int, mass: Tensor, x: Tensor, values: Values) -> Tensor:
@@ -413,6 +433,24 @@ class SoftBody(System):
         square = arm.square().sum(-1)[..., None, None] * torch.eye(3, dtype=x.dtype, device=x.device)
         inertia = (mass[..., None, None] * (square - arm[..., :, None] * arm[..., None, :])).sum(1)
         return rotation.cross(torch.linalg.solve(inertia, torque)[:, None], arm)
+
+
+def _drive(motions, rest: np.ndarray, matter: ElementModel, to) -> tuple[Drive, list[Tensor]]:
+    """The recordings that vertices follow, and their tables; frame points of a rod follow edges whose ends both do.
+
+    Args:
+        motions: The scene's description of them.
+        rest: Vertices at rest (n, 3) [m].
+        matter: What they belong to.
+        to: dtype and device.
+    """
+    recordings, tables = [], [torch.tensor(motion.table, **to) for motion in motions]
+    for motion in motions:
+        kind = RecordedPoses if motion.poses else RecordedPositions
+        recordings.append(kind(torch.tensor(motion.times, **to), tuple(motion.of(rest).tolist())))
+    vertices = [k for one in recordings for k in one.vertices]
+    frames = matter.frames_between(vertices) if isinstance(matter, HasFrames) else []
+    return Drive(recordings, frames), tables
 
 
 def scale_of(name: str, values: Values) -> Tensor:

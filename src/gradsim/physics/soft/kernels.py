@@ -5,8 +5,8 @@
     v' = v + h (f/m + g),   x' = x + h v'                       semi-implicit Euler
     g_v = a_v + h a_x,   w = h g_v/m,   a_v ← g_v + ∂(f·w)/∂v,   a_x ← a_x + ∂(f·w)/∂x        its adjoint (paper Eq. 5)
 
-A pinned vertex has 1/m = 0 and no gravity: it keeps its velocity. The step h is a number of each world and frame
-interval.
+A pinned vertex has 1/m = 0 and no gravity: it keeps its velocity. A driven one is put where a recording has it at the end
+of the step (`soft/drive_kernels.py`). The step h is a number of each world and frame interval.
 """
 
 from typing import TYPE_CHECKING
@@ -20,8 +20,10 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.engine.access_kernels import load, store
     from gradsim.engine.lanes import Vec3 as Vertex
     from gradsim.physics.forces.assembly import Elements, add_adjoints, add_forces, all_powers
+    from gradsim.physics.soft.drive_kernels import Drive, drive, drive_adjoint
 
 SHARED = globals().get("SHARED", True)  # whether constants are plain numbers
+DRIVEN = globals().get("DRIVEN", False)  # whether vertices follow a recording
 MIN_STEP = Scalar(1e-7)  # [s]; below, the gain of velocity does not show the force: rounding, or no step at all
 
 if SHARED:
@@ -49,6 +51,8 @@ class Parameters:
     e: Elements
     f: wp.array2d[Vertex]  # forces; zero before and after a step
     w: wp.array2d[Vertex]  # probes of them
+    if DRIVEN:
+        d: Drive
 
 
 @wp.struct
@@ -90,6 +94,8 @@ def step_vertices(
 @wp.func
 def step(s: Parameters, t: States, source: int, target: int, row: int, interval: int, i: int):
     step_vertices(s.p, s.e, i, interval, t.x[i, source], t.v[i, source], s.f[i], t.x[i, target], t.v[i, target])
+    if DRIVEN:
+        drive(s.d, row, i, t.x[i, target], t.v[i, target])
 
 
 forward = forward_sweep(__name__, Parameters, States, step)
@@ -191,6 +197,8 @@ if not DUAL:
         )  # Warp declares functions with a wp.grad after all others, those which call them not
         x = t.x[i, source]
         v = t.v[i, source]
+        if DRIVEN:
+            drive_adjoint(s.d, grad.d, row, i, adjoint.x[i], adjoint.v[i])
         step_vertices_adjoint(s.p, i, interval, v, t.v[i, source + 1], adjoint.x[i], adjoint.v[i], s.w[i], grad.p)
         if any_lane(less(s.p.step[i, interval], spread(MIN_STEP))):
             short_step_adjoint(s.p, s.e, i, interval, x, v, adjoint.v[i], s.f[i], grad.p)

@@ -27,9 +27,11 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.engine.access_kernels import load, store
     from gradsim.engine.lanes import Vec3 as Vertex
     from gradsim.physics.forces.assembly import Elements, add_adjoints, add_forces, all_powers
+    from gradsim.physics.soft.drive_kernels import Drive, drive, drive_adjoint
     from gradsim.physics.soft.kernels import Adjoint, States, VertexParameters, add_vertices, constant, copy_state
 
 SIXTH, THIRD = Scalar(1 / 6), Scalar(1 / 3)  # in a kernel these quotients would be of float32
+DRIVEN = globals().get("DRIVEN", False)  # whether vertices follow a recording
 
 
 @wp.struct
@@ -45,10 +47,12 @@ class Parameters:
     p_u: wp.array2d[Vertex]
     b: wp.array3d[Vertex]  # adjoints of the accelerations
     stages: int  # 3: a loop over as many is compiled once
+    if DRIVEN:
+        d: Drive
 
 
 @wp.func
-def place_stage(s: Parameters, k: int, x: wp.array[Vertex], v: wp.array[Vertex], h: Real, i: int):
+def place_stage(s: Parameters, k: int, x: wp.array[Vertex], v: wp.array[Vertex], h: Real, row: int, i: int):
     """Set y and u to those of stage k = 0, 1, 2."""
     y = s.y[i]
     u = s.u[i]
@@ -67,15 +71,17 @@ def place_stage(s: Parameters, k: int, x: wp.array[Vertex], v: wp.array[Vertex],
             a2 = load(s.a[i, 1], b)
             store(y, b, xb + (vb + a2 * half) * h)
             store(u, b, vb + (a2 + a2 - a1) * h)
+    if DRIVEN:
+        drive(s.d, row * s.stages + k, i, y, u)
 
 
 @wp.func
-def accelerate(s: Parameters, x: wp.array[Vertex], v: wp.array[Vertex], h: Real, interval: int, i: int):
+def accelerate(s: Parameters, x: wp.array[Vertex], v: wp.array[Vertex], h: Real, row: int, interval: int, i: int):
     """Set a₁, a₂, a₃ to those of the step from x and v."""
     f = s.f[i]
     g = s.p.gravity[i, 0]
     for k in range(s.stages):
-        place_stage(s, k, x, v, h, i)
+        place_stage(s, k, x, v, h, row, i)
         add_forces(s.e, i, interval, s.y[i], s.u[i], f)
         a = s.a[i, k]
         for b in range(s.p.inverse_mass.shape[1]):
@@ -91,13 +97,15 @@ def step(s: Parameters, t: States, source: int, target: int, row: int, interval:
     v = t.v[i, source]
     xn = t.x[i, target]
     vn = t.v[i, target]
-    accelerate(s, x, v, h, interval, i)
+    accelerate(s, x, v, h, row, interval, i)
     for b in range(s.p.inverse_mass.shape[1]):
         a1 = load(s.a[i, 0], b)
         a2 = load(s.a[i, 1], b)
         vb = load(v, b)
         store(xn, b, load(x, b) + (vb + (a1 + a2 + a2) * sixth) * h)
         store(vn, b, vb + (a1 + a2 * spread(Scalar(4.0)) + load(s.a[i, 2], b)) * sixth)
+    if DRIVEN:  # at the end of the step, as the last stage
+        drive(s.d, row * s.stages + s.stages - 1, i, xn, vn)
 
 
 forward = forward_sweep(__name__, Parameters, States, step)
@@ -142,7 +150,9 @@ if not DUAL:
         av = adjoint.v[i]
         blocks = s.p.inverse_mass.shape[1]
         rate = zero(0)
-        accelerate(s, x, v, h, interval, i)
+        accelerate(s, x, v, h, row, interval, i)
+        if DRIVEN:
+            drive_adjoint(s.d, grad.d, row * s.stages + s.stages - 1, i, ax, av)
         for b in range(blocks):
             a1 = load(s.a[i, 0], b)
             a2 = load(s.a[i, 1], b)
@@ -157,9 +167,11 @@ if not DUAL:
             rate = rate + dot(gv, a1 + a2 * spread(Scalar(4.0)) + load(s.a[i, 2], b)) * spread(SIXTH)
         for n in range(s.stages):
             k = s.stages - 1 - n
-            place_stage(s, k, x, v, h, i)
+            place_stage(s, k, x, v, h, row, i)
             probe_stage(s, k, i, grad)
             add_adjoints(s.e, grad.e, i, interval, s.y[i], s.u[i], s.w[i], s.p_y[i], s.p_u[i])
+            if DRIVEN:
+                drive_adjoint(s.d, grad.d, row * s.stages + k, i, s.p_y[i], s.p_u[i])
             for b in range(blocks):
                 py = load(s.p_y[i], b)
                 pu = load(s.p_u[i], b)

@@ -25,19 +25,22 @@ from gradsim.engine.launch import replay, struct_of
 from gradsim.engine.layout import SHAPES
 from gradsim.engine.mapping import InElements, Threads, Worlds, mapping_for
 from gradsim.engine.operation import operation
+from gradsim.errors import InputError
 from gradsim.physics.forces.assembly import assemble
 from gradsim.physics.forces.base import Elements, Force
 from gradsim.physics.integrators import SOFT
 from gradsim.physics.soft import gpu_rollout
 
 if TYPE_CHECKING:
-    from gradsim.physics.soft import kernels
+    from gradsim.physics.soft import drive_kernels, kernels
 else:
+    drive_kernels = "gradsim.physics.soft.drive_kernels"
     kernels = "gradsim.physics.soft.kernels"
 
 MAPPINGS = {kind.name: kind for kind in (Worlds, InElements, Threads)}
 STATE = ("x", "v")
 HEAD = (*STATE, "inverse_mass", "gravity")  # before the parameters of the forces
+DRIVE = ("drive_x", "drive_v")  # behind them, where vertices follow a recording
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,8 @@ class Particles:
         segment: Frames between two checkpoints of the backward pass.
         mapping: How worlds and elements lie in registers; None chooses the faster.
         integrator: "semi-implicit", "verlet" or "nystrom".
+        driven_vertices: Pinned vertices that are put where two further inputs have them, before `step`: `drive_x` [m] and
+            `drive_v` [m/s] (B, instants, driven, 3), at the instants of `drive_instants` in each frame interval.
     """
 
     groups: tuple[Elements, ...]
@@ -68,6 +73,7 @@ class Particles:
     segment: int = 1
     mapping: Worlds | InElements | None = None
     integrator: str = "semi-implicit"
+    driven_vertices: Sequence[int] = ()
     run: Callable[..., list[Tensor]] = field(init=False)
 
     def __post_init__(self):
@@ -77,7 +83,7 @@ class Particles:
     def names(self) -> list[str]:
         """Names of the inputs; those of a force begin with its place among the groups."""
         parameters = [f"{g}.{name}" for g, group in enumerate(self.groups) for name in group.force.parameters]
-        return [*HEAD, *parameters, "step"]
+        return [*HEAD, *parameters, *(DRIVE if getattr(self, "driven_vertices", ()) else ()), "step"]
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
         worlds, n, _ = inputs[0].shape
@@ -115,7 +121,7 @@ class Particles:
             trajectories = [struct_of(buffers.code.States, by_state(ys)) for ys in (frames, states, frame_adjoints)]
             out = [
                 struct_of(buffers.code.Adjoint, by_state(start)),
-                struct_of(buffers.code.Parameters, dict(zip("pe", gradient, strict=True))),
+                struct_of(buffers.code.Parameters, dict(zip(buffers.fields, gradient, strict=True))),
             ]
             args = [buffers.parameters(), buffers.evaluations, self.segment, 0, self.frames - 1, *trajectories, *out]
             replay(buffers.code.backward, buffers.threads, args, buffers.device)
@@ -154,21 +160,29 @@ class RolloutBuffers:
     """The arrays of one launch."""
 
     def __init__(self, program, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None, mapping=None):
-        self.program, self.inputs = program, inputs
         _check(program, inputs)
+        self.program, self.driven = program, list(getattr(program, "driven_vertices", ()))
+        without = lambda ys: [*ys[: -1 - len(DRIVE)], ys[-1]] if self.driven else ys
+        drives = [ys[-1 - len(DRIVE) : -1] if ys else [None] * len(DRIVE) for ys in (inputs, tangents)]
+        self.inputs = inputs = without(inputs)
+        tangents = without(tangents) if tangents else None
         x = inputs[0]
         self.worlds, self.n, _ = x.shape
         self.device, dual = str(x.device), tangents is not None
         self.to = mapping or program.mapping or mapping_for(self.worlds, x.dtype, x.device, dual)
         if self.to.lane.dual != dual:
             self.to = type(self.to)(Lane(self.to.lane.dtype, self.to.lane.width, dual))
+        if self.driven and self.to.name == "threads":
+            raise InputError(
+                f"vertices follow a recording on a CPU only; got tensors on {x.device}. Move the model to one."
+            )
         self.threads = self.to.threads(self.worlds)
         forces = tuple(g.force for g in program.groups)
         self.integrator = getattr(program, "integrator", "semi-implicit")  # the head of the others is the same
         steps = SOFT[self.integrator]
         self.within, self.stages = steps.states, steps.stages
         self.evaluations = program.substeps + steps.further  # of the forces in a frame interval
-        self.code = particles_code(forces, self.to.lane, self.to.name, self.integrator)
+        self.code = particles_code(forces, self.to.lane, self.to.name, self.integrator, bool(self.driven))
         self.forces = assemble(forces, self.to.lane, self.to.name)
         fixed = _fixed(program, self.to.lane, self.to.name, self.n, x.device)
         self.rows, self.copies = fixed.rows, fixed.copies
@@ -196,18 +210,30 @@ class RolloutBuffers:
                 self.places.append((g, name, kind, array))
                 k += 1
             setattr(e, f"g{g}", elements)
-        self.structs = [p, e]
+        self.structs, self.fields = [p, e], "pe"
+        if self.driven:
+            self.structs.append(self._drive(*drives))
+            self.fields = "ped"
 
     def parameters(self):
         """The kernels' `Parameters`."""
-        p, e = self.structs
-        fields = {"p": p, "e": e, "f": self.work(), "w": self.work()}
+        fields = dict(zip(self.fields, self.structs, strict=True)) | {"f": self.work(), "w": self.work()}
         if SOFT[self.integrator].further:
             fields["evaluations"] = self.evaluations
         if self.stages:
             fields |= {name: self.work() for name in ("y", "u", "p_y", "p_u")}
             fields |= {"a": self.work(self.stages), "b": self.work(self.stages), "stages": self.stages}
         return struct_of(self.code.Parameters, fields)
+
+    def _drive(self, values: Sequence[Tensor | None], slopes: Sequence[Tensor | None]):
+        """The recording of the driven vertices at all instants."""
+        drive, x = self.code.Drive(), self.inputs[0]
+        drive.vertices = self.to.layout.counts(torch.tensor(self.driven, dtype=torch.int32, device=x.device))
+        none = x.new_zeros(0, dtype=torch.long)
+        for name, value, slope in zip("xv", values, slopes, strict=True):
+            assert value is not None  # tangents alone may be
+            setattr(drive, name, self.to.vertices(value, slope, len(self.driven), none))
+        return drive
 
     def work(self, *lead: int):
         """Zeros for vertices."""
@@ -240,9 +266,25 @@ class RolloutBuffers:
             for k, ((_, _, kind, _), array) in enumerate(zip(self.places, arrays, strict=True)):
                 results.append(self.to.unelements(kind, array, x[len(HEAD) + k]))
             step = self.to.ununiform("Real", head["step"], B, self.program.frames - 1)
+            if self.driven:
+                results += [self.to.unvertices(y, B, len(self.driven))[0] for y in (drive.x, drive.v)]
             return [*results, step if x[-1].shape[1] else x[-1]]
 
-        return [grad, d], gradients
+        if not self.driven:
+            return [grad, d], gradients
+        drive = self.code.Drive()
+        drive.vertices = self.structs[2].vertices
+        for name in "xv":
+            instants = getattr(self.structs[2], name).shape[1]
+            array = self.to.empty(len(self.driven), self.threads, instants, device=self.inputs[0].device)
+            setattr(drive, name, array)
+        return [grad, d, drive], gradients
+
+
+def drive_instants(integrator: str, substeps: int) -> list[float]:
+    """Instants of a frame interval at which explicit steps put driven vertices in place, in steps from its start."""
+    steps = SOFT[integrator]
+    return [0.0] * steps.further + [k + share for k in range(substeps) for share in steps.drive_shares]
 
 
 def by_state(arrays: Sequence[wp.array]) -> dict[str, wp.array]:
@@ -295,13 +337,18 @@ def _fixed(program: Particles, *key) -> _Fixed:
 
 @cache
 def particles_code(
-    forces: tuple[Force, ...], lane: Lane, mapping: str, integrator: str = "semi-implicit"
+    forces: tuple[Force, ...], lane: Lane, mapping: str, integrator: str = "semi-implicit", driven: bool = False
 ) -> ModuleType:
     """`soft/kernels.py`, `soft/verlet_kernels.py` or `soft/nystrom_kernels.py` for these forces."""
     assembled = assemble(forces, lane, mapping)
     reach = {k: access(lane, mapping)[k] for k in ("Vertex", "load", "store")}
     parts = ("Elements", "add_forces", *(() if lane.dual else ("add_adjoints", "all_powers")))
     bound = {**reach, **members(assembled, *parts), "KEY": assembled.__name__}
+    if driven:
+        bound |= {
+            "DRIVEN": True,
+            **members(_drive_code(lane, mapping), "Drive", "drive", *(() if lane.dual else ("drive_adjoint",))),
+        }
     steps = SOFT[integrator]
     if not steps.parts:
         return compiled_for_packs(specialize(kernels, lane, SHARED=mapping != "elements", **bound), lane)
@@ -309,6 +356,11 @@ def particles_code(
     bound |= members(particles_code(forces, lane, mapping), *parts)
     assert steps.kernels is not None  # implicit steps have a rollout of their own
     return compiled_for_packs(specialize(steps.kernels, lane, **bound), lane)
+
+
+@cache
+def _drive_code(lane: Lane, mapping: str) -> ModuleType:
+    return specialize(drive_kernels, lane, Vertex=access(lane, mapping)["Vertex"], KEY=mapping)
 
 
 def _check(program: Particles, inputs: Sequence[Tensor]) -> None:
@@ -319,8 +371,12 @@ def _check(program: Particles, inputs: Sequence[Tensor]) -> None:
         raise ValueError(f"got {len(inputs)} inputs; expected {len(names)}: {', '.join(names)}.")
     sizes = [(n, 3), (n, 3), (n,), (3,)]
     sizes += [(None, *SHAPES[kind]) for group in program.groups for kind in group.force.parameters.values()]
+    driven = len(getattr(program, "driven_vertices", ()))
+    parameters = range(len(HEAD), len(sizes))
+    if driven:
+        instants = (program.frames - 1) * len(drive_instants(program.integrator, program.substeps))
+        sizes += [(instants, driven, 3)] * len(DRIVE)
     sizes.append((None,))
-    parameters = range(len(HEAD), len(names) - 1)
     for k, (name, x, size) in enumerate(zip(names, inputs, sizes, strict=True)):
         fits = lambda size, x=x: (
             x.ndim == 1 + len(size) and all(s in (None, actual) for s, actual in zip(size, x.shape[1:], strict=True))

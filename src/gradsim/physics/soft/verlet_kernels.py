@@ -27,7 +27,10 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.engine.access_kernels import load, store
     from gradsim.engine.lanes import Vec3 as Vertex
     from gradsim.physics.forces.assembly import Elements, add_adjoints, add_forces, all_powers
+    from gradsim.physics.soft.drive_kernels import Drive, drive, drive_adjoint
     from gradsim.physics.soft.kernels import VertexParameters, add_vertices, constant, copy_vertices
+
+DRIVEN = globals().get("DRIVEN", False)  # whether vertices follow a recording
 
 
 @wp.struct
@@ -37,6 +40,8 @@ class Parameters:
     f: wp.array2d[Vertex]  # forces; zero before and after a step
     w: wp.array2d[Vertex]  # probes of them
     evaluations: int  # in a frame interval: its steps and the opening one
+    if DRIVEN:
+        d: Drive
 
 
 @wp.struct
@@ -74,6 +79,8 @@ def step(s: Parameters, t: States, source: int, target: int, row: int, interval:
         store(x, b, load(t.x[i, source], b) + (vb + ab * half) * h)
         store(v, b, vb + ab * h)
         store(a, b, ab)
+    if DRIVEN:
+        drive(s.d, interval * s.evaluations + row % s.evaluations, i, x, v)
     add_forces(s.e, i, interval, x, v, f)
     g = s.p.gravity[i, 0]
     for b in range(blocks):
@@ -125,9 +132,13 @@ if not DUAL:
             store(w, b, ga * m)
             store(aa, b, push * spread(Scalar(-1.0)))
             store(u, b, load(t.v[i, source], b) + ab * h)
+        if DRIVEN:
+            drive(s.d, interval * s.evaluations + row % s.evaluations, i, x, u)
         grad.p.gravity[i, 0] = grad.p.gravity[i, 0] + pull
         rate = rate * spread(Scalar(0.5))
         add_adjoints(s.e, grad.e, i, interval, x, u, w, ax, av)
+        if DRIVEN:
+            drive_adjoint(s.d, grad.d, interval * s.evaluations + row % s.evaluations, i, ax, av)
         for b in range(blocks):
             ab = load(t.a[i, source], b)
             gx = load(ax, b)

@@ -133,7 +133,10 @@ def _lumps(
     turn = orientation_of(body)
     arms = turn.apply(vertices * (body.scale or 1.0))
     velocities = np.array(body.velocity) + np.cross(body.angular_velocity, arms)
-    pinned = np.unique(np.concatenate([region.of(vertices) for region in body.pinned] or [np.zeros(0, int)]))
+    held = [region.of(vertices) for region in body.pinned]
+    held += [motion.of(body.rest_vertices) for motion in body.motion]
+    pinned = np.unique(np.concatenate(held or [np.zeros(0, int)]))
+    pinned = pinned[pinned < len(vertices)]  # the corners of quadratic elements come first
     free = np.ones(len(vertices))
     free[pinned] = 0.0
     for push in body.pushes:
@@ -193,6 +196,7 @@ def _common(name: str, body: Solid | Cloth) -> list[str]:
         "rest lengths of {:g} times those of the model": (body.rest_length_factor or 1.0) - 1.0
         and body.rest_length_factor,
         "{:g} groups of anchors": len(body.anchors),
+        "{:g} motions of vertices; in the model they are fixed at their start": len(body.motion),
     }
     return notes + [f"`{name}`: {words.format(value)}." for words, value in said.items() if value]
 

@@ -33,9 +33,10 @@ from gradsim.scene import (
 from gradsim.scene.channels import channel
 from gradsim.scene.node import Node
 from gradsim.scene.quantity import NUMBER, UNIT
+from gradsim.scene.recordings import motion
 from gradsim.scene.reference.docstring import paragraphs
 from gradsim.scene.reference.schema import model_schema
-from gradsim.scene.rods import motion, rod
+from gradsim.scene.rods import rod
 from gradsim.scene.scene import KINDS, Scene, Timing
 
 HEAD = "| key | type | unit | default | meaning |\n|---|---|---|---|---|"
@@ -92,7 +93,8 @@ PARTS = (
     Part("Rod", rod.Rod, base=soft_body.Soft, where=KIND.format("rod")),
     Part("Shape of a rod", rod.RodShape),
     Part("Line of a rod", rod.Line, where="The key `line` of the shape of a rod."),
-    Part("Prescribed motion", motion.Motion, where="The key `motion` of a rod."),
+    Part("Prescribed motion", motion.Motion, where="The key `motion` of a soft body, or an entry of a list there."),
+    Part("Pose", motion.Pose, where="An entry of `poses` of a prescribed motion."),
     Part("Region", region.Region, where="An entry of `pinned`, or a key `region`."),
     Part("Anchor", soft_body.Anchor, where="An entry of `anchors` of a soft body."),
     Part("Impulse on a soft body", soft_body.VertexImpulse, where="An entry of `pushes` of a soft body."),

@@ -1,1 +1,1 @@
-"""Rods of a scene, and recordings that their vertices follow."""
+"""Rods of a scene."""

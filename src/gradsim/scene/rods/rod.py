@@ -143,10 +143,7 @@ class Rod(Soft):
     @property
     def arrays(self) -> dict[str, tuple[tuple[int, ...], str]]:
         n = len(self.rest_vertices)
-        arrays = {"vertex_mass_factor": ((2 * n - 1,), "vertex"), "vertex_velocity": ((2 * n - 1, 3), "vertex")}
-        if self.motion is not None:
-            arrays["motion_offset"] = ((len(self.motion.times) * len(self.motion.vertices), 3), "sample")
-        return arrays
+        return {"vertex_mass_factor": ((2 * n - 1,), "vertex"), "vertex_velocity": ((2 * n - 1, 3), "vertex")}
 
     @property
     def by_element(self) -> dict[str, int]:

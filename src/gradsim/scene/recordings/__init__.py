@@ -1,0 +1,1 @@
+"""Recordings that vertices or bodies follow."""
