@@ -559,6 +559,11 @@ class Model(nn.Module):
                     f"`{system.name}` has a `motion`, whose times count from the scene's start, so it cannot start from "
                     "a state; give a motion that begins there in the scene, or roll out from the scene's start."
                 )
+        for name in [name for name, joint in self.scene.joints.items() if joint.motion is not None]:
+            raise InputError(
+                f"the joint `{name}` has a `motion`, whose times count from the scene's start, so bodies cannot start from "
+                "a state; roll out from the scene's start."
+            )
         named = {f"{s.name}.{k}": start[s.name][k] for s in self.systems for k in s.states}
         worlds = max(len(values["gravity"]), *(len(y) for y in named.values()))
         for name, count in {"overrides": len(values["gravity"]), **{name: len(y) for name, y in named.items()}}.items():

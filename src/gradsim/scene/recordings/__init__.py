@@ -1,0 +1,1 @@
+"""Recorded motion of bodies and joints."""
