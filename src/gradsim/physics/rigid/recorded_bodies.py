@@ -20,7 +20,7 @@ MIN_STEP = 1e-7  # [s] of a step so short that differences over it are rounding
 
 
 def at_steps(frame: RecordedFrame, samples: Tensor, h: Tensor, ends_only: bool) -> FrameState:
-    """Motion that kernels take in each step, (worlds, steps, ·) where `ends_only`, else at begins and middles (worlds, 2 steps + 1, ·).
+    """Motion that kernels take in each step, (worlds, steps, ·) where `ends_only`, else at begins, middles and ends (worlds, 3 steps, ·).
 
     Args:
         frame: The frame.
@@ -30,9 +30,9 @@ def at_steps(frame: RecordedFrame, samples: Tensor, h: Tensor, ends_only: bool) 
     """
     ends = torch.cat([torch.zeros_like(h[:, :1]), h.cumsum(1)], 1)
     if not ends_only:
-        middles = ends[:, :-1] + 0.5 * h
-        between = torch.stack([ends[:, :-1], middles], 2).flatten(1)
-        return frame.at(samples, torch.cat([between, ends[:, -1:]], 1))
+        begin, end = ends[:, :-1], ends[:, 1:]
+        limits = frame.at(samples, begin, True), frame.at(samples, begin + 0.5 * h), frame.at(samples, end)
+        return FrameState(*(torch.stack(y, 2).flatten(1, 2) for y in zip(*limits, strict=True)))
     x, q, v, w, a, s = frame.at(samples, ends)
     short = (h < MIN_STEP)[..., None]
     divisor = torch.where(short, torch.ones_like(h)[..., None], h[..., None])

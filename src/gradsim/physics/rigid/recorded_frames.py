@@ -26,6 +26,7 @@ from gradsim.numerics import rotation
 from gradsim.physics.system import Values
 from gradsim.scene.recordings.pose import PoseMotion
 
+SAME_TIME = 1e-9  # [s] by which the end of a step may miss a sample by rounding
 MAX_STEP_TURN = 0.1  # [rad] of a step by a method of fourth order, which then errs by 1e-7 of it
 
 
@@ -67,12 +68,13 @@ class RecordedFrame:
         quats = rotation.multiply(rotation.exponential(turn), poses[:, 3:])
         return torch.cat([poses[:, :3] + offset, quats], -1)
 
-    def at(self, samples: Tensor, times: Tensor) -> FrameState:
+    def at(self, samples: Tensor, times: Tensor, from_right: bool = False) -> FrameState:
         """Its motion at some times.
 
         Args:
             samples: See `samples`.
             times: (worlds, n) [s].
+            from_right: Whether accelerations at the last sample are those after it, which are 0.
         """
         knots = self.times.to(samples.device)
         slopes = self.slope_matrix.to(samples.device) @ samples
@@ -87,14 +89,15 @@ class RecordedFrame:
         square, cube = 3 * rise - 2 * m0 - m1, m0 + m1 - 2 * rise
         y = p + s * (m0 + s * (square + s * cube))
         rate = (m0 + s * (2 * square + 3 * s * cube)) / d
-        curve = torch.where(later > 0, torch.zeros_like(y), (2 * square + 6 * s * cube) / d**2)
+        past = (times - knots[-1] > (-SAME_TIME if from_right else SAME_TIME))[..., None]
+        curve = torch.where(past, torch.zeros_like(y), (2 * square + 6 * s * cube) / d**2)
         size = y[..., 3:].square().sum(-1, keepdim=True)
         q = y[..., 3:] / size.sqrt()
         back = rotation.conjugate(y[..., 3:]) / size
         w = 2 * rotation.multiply(rate[..., 3:], back)[..., :3]
         growth = 2 * (y[..., 3:] * rate[..., 3:]).sum(-1, keepdim=True) / size
         turning = 2 * rotation.multiply(curve[..., 3:], back)[..., :3] - growth * w
-        turning = torch.where(later > 0, torch.zeros_like(turning), turning)
+        turning = torch.where(past, torch.zeros_like(turning), turning)
         q = rotation.multiply(rotation.exponential(later * w), q)
         return FrameState(y[..., :3] + later * rate[..., :3], q, rate[..., :3], w, curve[..., :3], turning)
 
