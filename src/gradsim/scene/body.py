@@ -18,7 +18,7 @@ FULL_TURN = 2 * math.pi  # a larger start angle is most likely in degrees
 BLUE = (0.2, 0.35, 0.7)
 TIME = Quantity("s", lower=0.0)
 UPRIGHT = (0.0, 0.0, 0.0, 1.0)
-PLACEMENT_KEYS = ("position", "rotation_vector", "velocity", "angular_velocity")  # of a start, which a joint or a recording sets
+PLACEMENT_KEYS = ("position", "rotation_vector", "velocity", "angular_velocity")  # set by a joint or a recording
 INERTIA_TOLERANCE = 1e-6  # relative excess of the triangle inequality of moments of inertia, by rounding of a thin body
 QUATERNION_TOLERANCE = 1e-3  # deviation of a quaternion's length from 1: files often keep four digits
 

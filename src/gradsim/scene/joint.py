@@ -57,11 +57,9 @@ class Joint(Node):
         elif self.between[1] == WORLD:
             yield ("between",), f"the world cannot be the child; write [world, {self.between[0]}]."
         elif self.motion is not None and self.between[0] != WORLD:
-            yield (
-                ("motion",),
-                f"is of a joint at `{self.between[0]}`; the world's side follows a recording: write "
-                f"between: [world, {self.between[1]}], or give the `motion` to the body `{self.between[0]}`.",
-            )
+            parent, child = self.between
+            way = f"write between: [world, {child}], or give the `motion` to the body `{parent}`."
+            yield ("motion",), f"is of a joint at `{parent}`; the world's side follows a recording: {way}"
 
     def body_conflicts(self, bodies: Mapping[str, Node]) -> Iterator[tuple[Place, str]]:
         """Mistakes with respect to the bodies of the scene."""
@@ -239,7 +237,7 @@ def joint_conflicts(joints, bodies, contacts, attachments) -> Iterator[tuple[Pla
     if wrong:
         return
     placements = placing_joints(joints)
-    recorded = {name for name, body in bodies.items() if getattr(body, "kind", "") == "rigid" and body.motion is not None}
+    recorded = {name for name, body in bodies.items() if isinstance(body, Rigid) and body.motion is not None}
     for name, joint in joints.items():
         if joint.between[1] in recorded:
             child = joint.between[1]

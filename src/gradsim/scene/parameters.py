@@ -159,7 +159,9 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
     touching = {name for contact in scene.contacts.values() for name in contact.names(scene.bodies)}
     for name, node in [*scene.bodies.items(), *scene.surfaces.items()]:
         entries = _of_node(node, name)
-        if name in placements or name in scene.recorded:  # what sets the start; derivatives by these would be silently zero
+        if (
+            name in placements or name in scene.recorded
+        ):  # they set the start: derivatives by these would be silently zero
             entries = {n: p for n, p in entries.items() if n.removeprefix(f"{name}.") not in PLACEMENT_KEYS}
         if name in touching:  # the surfaces by which bodies touch one another are about the center of mass of the scene
             entries.pop(f"{name}.centre_of_mass", None)
@@ -232,7 +234,9 @@ def resolve(scene: Scene, name: str, known: Mapping[str, Parameter] | None = Non
         instead = f"use {start}" if start else "it has no coordinate"
         raise InputError(f"`{owner}` has no `{key}`: the joint `{joint}` places it; {instead}.")
     if owner in scene.recorded and key in PLACEMENT_KEYS:
-        raise InputError(f"`{owner}` has no `{key}`: it follows its `motion`; use `{owner}.motion_offset` or `{owner}.motion_turn`.")
+        raise InputError(
+            f"`{owner}` has no `{key}`: it follows its `motion`; use `{owner}.motion_offset` or `{owner}.motion_turn`."
+        )
     raise InputError(f"the scene has no parameter `{name}`{_hint(name, known)}")
 
 
@@ -286,9 +290,7 @@ def _of_recording(motion: PoseMotion, name: str) -> dict[str, Parameter]:
     table = {}
     for key in ("motion_offset", "motion_turn"):
         positive, unit, lower = SIGNED_ARRAYS[key]
-        table[f"{name}.{key}"] = Parameter(
-            np.zeros((len(motion.times), 3)), unit, positive, lower, math.inf, "sample"
-        )
+        table[f"{name}.{key}"] = Parameter(np.zeros((len(motion.times), 3)), unit, positive, lower, math.inf, "sample")
     return table
 
 

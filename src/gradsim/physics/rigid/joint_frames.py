@@ -148,9 +148,7 @@ class JointFrames:
     def _tree(self) -> "_Tree":
         return _Tree.of([(self.ends(name)[0], child) for child, name in self.placed.items()])
 
-    def coordinates(
-        self, states: States, values: Values, times: Tensor | None = None
-    ) -> dict[str, dict[str, Tensor]]:
+    def coordinates(self, states: States, values: Values, times: Tensor | None = None) -> dict[str, dict[str, Tensor]]:
         """Those of the joints that move, by name; see `Joints.coordinates_of`."""
         frames, coordinates = self.frames(values), {}
         for name, joint in self.joints.items():

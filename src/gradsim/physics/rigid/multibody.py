@@ -177,7 +177,12 @@ class _BodyBuffers:
         loads = rollout.Loads.of(program.law, self.bodies)
         lane = Lane(dtype, width, tangents is not None)
         self.code, self.rigid, self.layout = _code(
-            lane, _bound(program.pairs, lane), program.joints is not None, loads, program.integrator, program.recorded > 0
+            lane,
+            _bound(program.pairs, lane),
+            program.joints is not None,
+            loads,
+            program.integrator,
+            program.recorded > 0,
         )
         self.packs, self.counts = self.layout.packs(self.worlds), [len(windows) for windows in program.windows]
         self.read = [name for name in BODY[4:] if loads.reads(name)]
@@ -377,7 +382,8 @@ def _bound(pairs: "Pairs | None", lane: Lane) -> tuple:
 FORCES = ("Parameters", "States", "State", "Work", "evaluate", "load_state", "apply_all_impulses")
 FORCES_ADJOINT = ("evaluate_adjoint", "all_force_powers", "all_impulses_adjoint")
 _STRUCTS = ("Parameters", "States", "State", "Work")
-_STRUCTS += ("PairShape", "PairNumbers", "NearPairs", "JointShape", "JointNumbers", "LinkWork", "FrameMotion")  # what there is of them
+_STRUCTS += ("PairShape", "PairNumbers", "NearPairs", "JointShape", "JointNumbers", "LinkWork")  # what there is of them
+_STRUCTS += ("FrameMotion",)
 
 
 @cache
@@ -407,7 +413,7 @@ def _code(lane: Lane, pairs: tuple, joints: bool, loads: rollout.Loads, integrat
         bound |= members(links, *names)
         key += links.__name__
     bound |= {"Bodies": body.Parameters, "PAIRS": bool(pairs), "JOINTS": joints}
-    bound |= {"RECORDED": True} if recorded else {}  # without it, code has the name that it had before there were recordings
+    bound |= {"RECORDED": True} if recorded else {}  # without recordings, code has no flag in its name
     forces = specialize(multibody_force_kernels, lane, **bound, INTERVAL_BOUND=steps.order == 1, KEY=key)
     names = FORCES if lane.dual else (*FORCES, *FORCES_ADJOINT)
     bound = members(forces, *names) | members(body, *rollout.WRENCH[1:])

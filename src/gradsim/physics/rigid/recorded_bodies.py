@@ -37,9 +37,7 @@ def at_steps(frame: RecordedFrame, samples: Tensor, h: Tensor, ends_only: bool) 
     short = (h < MIN_STEP)[..., None]
     divisor = torch.where(short, torch.ones_like(h)[..., None], h[..., None])
     turn = rotation.logarithm(rotation.multiply(q[:, 1:], rotation.conjugate(q[:, :-1])))
-    during = [
-        torch.where(short, slope[:, :-1], change / divisor) for slope, change in ((v, x.diff(dim=1)), (w, turn))
-    ]
+    during = [torch.where(short, slope[:, :-1], change / divisor) for slope, change in ((v, x.diff(dim=1)), (w, turn))]
     before = [torch.cat([slope[:, :1], y[:, :-1]], 1) for slope, y in zip((v, w), during, strict=True)]
     changes = [
         torch.where(short, bend[:, :-1], (y - old) / divisor)

@@ -113,7 +113,9 @@ class RecordedFrame:
         return min(self.times.diff().min().item(), MAX_STEP_TURN / max(spin, 1e-9))
 
 
-def recorded_frames(joints: Mapping[str, PoseMotion | None], bodies: Mapping[str, PoseMotion]) -> dict[str, RecordedFrame]:
+def recorded_frames(
+    joints: Mapping[str, PoseMotion | None], bodies: Mapping[str, PoseMotion]
+) -> dict[str, RecordedFrame]:
     """Frames by the name of the joint that has them as its parent: of `weld_name(body)` for bodies."""
     frames = {weld_name(name): RecordedFrame(motion, name) for name, motion in bodies.items()}
     frames |= {n: RecordedFrame(motion, f"joints.{n}") for n, motion in joints.items() if motion is not None}

@@ -57,9 +57,9 @@ class PoseMotion(Node):
     positions: Annotated[tuple[tuple[float, ...], ...], _Rows(3, "a point [x, y, z] in m")] = Field(
         description="for each time a point [x, y, z] in m"
     )
-    quats_xyzw: Annotated[
-        tuple[tuple[float, ...], ...] | None, _Rows(4, "a quaternion [x, y, z, w] of length 1")
-    ] = None
+    quats_xyzw: Annotated[tuple[tuple[float, ...], ...] | None, _Rows(4, "a quaternion [x, y, z, w] of length 1")] = (
+        None
+    )
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         count = len(self.times)
