@@ -29,7 +29,7 @@ LATER_PUSH = (
 
 
 HELD = (
-    "{0}: its motion of {1} samples; the model holds the {2} where it starts, as in MuJoCo a mocap body could move it."
+    "{0}: its motion of {1} samples; the model holds the {2} where it starts (a mocap body of MuJoCo could move it)."
 )
 
 
