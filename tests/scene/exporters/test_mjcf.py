@@ -208,7 +208,9 @@ def test_recorded_bodies_and_frames_are_held_where_they_start(mujoco, tmp_path):
         start = Model(scene).rollout(frames=1)
     for name in scene.bodies:
         assert_near(data.body(name).xpos, start[name]["x"][0, 0], SOLVED)
-        turned = Rotation.from_quat(data.body(name).xquat[[1, 2, 3, 0]]).inv() * Rotation.from_quat(start[name]["q"][0, 0])
+        turned = Rotation.from_quat(data.body(name).xquat[[1, 2, 3, 0]]).inv() * Rotation.from_quat(
+            start[name]["q"][0, 0]
+        )
         assert_near(turned.magnitude(), 0, SOLVED)
     for form in ("mjcf", "urdf", "usd"):
         notes = exporters.export(scene, form, tmp_path / form).notes

@@ -51,8 +51,8 @@ class ConstrainedIsland(Island):
             windows = tuple(s.windows for s in self.systems)
             law = self.systems[0].law
             program = Bodies(frames, substeps, dt, windows, self.pairs, self.joints, law, self.integrator, segment)
-            ends_only = RIGID[self.integrator].order == 1
-            self._programs[key] = RecordedBodies(program, self.recorded, ends_only) if self.recorded else program
+            first_order = RIGID[self.integrator].order == 1
+            self._programs[key] = RecordedBodies(program, self.recorded, first_order) if self.recorded else program
         return self._programs[key]
 
     def inputs(self, values: Values) -> list[Tensor]:

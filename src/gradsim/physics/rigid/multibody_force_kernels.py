@@ -101,7 +101,7 @@ if RECORDED:
 
     @wp.struct
     class FrameMotion:
-        """Motion of frames at the begin of each step, or at its begin, middle and end, (packs, instants, frames)."""
+        """Motion of frames in each stage of each step, (packs, instants, frames)."""
 
         x: wp.array3d[Vec3]
         q: wp.array3d[Quat]
@@ -171,10 +171,10 @@ if RECORDED:
 
     @wp.func
     def instant_of(row: int, stage: int) -> int:
-        """Instant of a stage of a step; stages of fourth order are at the begin, twice in the middle, and at the end."""
+        """Instant of a stage of a step."""
         if INTERVAL_BOUND:
             return row
-        return 3 * row + (stage + 1) // 2
+        return 4 * row + stage
 
     @wp.func
     def load_frames(g: Parameters, s: State, m: Work, row: int, stage: int, i: int, n: int):

@@ -1,8 +1,16 @@
 """Rollout of rigid bodies with frames that follow recordings: the motion of each frame in every step, from its samples.
 
-A method of fourth order takes it at the begin, middle and end of each step. Steps of first order arrive where the recording says: x + h v is
-the position after a step, and exp(h ω) q the orientation, so v and ω of a step are differences over it, and accelerations those of v and ω
-over h.
+A frame moves as a body of infinite mass by the same method, pushed so that it arrives where the recording does. A semi-implicit step has
+
+    v = (p(t + h) - p(t))/h      a = (v - v before)/h
+
+and the like for ω, with the rotation vector from q(t) to q(t + h). The stages of a step of fourth order have the accelerations a₀, b, b, c, with
+which Runge-Kutta ends at p(t + h) and p'(t + h):
+
+    b = 3 (p(t + h) - p - h p')/h² - a₀/2      c = 6 (p'(t + h) - p')/h - a₀ - 4 b
+
+both off p'' by the third order of h. Of ω' the middle one is that of the recording, since rotations do not add up. The places, orientations
+and velocities of a stage are those that the method has there.
 """
 
 from collections.abc import Sequence
@@ -19,31 +27,62 @@ from gradsim.physics.rigid.recorded_frames import FrameState, RecordedFrame
 MIN_STEP = 1e-7  # [s] of a step so short that differences over it are rounding
 
 
-def at_steps(frame: RecordedFrame, samples: Tensor, h: Tensor, ends_only: bool) -> FrameState:
-    """Motion that kernels take in each step, (worlds, steps, ·) where `ends_only`, else at begins, middles and ends (worlds, 3 steps, ·).
+def at_steps(frame: RecordedFrame, samples: Tensor, h: Tensor, first_order: bool) -> FrameState:
+    """Motion that kernels take in each stage of each step, (worlds, steps · stages, ·).
 
     Args:
         frame: The frame.
         samples: Its samples (worlds, times, 7).
         h: Steps (worlds, steps) [s].
-        ends_only: Whether steps are of first order.
+        first_order: Whether steps are semi-implicit, of one stage, or of fourth order, of four.
     """
     ends = torch.cat([torch.zeros_like(h[:, :1]), h.cumsum(1)], 1)
-    if not ends_only:
-        begin, end = ends[:, :-1], ends[:, 1:]
-        limits = frame.at(samples, begin, True), frame.at(samples, begin + 0.5 * h), frame.at(samples, end)
-        return FrameState(*(torch.stack(y, 2).flatten(1, 2) for y in zip(*limits, strict=True)))
-    x, q, v, w, a, s = frame.at(samples, ends)
     short = (h < MIN_STEP)[..., None]
-    divisor = torch.where(short, torch.ones_like(h)[..., None], h[..., None])
+    safe = torch.where(short, torch.ones_like(h)[..., None], h[..., None])
+    if first_order:
+        return _semi_implicit(frame.at(samples, ends), short, safe)
+    middle = frame.at(samples, ends[:, :-1] + 0.5 * h)
+    begin, end = frame.at(samples, ends[:, :-1], True), frame.at(samples, ends[:, 1:])
+    stages = _runge_kutta(begin, middle, end, h[..., None], short, safe)
+    return FrameState(*(torch.stack(y, 2).flatten(1, 2) for y in zip(*stages, strict=True)))
+
+
+def _semi_implicit(at_ends: FrameState, short: Tensor, h: Tensor) -> FrameState:
+    """Motion in each step, from that at the ends of all; that of the recording where a step is short."""
+    x, q, v, w, a, s = at_ends
     turn = rotation.logarithm(rotation.multiply(q[:, 1:], rotation.conjugate(q[:, :-1])))
-    during = [torch.where(short, slope[:, :-1], change / divisor) for slope, change in ((v, x.diff(dim=1)), (w, turn))]
-    before = [torch.cat([slope[:, :1], y[:, :-1]], 1) for slope, y in zip((v, w), during, strict=True)]
-    changes = [
-        torch.where(short, bend[:, :-1], (y - old) / divisor)
-        for bend, y, old in zip((a, s), during, before, strict=True)
+    during = [torch.where(short, rate[:, :-1], change / h) for rate, change in ((v, x.diff(dim=1)), (w, turn))]
+    before = [torch.cat([rate[:, :1], y[:, :-1]], 1) for rate, y in zip((v, w), during, strict=True)]
+    pushes = [
+        torch.where(short, bend[:, :-1], (y - old) / h) for bend, y, old in zip((a, s), during, before, strict=True)
     ]
-    return FrameState(x[:, :-1], q[:, :-1], before[0], before[1], changes[0], changes[1])
+    return FrameState(x[:, :-1], q[:, :-1], before[0], before[1], pushes[0], pushes[1])
+
+
+def _runge_kutta(
+    begin: FrameState, middle: FrameState, end: FrameState, h: Tensor, short: Tensor, safe: Tensor
+) -> list[FrameState]:
+    """Motion in the four stages of each step, see the head of this file; `safe` is h where it is not short."""
+    x, q, v, w, a, s = begin
+    half = 0.5 * h
+    push = torch.where(short, middle.a, 3 * (end.x - x - h * v) / safe**2 - 0.5 * a)
+    last_push = torch.where(short, end.a, 6 * (end.v - v) / safe - a - 4 * push)
+    last_turn = torch.where(short, end.s, 6 * (end.w - w) / safe - s - 4 * middle.s)
+    second = FrameState(x + half * v, _turned(q, w, q, half), v + half * a, w + half * s, push, middle.s)
+    third = FrameState(
+        x + half * second.v, _turned(q, second.w, second.q, half), v + half * push, w + half * middle.s, push, middle.s
+    )
+    last = FrameState(
+        x + h * third.v, _turned(q, third.w, third.q, h), v + h * push, w + h * middle.s, last_push, last_turn
+    )
+    return [begin, second, third, last]
+
+
+def _turned(q: Tensor, w: Tensor, at: Tensor, h: Tensor) -> Tensor:
+    """q + h/2 ω q', of length 1."""
+    rate = rotation.multiply(torch.cat([w, torch.zeros_like(w[..., :1])], -1), at)
+    raw = q + 0.5 * h * rate
+    return raw / torch.linalg.vector_norm(raw, dim=-1, keepdim=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +94,12 @@ class RecordedBodies:
     Args:
         program: `Bodies` with `recorded`.
         frames: The frames.
-        ends_only: Whether steps are of first order.
+        first_order: Whether its steps are semi-implicit.
     """
 
     program: Bodies
     frames: Sequence[RecordedFrame]
-    ends_only: bool
+    first_order: bool
 
     def run(self, *inputs: Tensor) -> list[Tensor]:
         return self.program.run(*self._in_steps(inputs))
@@ -88,6 +127,6 @@ class RecordedBodies:
         h = step.double().repeat_interleave(program.substeps, 1)
         if not h.shape[1]:  # of a start alone, which no kernel steps from
             h = h.new_zeros(len(h), 1)
-        parts = [at_steps(f, y.double(), h, self.ends_only) for f, y in zip(self.frames, samples, strict=True)]
+        parts = [at_steps(f, y.double(), h, self.first_order) for f, y in zip(self.frames, samples, strict=True)]
         motion = [torch.stack(y, 2).to(inputs[0].dtype) for y in zip(*parts, strict=True)]
         return [*head, *motion, step]

@@ -28,9 +28,7 @@ LATER_PUSH = (
 )
 
 
-HELD = (
-    "{0}: its motion of {1} samples; the model holds the {2} where it starts (a mocap body of MuJoCo could move it)."
-)
+HELD = "{0}: its motion of {1} samples; the model holds the {2} where it starts (a mocap body of MuJoCo could move it)."
 
 
 def add_rigid_bodies(scene: Scene, twin: Twin) -> None:
