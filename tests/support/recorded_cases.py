@@ -28,7 +28,7 @@ def gripper(**timing) -> dict[str, Any]:
         "timing": {"integrator": "rk4", "fps": 60, "frames": 4, "substeps": 4, **timing},
         "bodies": {
             "hand": {"shape": {"sphere": {"radius": 0.1}}, "mass": 2.0, "motion": hand},
-            "tool": {"shape": BOX, "mass": 1.0, "collision": "none"},
+            "tool": {"shape": BOX, "mass": 1.0, "collision": "none", "pushes": [{"impulse": [0.1, -0.2, 0.3]}]},
             "upper": {"shape": BOX, "mass": 0.7},
             "lower": {"shape": BOX, "mass": 0.4, "inertia": [0.01, 0.02, 0.025]},
             "ball": {

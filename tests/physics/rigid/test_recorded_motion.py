@@ -60,17 +60,21 @@ def test_a_shaken_pendulum_swings_as_its_equation_says():
     truth = swings(content, model)
     coarse = np.abs(angles(rollout(shaken(0.04, 150.0, substeps=16))[1]) - truth).max()
     fine = np.abs(angles(trajectory) - truth).max()
-    assert fine < 3e-5 and fine < coarse / 2
+    assert fine < 1e-5 and fine < coarse / 8  # of fourth order, but for samples within steps
     semi = [angles(rollout(shaken(0.04, 150.0, "semi-implicit", substeps=n))[1]) for n in (100, 200)]
     errors = [np.abs(y - truth).max() for y in semi]
     assert errors[1] < 0.03 and errors[1] < 0.6 * errors[0]  # of first order
 
 
 def test_kapitza_pendulum_stays_upright_above_the_critical_rate():
-    """It does where (A ω)² > 2 g ℓ', with ℓ' = I/(m ℓ): at A = 0.04 m from 79 rad/s on."""
-    fast, slow = (np.abs(angles(rollout(shaken(0.04, rate))[1]) - math.pi) for rate in (150.0, 50.0))
-    assert fast.max() < 0.75
-    assert slow.max() > 1.5
+    """It does where (A ω)² > 2 g ℓ', with ℓ' = I/(m ℓ): at A = 0.04 m from 79 rad/s on.
+
+    The mean angle from upright moves in the potential g/ℓ' cos φ + (A ω/(2 ℓ'))² sin² φ, from 0.3 rad at A ω/ℓ' sin 0.3: at 150 rad/s up to 0.62 rad, about
+    which it shakes by A/ℓ' sin φ = 0.05 rad.
+    """
+    fast, slow = (np.abs(angles(rollout(shaken(0.04, rate))[1]) - math.pi) for rate in (150.0, 30.0))
+    assert 0.55 < fast.max() < 0.7
+    assert slow.max() > 3.0
 
 
 @pytest.mark.parametrize(("integrator", "error"), [("rk4", 1e-6), ("semi-implicit", 1e-4)])

@@ -33,9 +33,9 @@ from gradsim.scene import (
 from gradsim.scene.channels import channel
 from gradsim.scene.node import Node
 from gradsim.scene.quantity import NUMBER, UNIT
+from gradsim.scene.recordings import pose
 from gradsim.scene.reference.docstring import paragraphs
 from gradsim.scene.reference.schema import model_schema
-from gradsim.scene.recordings import pose
 from gradsim.scene.rods import motion, rod
 from gradsim.scene.scene import KINDS, Scene, Timing
 
