@@ -286,7 +286,7 @@ def _of_joints(scene: Scene) -> dict[str, Parameter]:
 
 
 def _of_recording(motion: PoseMotion, name: str) -> dict[str, Parameter]:
-    """What is added to the samples of a recording: offsets, and rotation vectors in the world."""
+    """Offsets and rotation vectors in the world, which are added to the samples of a recording."""
     table = {}
     for key in ("motion_offset", "motion_turn"):
         positive, unit, lower = SIGNED_ARRAYS[key]

@@ -240,12 +240,13 @@ def test_pendulums_point_to_joints():
 
 
 def test_a_start_from_a_state_is_refused():
-    model, trajectory = rollout(gripper(substeps=8))
+    content = gripper(substeps=8)
+    del content["bodies"]["tool"]["pushes"]
+    model, trajectory = rollout(content)
     start = {name: {key: y[:, 1] for key, y in state.items()} for name, state in trajectory.states.items()}
     with pytest.raises(InputError, match="count from the scene's start"):
         model.rollout(start=start)
-    only_joint = gripper(substeps=8)
-    del only_joint["bodies"]["hand"]["motion"]
-    model = Model(Scene.parse(only_joint))
+    del content["bodies"]["hand"]["motion"]
+    model = Model(Scene.parse(content))
     with pytest.raises(InputError, match="`shoulder` has a `motion`"):
         model.rollout(start=start)

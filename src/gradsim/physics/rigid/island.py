@@ -12,8 +12,8 @@ from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.joints import joints_of
 from gradsim.physics.rigid.multibody import Bodies
 from gradsim.physics.rigid.pairs import make_pairs
-from gradsim.physics.rigid.recorded_bodies import RecordedBodies
-from gradsim.physics.rigid.recorded_frames import weld_name
+from gradsim.physics.rigid.recorded.frames import weld_name
+from gradsim.physics.rigid.recorded.rollout import RecordedBodies
 from gradsim.physics.rigid.rollout import CONTACT, OBSTACLE, ROLLING
 from gradsim.physics.system import Island, Values
 

@@ -7,7 +7,7 @@ in A where the coordinate is 0 (forward kinematics; ω and v in the world):
     v_B = v_A + ω_A × R_A (p_A + a slide) + R_A a speed − ω_B × R_B p_B
 
 A ball joint turns by exp(rotation vector), in A's frame. Where the world's side of a joint follows a recording, A is the frame that the
-recording moves (`recorded_frames.py`), which is called by the name of the joint. Back from states, with u across the axis:
+recording moves (`recorded/frames.py`), which is called by the name of the joint. Back from states, with u across the axis:
 
     angle = atan2((a × u)·c, u·c),  c = R_Aᵀ R_B Qᵀ u        slide = (R_A a)·d,  d = x_B + R_B p_B − x_A − R_A p_A
 """
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from gradsim.numerics import rotation
 from gradsim.physics.rigid.body import RigidBody
-from gradsim.physics.rigid.recorded_frames import RecordedFrame
+from gradsim.physics.rigid.recorded.frames import RecordedFrame
 from gradsim.physics.system import Values
 from gradsim.scene.joint import WORLD, AnyJoint, Ball, Prismatic, Revolute, placing_joints
 

@@ -13,7 +13,7 @@ The geometry (u, w, a, Q, p) is that of `joint_frames.py`. Along a coordinate φ
 
 and a ball joint is damped by −c (ω_B − ω_A). An armature I adds a row of its own: −I φ'' along the coordinate (`constraint_kernels.py`).
 
-Where the world's side of a joint follows a recording, A is a frame of its own (`recorded_frames.py`). A body that follows one is held in such a
+Where the world's side of a joint follows a recording, A is a frame of its own (`recorded/frames.py`). A body that follows one is held in such a
 frame by a fixed joint of no name in the scene, so that contacts and joints at the body see its motion, and it yields to none.
 """
 
@@ -29,7 +29,7 @@ from gradsim.errors import InputError
 from gradsim.numerics import rotation
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.joint_frames import Frame, JointFrames, Moving, States, named
-from gradsim.physics.rigid.recorded_frames import RecordedFrame, recorded_frames, weld_name
+from gradsim.physics.rigid.recorded.frames import RecordedFrame, recorded_frames, weld_name
 from gradsim.physics.system import STEP_SAFETY, Values
 from gradsim.scene.joint import WORLD, AnyJoint, Ball, Fixed, Prismatic, Revolute
 

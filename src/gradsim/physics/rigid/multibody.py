@@ -55,7 +55,7 @@ class Bodies:
 
     Inputs: for each body those of `RigidRollout` but for the step; then the numbers of `pairs` and of `joints`, by their
     `names`; then, where joints have frames that follow recordings, the motion of these by `FRAME_KINDS` (B, instants, frames, ·), see
-    `rigid/recorded_bodies.py`; then step (B, frames - 1) [s], or (B, 0) for `dt` throughout. Outputs: x, q, v, l (B, frames, ·) of each body;
+    `rigid/recorded/rollout.py`; then step (B, frames - 1) [s], or (B, 0) for `dt` throughout. Outputs: x, q, v, l (B, frames, ·) of each body;
     frame 0 is the start, which has to obey the joints.
 
     Args:

@@ -3,7 +3,7 @@
 Each body moves by its own pushes, gravity, grounds and obstacles (`rigid/wrench_kernels.py`), by contact with the others
 (`contact/convex_kernels.py`), and by joints (`rigid/constraint_kernels.py`). The body b of pack i is row i · bodies + b of
 the arrays of its parameters, and entry (i, b) of those of states; entry (i, bodies) is the world, which is at rest, and entry
-(i, bodies + 1 + f) the frame f that follows a recording (`rigid/recorded_bodies.py`): joints hold bodies at it as at the world.
+(i, bodies + 1 + f) the frame f that follows a recording (`rigid/recorded/rollout.py`): joints hold bodies at it as at the world.
 """
 
 from typing import TYPE_CHECKING

@@ -44,7 +44,7 @@ class _Rows:
 
 
 class PoseMotion(Node):
-    """A pose that follows a recording, by cubic splines through the samples (`physics.rigid.recorded_frames`).
+    """A pose that follows a recording, by cubic splines through the samples (`physics.rigid.recorded.frames`).
 
     Attributes:
         times: Times of the samples [s], from 0. After the last one, velocity and angular velocity stay as they are.

@@ -22,7 +22,7 @@ from torch import Tensor
 from gradsim.engine.forward_mode import derivative
 from gradsim.numerics import rotation
 from gradsim.physics.rigid.multibody import Bodies
-from gradsim.physics.rigid.recorded_frames import FrameState, RecordedFrame
+from gradsim.physics.rigid.recorded.frames import FrameState, RecordedFrame
 
 MIN_STEP = 1e-7  # [s] of a step so short that differences over it are rounding
 
