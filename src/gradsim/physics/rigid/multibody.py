@@ -387,7 +387,7 @@ _STRUCTS += ("FrameMotion",)
 
 
 @cache
-def _code(lane: Lane, pairs: tuple, joints: bool, loads: rollout.Loads, integrator: str, recorded: bool):
+def _code(lane: Lane, pairs: tuple, joints: bool, loads: rollout.Loads, integrator: str, recorded: bool = False):
     body, steps = rollout.wrench_code(lane, loads), RIGID[integrator]
     bound = members(body, *rollout.WRENCH[1:], *(() if lane.dual else rollout.WRENCH_ADJOINT))
     key = body.__name__
