@@ -559,6 +559,11 @@ class Model(nn.Module):
                     f"`{system.name}` has a `motion`, whose times count from the scene's start, so it cannot start from "
                     "a state; give a motion that begins there in the scene, or roll out from the scene's start."
                 )
+        for name in [name for name, joint in self.scene.joints.items() if joint.motion is not None]:
+            raise InputError(
+                f"the joint `{name}` has a `motion`, whose times count from the scene's start, so bodies cannot start from "
+                "a state; roll out from the scene's start."
+            )
         named = {f"{s.name}.{k}": start[s.name][k] for s in self.systems for k in s.states}
         worlds = max(len(values["gravity"]), *(len(y) for y in named.values()))
         for name, count in {"overrides": len(values["gravity"]), **{name: len(y) for name, y in named.items()}}.items():
@@ -655,12 +660,13 @@ class Model(nn.Module):
     ) -> tuple[int, int]:
         """First step whose state is not finite, and which vertex of a soft body was fastest then: a frame for each step.
 
-        It begins at the state `before` the interval that ends last, but where pushes count steps from the start.
+        It begins at the state `before` the interval that ends last, but where pushes or recordings count from the start.
         """
         substeps = self.substeps // self.density
         one = {name: v[world : world + 1].detach() for name, v in values.items()}
         group = next(g for g in self.groups if system in g.systems)
-        alone = len(group.systems) == 1 and end > self.density and not self._late
+        recorded = getattr(group, "recorded", ()) or any(getattr(s, "motion", None) is not None for s in group.systems)
+        alone = len(group.systems) == 1 and end > self.density and not self._late and not recorded
         first = end - self.density if alone and all(torch.isfinite(y).all() for y in before) else 0
         for name, kind in self.kinds.items():
             if kind.timed and one[name].ndim == 3:  # a value for each step; any where the start is not finite

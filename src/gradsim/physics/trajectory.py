@@ -81,12 +81,17 @@ class Trajectory:
         """
         bodies = [s for s in self.systems if isinstance(s, RigidBody)]
         joints = joints_of(bodies, bodies[0].scene) if bodies else None
-        coordinates = joints.coordinates_of(self.states, self.values) if joints else {}
+        coordinates = joints.coordinates_of(self.states, self.values, self._simulated_times()) if joints else {}
         if name not in coordinates:
             raise InputError(
                 f"the rollout has no joint `{name}` that moves; there are {', '.join(coordinates) or 'none'}."
             )
         return coordinates[name]
+
+    def _simulated_times(self) -> Tensor:
+        """Times of the frames since the start (worlds, frames) [s]."""
+        rate, offset = (self.values[f"timing.{key}"][:, None] for key in ("rate", "offset"))
+        return offset + rate * self.times.to(rate)
 
     def at(self, frames: int | Sequence[int] | slice) -> "Trajectory":
         """That of some frames alone, in this order; -1 is the last."""

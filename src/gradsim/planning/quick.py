@@ -212,7 +212,7 @@ def _starts(scene: Scene) -> Iterator[Change]:
             yield Change("start", {f"{name}.angle": _off(scene, f"{name}.angle")})
         elif isinstance(body, DoublePendulum):
             yield Change("start", {f"{name}.first_angle": _off(scene, f"{name}.first_angle")})
-        elif name not in placements:
+        elif name not in placements and name not in scene.recorded:
             for key, value in (
                 ("velocity.x", SPEED),
                 ("velocity.z", -SPEED),
@@ -234,7 +234,7 @@ def _pushes(scene: Scene) -> Iterator[Change]:
     """Impulses that change the speed by about `SPEED`."""
     placements = placing_joints(scene.joints)
     for name, body in scene.bodies.items():
-        if hasattr(body, "pushes") and name not in placements:
+        if hasattr(body, "pushes") and name not in placements and name not in scene.recorded:
             impulse = SPEED * (getattr(body, "mass", None) or 1.0)
             for axis in "xz":
                 yield Change("push", {f"{name}.push.{axis}": impulse})

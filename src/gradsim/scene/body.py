@@ -1,7 +1,7 @@
 """Rigid bodies, pendulums and pushes of a scene."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_serializer
@@ -11,11 +11,14 @@ from gradsim.scene.contact import DAMPING, DISSIPATION, FRICTION, FRICTION_STIFF
 from gradsim.scene.material import COLOR, Material
 from gradsim.scene.node import Node, Place, exactly_one, mistake
 from gradsim.scene.quantity import Quantity, Tuple, Vector2, Vector3, Vector4, plain, positive, vector
+from gradsim.scene.recordings.pose import PoseMotion
 from gradsim.scene.shape import Shape
 
 FULL_TURN = 2 * math.pi  # a larger start angle is most likely in degrees
 BLUE = (0.2, 0.35, 0.7)
 TIME = Quantity("s", lower=0.0)
+UPRIGHT = (0.0, 0.0, 0.0, 1.0)
+PLACEMENT_KEYS = ("position", "rotation_vector", "velocity", "angular_velocity")  # set by a joint or a recording
 INERTIA_TOLERANCE = 1e-6  # relative excess of the triangle inequality of moments of inertia, by rounding of a thin body
 QUATERNION_TOLERANCE = 1e-3  # deviation of a quaternion's length from 1: files often keep four digits
 
@@ -120,6 +123,8 @@ class Rigid(BodyNode):
             and obstacles (see `Contact`).
         drag: Quadratic drag of air d in the force -d |v| v on the center of mass, ½ ρ c_w A [kg/m]; by default none.
         pushes: External impulses and forces.
+        motion: Recording that the body follows (see `PoseMotion`). It pushes what it touches and what joints hold at it, and
+            nothing pushes it; `position`, orientation and velocities at the start are those of the recording.
     """
 
     kind: Literal["rigid"] = "rigid"
@@ -127,14 +132,14 @@ class Rigid(BodyNode):
     mass: Annotated[float | None, positive("kg")] = None
     density: Annotated[float | None, positive("kg/m^3")] = None
     inertia: Annotated[Vector3 | None, Tuple(positive("kg m^2"))] = None
-    inertia_quat_xyzw: Annotated[Vector4, UNIT_QUATERNION] = (0.0, 0.0, 0.0, 1.0)
+    inertia_quat_xyzw: Annotated[Vector4, UNIT_QUATERNION] = UPRIGHT
     inertia_log_cholesky: Annotated[
         tuple[float, float, float, float, float, float] | None, Tuple(Quantity("", -5.0, 5.0), 6)
     ] = None
     centre_of_mass: Annotated[Vector3 | None, vector("m")] = None
     scale: Annotated[float, positive("")] = 1.0
     position: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
-    quat_xyzw: Annotated[Vector4, UNIT_QUATERNION] = (0.0, 0.0, 0.0, 1.0)
+    quat_xyzw: Annotated[Vector4, UNIT_QUATERNION] = UPRIGHT
     rotation_vector: Annotated[Vector3, vector("rad", lower=-FULL_TURN, upper=FULL_TURN)] = (0.0, 0.0, 0.0)
     velocity: Annotated[Vector3, vector("m/s")] = (0.0, 0.0, 0.0)
     angular_velocity: Annotated[Vector3, vector("rad/s")] = (0.0, 0.0, 0.0)
@@ -148,6 +153,7 @@ class Rigid(BodyNode):
     friction: Annotated[float | None, FRICTION] = None
     drag: Annotated[float | None, Quantity("kg/m", lower=0.0, positive=True)] = None
     pushes: tuple[Push, ...] = ()
+    motion: PoseMotion | None = None
 
     @classmethod
     def faults(cls, raw) -> Iterator[tuple[Place, str]]:
@@ -176,6 +182,17 @@ class Rigid(BodyNode):
                 ("centre_of_mass",),
                 "is given for `collision: sphere`, which rotates about its center; give collision: vertices.",
             )
+        if self.motion is not None:
+            yield from self._motion_conflicts(self.motion)
+
+    def _motion_conflicts(self, motion: PoseMotion) -> Iterator[tuple[Place, str]]:
+        for key in PLACEMENT_KEYS:
+            if any(getattr(self, key)):
+                yield (key,), "is given together with `motion`, whose first sample is the start; remove it."
+        if motion.quats_xyzw is not None and self.quat_xyzw != UPRIGHT:
+            yield ("quat_xyzw",), "is given together with `motion.quats_xyzw`; remove one of them."
+        if self.pushes:
+            yield ("pushes",), "are given together with `motion`, from which nothing pushes the body; remove them."
 
     @model_serializer(mode="wrap")
     def _one_orientation(self, content):
@@ -216,9 +233,22 @@ class Pendulum(BodyNode):
     colour: Annotated[Vector3, COLOR] = BLUE
     material: Material | None = None
 
+    @classmethod
+    def faults(cls, raw) -> Iterator[tuple[Place, str]]:
+        yield from still_pivot(raw)
+
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         if not any(self.plane) or abs(self.plane[2]) > 1e-9 * math.hypot(*self.plane):
             yield ("plane",), f"got {list(self.plane)}; expected a horizontal direction, such as [1, 0, 0]."
+
+
+def still_pivot(raw: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+    """Report a `motion` of a pendulum, whose equation is that of a fixed pivot."""
+    if "motion" in raw:
+        yield (
+            ("motion",),
+            "is of a pendulum, whose pivot is fixed; use a rigid body on a revolute joint to the world, and give the joint the `motion`.",
+        )
 
 
 def non_default_keys(cls: type[Node], raw, keys: Sequence[str]) -> list[str]:

@@ -1,12 +1,12 @@
 """Double pendulums of a scene."""
 
 import math
-from collections.abc import Iterator
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gradsim.scene.body import BLUE, FULL_TURN, BodyNode
+from gradsim.scene.body import BLUE, FULL_TURN, BodyNode, still_pivot
 from gradsim.scene.material import COLOR, Material
 from gradsim.scene.node import Place
 from gradsim.scene.quantity import Quantity, Vector3, positive, vector
@@ -59,6 +59,10 @@ class DoublePendulum(BodyNode):
 
     def part_colors(self, name: str) -> dict[str, Vector3]:
         return {f"{name}.first": self.colour, f"{name}.second": self.second_colour}
+
+    @classmethod
+    def faults(cls, raw: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+        yield from still_pivot(raw)
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         if not any(self.plane) or abs(self.plane[2]) > 1e-9 * math.hypot(*self.plane):

@@ -7,13 +7,13 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from gradsim.scene.body import FULL_TURN, Rigid
+from gradsim.scene.body import FULL_TURN, PLACEMENT_KEYS, Rigid
 from gradsim.scene.node import Node, Place, did_you_mean, quote
 from gradsim.scene.quantity import Quantity, Vector3, positive, vector
+from gradsim.scene.recordings.pose import PoseMotion
 from gradsim.scene.soft_body import Soft
 
 WORLD = "world"  # the parent of a joint to the fixed frame
-PLACEMENT_KEYS = ("position", "rotation_vector", "velocity", "angular_velocity")  # of a child, set by its joint
 HALF_TURN = math.pi  # springs and limits of a hinge act on its angle within half a turn of 0
 
 
@@ -36,6 +36,8 @@ class Joint(Node):
         child_point: Joint position in the frame of the child, from its center of mass, at scale 1 [m].
         points_from: `centre_of_mass`, or `shape`: both points then count from the origin of the shape, and stay on it where a center of
             mass is unknown.
+        motion: Recording that the world's side of a joint to the world follows (see `PoseMotion`): the frame of `parent_point` and
+            `axis`, as of a pivot that is shaken or a base that drives.
     """
 
     start: ClassVar[tuple[str, ...]] = ()  # keys of the initial coordinates and rates
@@ -45,6 +47,7 @@ class Joint(Node):
     parent_point: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
     child_point: Annotated[Vector3, vector("m")] = (0.0, 0.0, 0.0)
     points_from: Literal["centre_of_mass", "shape"] = "centre_of_mass"
+    motion: PoseMotion | None = None
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         if len(self.between) != 2:
@@ -53,6 +56,10 @@ class Joint(Node):
             yield ("between",), f"`{self.between[0]}` is both parent and child; give two different bodies."
         elif self.between[1] == WORLD:
             yield ("between",), f"the world cannot be the child; write [world, {self.between[0]}]."
+        elif self.motion is not None and self.between[0] != WORLD:
+            parent, child = self.between
+            way = f"write between: [world, {child}], or give the `motion` to the body `{parent}`."
+            yield ("motion",), f"is of a joint at `{parent}`; the world's side follows a recording: {way}"
 
     def body_conflicts(self, bodies: Mapping[str, Node]) -> Iterator[tuple[Place, str]]:
         """Mistakes with respect to the bodies of the scene."""
@@ -230,6 +237,14 @@ def joint_conflicts(joints, bodies, contacts, attachments) -> Iterator[tuple[Pla
     if wrong:
         return
     placements = placing_joints(joints)
+    recorded = {name for name, body in bodies.items() if isinstance(body, Rigid) and body.motion is not None}
+    for name, joint in joints.items():
+        if joint.between[1] in recorded:
+            child = joint.between[1]
+            yield (
+                ("joints", name, "between"),
+                f"has the child `{child}`, which follows its `motion`; make it the parent, or remove the `motion`.",
+            )
     for child, name in placements.items():
         for key in PLACEMENT_KEYS:
             if any(getattr(bodies[child], key)):
@@ -245,8 +260,10 @@ def joint_conflicts(joints, bodies, contacts, attachments) -> Iterator[tuple[Pla
         for name, link in links.items():
             members = set(link.between if key == "contacts" else (link.to,))
             soft = key == "attachments" or any(isinstance(bodies.get(n), Soft) for n in members)
-            for body in sorted(members & {n for joint in joints.values() for n in joint.between} if soft else ()):
+            jointed = {n for joint in joints.values() for n in joint.between}
+            for body in sorted(members & (jointed | recorded) if soft else ()):
+                what = "a `motion`" if body in recorded else "a joint"
                 yield (
                     (key, name),
-                    f"`{body}` has a joint; contact of such bodies with soft bodies is not supported yet.",
+                    f"`{body}` has {what}; contact of such bodies with soft bodies is not supported yet.",
                 )

@@ -9,19 +9,20 @@ from typing import get_args
 import numpy as np
 
 from gradsim.errors import InputError
-from gradsim.scene.body import Pendulum, Push, Rigid
+from gradsim.scene.body import PLACEMENT_KEYS, Pendulum, Push, Rigid
 from gradsim.scene.camera import CameraSpec
 from gradsim.scene.channels.channel import Channel
 from gradsim.scene.cloth import AIR, BENDING, IN_PLANE, Air, Cloth
 from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.scene.ground import Ground
 from gradsim.scene.interactions import Attachment, BodyContact, Marker
-from gradsim.scene.joint import PLACEMENT_KEYS, Ball, Fixed, Prismatic, Revolute, placing_joints
+from gradsim.scene.joint import Ball, Fixed, Prismatic, Revolute, placing_joints
 from gradsim.scene.light import Ambient, Directional, Harmonics, Point
 from gradsim.scene.node import Node
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Quantity, Tuple
 from gradsim.scene.recordings.motion import Motion
+from gradsim.scene.recordings.pose import PoseMotion
 from gradsim.scene.rods.rod import ROD, Rod
 from gradsim.scene.scene import Scene, Timing
 from gradsim.scene.soft_body import Anchor, ContactOverrides, Soft, VertexImpulse
@@ -147,6 +148,10 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
     `joints.NAME.stiffness` and so on; places of markers on rigid bodies are `markers.NAME.point`; channels of a log have `channels.NAME.scale`, `.offset` and `.delay`. A body that a joint places has no `position`, `rotation_vector`, `velocity` and
     `angular_velocity`, but the coordinates of the joint, such as `joints.NAME.angle` and `.rate`.
 
+    A rigid body or joint with a `motion` has arrays with a row per sample: `NAME.motion_offset` (times, 3) [m], added to the positions, and
+    `NAME.motion_rotation` (times, 3) [rad], rotation vectors in the world by which the orientations are turned further. Such a body has no
+    parameters of a start either.
+
     Soft bodies have arrays, with a row per vertex or element: `NAME.vertex_mass_factor` (n,), a factor of the vertex
     masses, `NAME.vertex_velocity` (n, 3) [m/s], added to the initial velocity, `NAME.motion_offset` (times · vertices, 3) [m], added to the positions of `motion` (of poses: (times, 3)), `NAME.motion_rotation`
     (times, 3) [rad], by which its poses are turned in the world, and factors of the moduli such as `NAME.mu_factor` (m,). Those of
@@ -157,11 +162,15 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
     touching = {name for contact in scene.contacts.values() for name in contact.names(scene.bodies)}
     for name, node in [*scene.bodies.items(), *scene.surfaces.items()]:
         entries = _of_node(node, name)
-        if name in placements:  # the joint sets the initial state, so derivatives by these would be silently zero
+        if (
+            name in placements or name in scene.recorded
+        ):  # they set the start: derivatives by these would be silently zero
             entries = {n: p for n, p in entries.items() if n.removeprefix(f"{name}.") not in PLACEMENT_KEYS}
         if name in touching:  # the surfaces by which bodies touch one another are about the center of mass of the scene
             entries.pop(f"{name}.centre_of_mass", None)
         table |= entries
+        if name in scene.recorded:
+            table |= _of_recording(scene.recorded[name], name)
         if isinstance(node, Soft):
             table |= _of_soft(node, name, table)
     for key in ("contacts", "attachments", "markers", "channels"):
@@ -227,6 +236,10 @@ def resolve(scene: Scene, name: str, known: Mapping[str, Parameter] | None = Non
         start = ", ".join(f"`joints.{joint}.{k}`" for k in scene.joints[joint].start)
         instead = f"use {start}" if start else "it has no coordinate"
         raise InputError(f"`{owner}` has no `{key}`: the joint `{joint}` places it; {instead}.")
+    if owner in scene.recorded and key in PLACEMENT_KEYS:
+        raise InputError(
+            f"`{owner}` has no `{key}`: it follows its `motion`; use `{owner}.motion_offset` or `{owner}.motion_rotation`."
+        )
     raise InputError(f"the scene has no parameter `{name}`{_hint(name, known)}")
 
 
@@ -270,6 +283,17 @@ def _of_joints(scene: Scene) -> dict[str, Parameter]:
             if name in placements or key not in joint.start:
                 timed = key in joint.forces
                 table[f"joints.{name}.{key}"] = replace(parameter, elements=1, timed=True) if timed else parameter
+        if joint.motion is not None:
+            table |= _of_recording(joint.motion, f"joints.{name}")
+    return table
+
+
+def _of_recording(motion: PoseMotion, name: str) -> dict[str, Parameter]:
+    """Offsets and rotation vectors in the world, which are added to the samples of a recording."""
+    table = {}
+    for key in ("motion_offset", "motion_rotation"):
+        positive, unit, lower = SIGNED_ARRAYS[key]
+        table[f"{name}.{key}"] = Parameter(np.zeros((len(motion.times), 3)), unit, positive, lower, math.inf, "sample")
     return table
 
 

@@ -27,6 +27,7 @@ from gradsim.scene.material import COLOR
 from gradsim.scene.node import ByKind, Node, Place, did_you_mean, mistake, quote
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import UNIT, Count, Increasing, Quantity, Uncertain, Vector3, plain, vector
+from gradsim.scene.recordings.pose import PoseMotion
 from gradsim.scene.rods.rod import Rod
 from gradsim.scene.soft_body import ContactOverrides, Soft, VertexImpulse
 from gradsim.scene.solid import Solid
@@ -362,12 +363,19 @@ class Scene(Node):
 
     @property
     def links(self) -> list[set[str]]:
-        """Names of the bodies that each contact, attachment or joint connects; one name for self-contact."""
+        """Names of the bodies that each contact, attachment or joint connects; one name for self-contact, and of a body with a recording."""
         return [
             *(set(contact.names(self.bodies)) for contact in self.contacts.values()),
             *({attachment.body, attachment.to} for attachment in self.attachments.values()),
             *(set(joint.between) - {WORLD} for joint in self.joints.values()),
+            *({name} for name in self.recorded),
         ]
+
+    @property
+    def recorded(self) -> dict[str, PoseMotion]:
+        """Recording that each rigid body follows which has one."""
+        bodies = {name: body for name, body in self.bodies.items() if isinstance(body, Rigid)}
+        return {name: body.motion for name, body in bodies.items() if body.motion is not None}
 
     @property
     def surfaces(self) -> dict[str, Contact]:

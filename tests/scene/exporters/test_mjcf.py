@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from recorded_cases import gripper
 from scipy.spatial.transform import Rotation
 from tolerances import SINGLE, SOLVED, assert_near, near
 
@@ -198,6 +199,22 @@ def test_a_camera_off_its_center_has_the_intrinsics_of_the_scene(mujoco, tmp_pat
     top, bottom = (end / view.frustum_near * 310 for end in (view.frustum_top, view.frustum_bottom))
     assert_near([left, top, bottom], [-150, 130, 130 - 240], SINGLE)
     assert_near(data.cam("camera").xmat.reshape(3, 3), np.eye(3), SOLVED)
+
+
+def test_recorded_bodies_and_frames_are_held_where_they_start(mujoco, tmp_path):
+    scene = Scene.parse(gripper())
+    _, data = compiled(mujoco, scene, tmp_path)
+    with torch.no_grad():
+        start = Model(scene).rollout(frames=1)
+    for name in scene.bodies:
+        assert_near(data.body(name).xpos, start[name]["x"][0, 0], SOLVED)
+        turned = Rotation.from_quat(data.body(name).xquat[[1, 2, 3, 0]]).inv() * Rotation.from_quat(
+            start[name]["q"][0, 0]
+        )
+        assert_near(turned.magnitude(), 0, SOLVED)
+    for form in ("mjcf", "urdf", "usd"):
+        notes = exporters.export(scene, form, tmp_path / form).notes
+        assert any("`hand`: its motion" in n for n in notes) and any("joints.shoulder: its motion" in n for n in notes)
 
 
 def test_what_the_format_cannot_say_is_listed_and_in_the_comment(tmp_path):

@@ -255,6 +255,9 @@ def _require_rigid(scene) -> None:
             )
         if any(push.after_start for push in body.pushes):
             raise InputError(f"`{name}` has a push after the start, which another engine is not told; give it at 0.")
+    owners = [*scene.recorded, *(f"joints.{name}" for name, joint in scene.joints.items() if joint.motion is not None)]
+    if owners:
+        raise InputError(f"`{owners[0]}` has a `motion`, which another engine is not told; move it by ours.")
     if any(camera.has_shutter for camera in scene.views.values()):
         raise InputError(
             "a camera has a shutter (`readout`, `exposure` or `delay`), which needs instants between frames: choose `engine` gradsim."

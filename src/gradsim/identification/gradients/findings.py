@@ -128,6 +128,8 @@ def _zero(record: Record, direction: Direction) -> tuple[str, str]:
     system = next((s for s in record.model.systems if s.name == owner), None)
     if owner == "contacts" and (met := _met(record, direction)):
         return _zero_meeting(record, *met)
+    if owner in record.model.scene.recorded and kind in ("mass", "density", "inertia"):
+        return f"{owner} follows its `motion`, whatever its mass", "leave it out, or remove the `motion`."
     touching = record.meets(owner) or (owner in record.touches and bool(record.touches[owner].any.any()))
     held = any(owner in joint.between for joint in record.model.scene.joints.values())
     if kind in ("mass", "density", "scale") and not touching and not held:

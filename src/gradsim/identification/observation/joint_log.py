@@ -188,8 +188,9 @@ class JointLog(Coordinates):
         bodies = [system for system in trajectory.systems if isinstance(system, RigidBody)]
         joints = joints_of(bodies, self.scene)
         assert joints is not None  # as channels are of joints
-        coordinates = joints.coordinates_of({body: dict(state) for body, state in states.items()}, values)
         rate, offset = values["timing.rate"][:, None], values["timing.offset"][:, None]
+        times = offset + rate * view.times
+        coordinates = joints.coordinates_of({body: dict(state) for body, state in states.items()}, values, times)
         readings = {}
         for name, sensor in self.sensors.items():
             channel, number = sensor.channel, lambda key, n=name: values[f"channels.{n}.{key}"][:, None]

@@ -50,6 +50,10 @@ class Windows:
             )
         bodies = model.scene.bodies
         self.starts = {system.name: start for system in model.systems if (start := system.start_state)}
+        if model.scene.recorded:
+            raise InputError(
+                f"`{next(iter(model.scene.recorded))}` has a `motion`, whose times count from the scene's start, and windows begin later. Remove --window."
+            )
         others = [name for name in bodies if name not in self.starts]
         if others:
             raise InputError(

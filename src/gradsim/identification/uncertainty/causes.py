@@ -289,6 +289,7 @@ def _turning(scene, unknowns: Sequence[str]) -> str:
         spin = f"{name}.angular_velocity"
         if (
             name in jointed
+            or name in scene.recorded
             or body.kind != "rigid"
             or body.shape.sphere
             or any(unknown.startswith(spin) for unknown in unknowns)

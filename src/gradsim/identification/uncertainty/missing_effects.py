@@ -267,7 +267,7 @@ def _testable(problem: Problem) -> list[CameraEffect]:
     """Effects that no unknown has, and drag where nothing is touched."""
     scene, names = problem.model.scene, problem.space.names
     by_name = {effect.name: effect for effect in (*EFFECTS, BLUR, CLOCK)}  # the exposure about the stamp
-    free = not scene.surfaces and not scene.joints
+    free = not scene.surfaces and not scene.joints and not scene.recorded
     return [
         by_name[name]
         for name, numbers in TESTED

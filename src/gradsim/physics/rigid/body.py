@@ -80,7 +80,8 @@ class RigidBody(System):
         self.inertia_per_mass = about(shape.inertia / shape.mass, shape.centre - centre).to(**to)
         self.inverse_inertia_per_mass = torch.linalg.inv(self.inertia_per_mass)
         self.principal = rotation.to_matrix(torch.tensor(body.inertia_quat_xyzw, **to))
-        self.placed = name in placing_joints(scene.joints)
+        self.motion = body.motion
+        self.placed = name in placing_joints(scene.joints) or self.motion is not None
         self.quat = torch.tensor(body.quat_xyzw, **to)
         faces = torch.tensor(mesh.faces, device=device)
         look = look_of(body, mesh, f"bodies.{name}", mesh.smooth, to)
@@ -124,8 +125,8 @@ class RigidBody(System):
         return self.law
 
     @property
-    def start_state(self) -> RigidStart:
-        return RigidStart(self)
+    def start_state(self) -> RigidStart | None:
+        return RigidStart(self) if self.motion is None else None
 
     @property
     def contact_points(self) -> RigidContactPoints | None:
@@ -133,7 +134,7 @@ class RigidBody(System):
 
     @property
     def in_free_flight(self) -> bool:
-        return not any(self.name in joint.between for joint in self.scene.joints.values())
+        return self.motion is None and not any(self.name in joint.between for joint in self.scene.joints.values())
 
     def mass(self, values: Values) -> Tensor:
         """Mass (worlds,) [kg]."""

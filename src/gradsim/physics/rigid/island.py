@@ -12,6 +12,8 @@ from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.joints import joints_of
 from gradsim.physics.rigid.multibody import Bodies
 from gradsim.physics.rigid.pairs import make_pairs
+from gradsim.physics.rigid.recorded.frames import weld_name
+from gradsim.physics.rigid.recorded.rollout import RecordedBodies
 from gradsim.physics.rigid.rollout import CONTACT, OBSTACLE, ROLLING
 from gradsim.physics.system import Island, Values
 
@@ -37,24 +39,27 @@ class ConstrainedIsland(Island):
         self.joints = joints_of(systems, scene)
         self.pairs = make_pairs(systems, scene)
         self.integrator = scene.integrator_of(systems[0].name)
-        self._programs: dict[tuple, Bodies] = {}
+        self.recorded = list(self.joints.recorded.values()) if self.joints else []
+        self.timing = scene.timing
+        self._programs: dict[tuple, Bodies | RecordedBodies] = {}
 
-    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Bodies:
+    def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Bodies | RecordedBodies:
         key = (frames, substeps, dt, segment)
         if key not in self._programs:
             if len(self._programs) >= 32:
                 self._programs.clear()
             windows = tuple(s.windows for s in self.systems)
             law = self.systems[0].law
-            self._programs[key] = Bodies(
-                frames, substeps, dt, windows, self.pairs, self.joints, law, self.integrator, segment
-            )
+            program = Bodies(frames, substeps, dt, windows, self.pairs, self.joints, law, self.integrator, segment)
+            first_order = RIGID[self.integrator].order == 1
+            self._programs[key] = RecordedBodies(program, self.recorded, first_order) if self.recorded else program
         return self._programs[key]
 
     def inputs(self, values: Values) -> list[Tensor]:
         arguments = [x for body in self._bodies(values) for x in body]
         for links in (self.pairs, self.joints):
             arguments += links.inputs(values) if links else []
+        arguments += [frame.samples(values) for frame in self.recorded]
         worlds = max(len(x) for x in arguments)
         return [x if len(x) == worlds else x.expand(worlds, *x.shape[1:]) for x in arguments]
 
@@ -103,7 +108,9 @@ class ConstrainedIsland(Island):
         island_states = {s.name: states[s.name] for s in self.systems}
         last = {name: {key: y[:, -1:].detach() for key, y in state.items()} for name, state in island_states.items()}
         with torch.no_grad():
-            away = self.joints.residual(last, values)[0].abs()[:, 0]  # (worlds, rows)
+            end = next(iter(states.values()))["x"].shape[1] - 1
+            times = values["timing.offset"] + values["timing.rate"] * self.timing.time(end)
+            away = self.joints.residual(last, values, times[:, None])[0].abs()[:, 0]  # (worlds, rows)
             size = max(
                 torch.linalg.vector_norm(s.rest, dim=-1).max() * values[f"{s.name}.scale"].max() for s in self.systems
             )
@@ -122,10 +129,18 @@ class ConstrainedIsland(Island):
         if not self.joints or not any(s.placed for s in self.systems):
             return [s.impact_speed(values) for s in self.systems]
         start, arms = self._start(values), self.joints.arms(values)
-        return [
+        speeds = [
             s.swing_speed(start[s.name], arms.get(s.name, 0.0), values) if s.placed else s.impact_speed(values)
             for s in self.systems
         ]
+        for name, frame in self.joints.recorded.items():
+            speed, spin = frame.speeds(values)
+            for k, s in enumerate(self.systems):
+                if s.motion is not None and weld_name(s.name) == name:
+                    speeds[k] = speed + spin * s.bounding_radius(values)
+                elif s.motion is None:  # what hangs at it may be as fast besides
+                    speeds[k] = speeds[k] + speed
+        return speeds
 
     def _start(self, values: Values) -> dict[str, list[Tensor]]:
         states = starts(self.systems, values)

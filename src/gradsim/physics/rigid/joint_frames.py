@@ -6,7 +6,8 @@ in A where the coordinate is 0 (forward kinematics; ω and v in the world):
     R_B = R_A exp(a angle) Q,   ω_B = ω_A + R_A a rate,   x_B = x_A + R_A (p_A + a slide) − R_B p_B
     v_B = v_A + ω_A × R_A (p_A + a slide) + R_A a speed − ω_B × R_B p_B
 
-A ball joint turns by exp(rotation vector), in A's frame. Back from states, with u across the axis:
+A ball joint turns by exp(rotation vector), in A's frame. Where the world's side of a joint follows a recording, A is the frame that the
+recording moves (`recorded/frames.py`), which is called by the name of the joint. Back from states, with u across the axis:
 
     angle = atan2((a × u)·c, u·c),  c = R_Aᵀ R_B Qᵀ u        slide = (R_A a)·d,  d = x_B + R_B p_B − x_A − R_A p_A
 """
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from gradsim.numerics import rotation
 from gradsim.physics.rigid.body import RigidBody
+from gradsim.physics.rigid.recorded.frames import RecordedFrame
 from gradsim.physics.system import Values
 from gradsim.scene.joint import WORLD, AnyJoint, Ball, Prismatic, Revolute, placing_joints
 
@@ -64,16 +66,27 @@ class JointFrames:
     Args:
         bodies: By name.
         joints: By name.
+        recorded: Frames that follow recordings, by the joint whose parent they are.
     """
 
-    def __init__(self, bodies: Mapping[str, RigidBody], joints: Mapping[str, AnyJoint]):
-        self.bodies, self.joints = dict(bodies), dict(joints)
+    def __init__(
+        self, bodies: Mapping[str, RigidBody], joints: Mapping[str, AnyJoint], recorded: Mapping[str, RecordedFrame]
+    ):
+        self.bodies, self.joints, self.recorded = dict(bodies), dict(joints), dict(recorded)
         self.placed = placing_joints(joints)
         self.loops = [name for name in joints if name not in self.placed.values()]
+
+    def ends(self, name: str) -> tuple[str, str]:
+        """Parent and child of a joint; the parent is the name of the joint where that is a frame of its own."""
+        parent, child = self.joints[name].between
+        return (name if name in self.recorded else parent), child
 
     def points(self, name: str, values: Values) -> tuple[Tensor, Tensor]:
         """Points where parent and child are held (worlds, 3) [m], in their frames."""
         pair = []
+        if f"joints.{name}.parent_point" not in values:  # of a body that follows a recording: its center of mass
+            nothing = torch.zeros_like(values["gravity"])
+            return nothing, nothing
         for body, key in zip(self.joints[name].between, ("parent_point", "child_point"), strict=True):
             point = values[f"joints.{name}.{key}"]
             if body != WORLD and self.joints[name].points_from == "shape":
@@ -89,7 +102,7 @@ class JointFrames:
             start = {n: body.start(values) for n, body in self.bodies.items()}
             start = self.place(start, values)
             for name in self.loops:
-                parent, child = (self._at_start(n, start, values) for n in self.joints[name].between)
+                parent, child = (self._at_start(n, start, values) for n in self.ends(name))
                 turns[name] = rotation.multiply(rotation.conjugate(parent.q), child.q)
         triads = self._triads(values)
         Q = torch.stack([turns[name] for name in self.joints], 1)
@@ -133,13 +146,13 @@ class JointFrames:
 
     @cached_property
     def _tree(self) -> "_Tree":
-        return _Tree.of([(self.joints[name].between[0], child) for child, name in self.placed.items()])
+        return _Tree.of([(self.ends(name)[0], child) for child, name in self.placed.items()])
 
-    def coordinates(self, states: States, values: Values) -> dict[str, dict[str, Tensor]]:
+    def coordinates(self, states: States, values: Values, times: Tensor | None = None) -> dict[str, dict[str, Tensor]]:
         """Those of the joints that move, by name; see `Joints.coordinates_of`."""
         frames, coordinates = self.frames(values), {}
         for name, joint in self.joints.items():
-            a, b = (self.moving(n, states, values) for n in joint.between)
+            a, b = (self.moving(n, states, values, times) for n in self.ends(name))
             like = lambda y, q=b.q: y[:, None] if q.ndim == 3 else y
             across, third, axis, Q = (like(y) for y in frames[name][:4])
             back, p, r = rotation.conjugate(a.q), *(like(y) for y in self.points(name, values))
@@ -160,8 +173,22 @@ class JointFrames:
                 coordinates[name] = {"displacement": (along * d).sum(-1), "speed": (along * speed).sum(-1)}
         return coordinates
 
-    def moving(self, name: str, states: States, values: Values) -> Moving:
-        """Position and velocity of a body, or of the world, which does not move."""
+    def moving(self, name: str, states: States, values: Values, times: Tensor | None = None) -> Moving:
+        """Position and velocity of a body, of a frame that follows a recording, or of the world, which does not move.
+
+        Args:
+            name: That of the body, or of the joint whose parent the frame is, or "world".
+            states: Of all bodies.
+            values: All parameters.
+            times: Since the start (worlds or 1, frames) [s], for frames; None: the start.
+        """
+        if name in self.recorded:
+            like, frame = next(iter(states.values()))["x"], self.recorded[name]
+            samples = frame.samples(values)
+            times = samples.new_zeros(1, 1) if times is None else times.to(samples)
+            state = frame.at(samples, times.expand(len(samples), -1))
+            parts = [y.to(like) for y in state[:4]]
+            return Moving(*(parts if like.ndim == 3 else [y[:, 0] for y in parts]))
         if name != WORLD:
             x, q, v, momentum = (states[name][key] for key in RigidBody.states)
             return Moving(x, q, v, self.bodies[name].spin(q, momentum, values))

@@ -12,6 +12,9 @@ The geometry (u, w, a, Q, p) is that of `joint_frames.py`. Along a coordinate φ
     −k (φ − target) − c φ' + motor + k_limit (max(lower − φ, 0) − max(φ − upper, 0))
 
 and a ball joint is damped by −c (ω_B − ω_A). An armature I adds a row of its own: −I φ'' along the coordinate (`constraint_kernels.py`).
+
+Where the world's side of a joint follows a recording, A is a frame of its own (`recorded/frames.py`). A body that follows one is held in such a
+frame by a fixed joint of no name in the scene, so that contacts and joints at the body see its motion, and it yields to none.
 """
 
 import math
@@ -26,6 +29,7 @@ from gradsim.errors import InputError
 from gradsim.numerics import rotation
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.joint_frames import Frame, JointFrames, Moving, States, named
+from gradsim.physics.rigid.recorded.frames import RecordedFrame, recorded_frames, weld_name
 from gradsim.physics.system import STEP_SAFETY, Values
 from gradsim.scene.joint import WORLD, AnyJoint, Ball, Fixed, Prismatic, Revolute
 
@@ -43,17 +47,19 @@ class Joints:
     """The joints of some rigid bodies.
 
     Args:
-        bodies: The bodies, in the order that indices count; N, one past the last, is the world.
-        joints: The scene's joints among them, by name.
+        bodies: The bodies, in the order that indices count; N, one past the last, is the world, and N + 1 + k the frame k of `recorded`.
+        joints: The scene's joints among them, by name, and those of bodies that follow recordings.
+        recorded: Frames that follow recordings, by the joint whose parent they are.
     """
 
     bodies: tuple[RigidBody, ...]
     joints: dict[str, AnyJoint]
+    recorded: dict[str, RecordedFrame]
 
     @cached_property
     def rows(self) -> tuple[tuple[str, int, int], ...]:
         """ "point" or "axis", or "turning" or "sliding" of an armature, parent and child of each row."""
-        return tuple((kind, *self._ends(joint)) for joint in self.joints.values() for kind, *_ in _rows(joint))
+        return tuple((kind, *self._ends(name)) for name, joint in self.joints.items() for kind, *_ in _rows(joint))
 
     @cached_property
     def constraints(self) -> tuple[tuple[str, str], ...]:
@@ -67,14 +73,14 @@ class Joints:
         """First row that each shares one of its bodies with, which may be itself."""
         first: dict[int, int] = {}
         for k, (_, *ends) in enumerate(self.rows):
-            for body in set(ends) - {len(self.bodies)}:
+            for body in [end for end in set(ends) if end < len(self.bodies)]:
                 first.setdefault(body, k)
         return [min([k, *(first[body] for body in ends if body in first)]) for k, (_, *ends) in enumerate(self.rows)]
 
     @cached_property
     def coordinates(self) -> tuple[tuple[str, int, int], ...]:
         """ "turn", "slide" or "ball", parent and child of each joint that moves."""
-        return tuple((MOVES[type(joint)], *self._ends(joint)) for joint in self._moving.values())
+        return tuple((MOVES[type(joint)], *self._ends(name)) for name, joint in self._moving.items())
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,7 +89,7 @@ class Joints:
 
     @cached_property
     def geometry(self) -> JointFrames:
-        return JointFrames({body.name: body for body in self.bodies}, self.joints)
+        return JointFrames({body.name: body for body in self.bodies}, self.joints, self.recorded)
 
     def inputs(self, values: Values) -> list[Tensor]:
         """Numbers of rows and coordinates by `names`; differentiable.
@@ -113,21 +119,24 @@ class Joints:
         """x, q, v, l (worlds, ·) of all bodies at the start, with the children where their joints place them."""
         return self.geometry.place(states, values)
 
-    def coordinates_of(self, states: States, values: Values) -> dict[str, dict[str, Tensor]]:
+    def coordinates_of(
+        self, states: States, values: Values, times: Tensor | None = None
+    ) -> dict[str, dict[str, Tensor]]:
         """Coordinates and rates of the joints that move, by name, from states (worlds, ...) or (worlds, frames, ...).
 
         Revolute: angle [rad], over frames without jumps of whole turns, and rate. Prismatic: displacement [m] and speed.
-        Ball: rotation_vector, of at most half a turn, and angular_velocity, both in the parent's frame. Differentiable.
+        Ball: rotation_vector, of at most half a turn, and angular_velocity, both in the parent's frame. Differentiable. `times` (worlds or 1, frames) [s] since the start place
+        the frames that follow recordings; None: the start.
         """
-        return self.geometry.coordinates(states, values)
+        return self.geometry.coordinates(states, values, times)
 
-    def energy(self, states: States, values: Values) -> Tensor:
+    def energy(self, states: States, values: Values, times: Tensor | None = None) -> Tensor:
         """Energy of springs, limits and armatures (worlds, ...) [J], where `target` does not change over time.
 
         E = ½ k (φ − target)² + ½ k_limit (max(lower − φ, 0)² + max(φ − upper, 0)²) + ½ I φ'²
         """
         total = values["gravity"].new_zeros(())
-        for name, now in self.coordinates_of(states, values).items():
+        for name, now in self.coordinates_of(states, values, times).items():
             joint = self.joints[name]
             if isinstance(joint, Revolute | Prismatic):
                 phi = now[joint.start[0]]
@@ -141,7 +150,9 @@ class Joints:
         return total
 
     def has_drive(self, values: Values) -> bool:
-        """True if a motor, a spring or a rotor acts: they may give energy to the bodies."""
+        """True if a motor, a spring or a rotor acts, or something follows a recording: they may give energy to the bodies."""
+        if self.recorded:
+            return True
         driven = any(self._number(key, values).any() for key in ("spring", "torque"))
         return driven or any(getattr(joint, "armature", None) is not None for joint in self.joints.values())
 
@@ -177,7 +188,7 @@ class Joints:
         ℓ is that of the parent.
         """
         g = torch.linalg.vector_norm(values["gravity"].detach(), dim=-1).max().item()
-        fastest = 0.0
+        fastest, resolving = 0.0, math.inf
         for name, joint in self.joints.items():
             held, holding = (
                 torch.linalg.vector_norm(p.detach(), dim=-1).min().item()
@@ -185,10 +196,12 @@ class Joints:
             )
             arm = held or (0.0 if joint.between[0] == WORLD else holding)
             fastest = max(fastest, math.sqrt(g / arm) if arm > 0 else 0.0)
+            if name in self.recorded:
+                resolving = min(resolving, self.recorded[name].recommended_step(values))
             for key in ("rate", "angular_velocity"):
                 rate = values.get(f"joints.{name}.{key}")
                 fastest = max(fastest, 0.0 if rate is None else rate.detach().abs().max().item())
-        return STEP_SAFETY * min(self.stable_step(values), 0.5 / fastest if fastest else math.inf)
+        return min(resolving, STEP_SAFETY * min(self.stable_step(values), 0.5 / fastest if fastest else math.inf))
 
     def check(self, values: Values) -> None:
         """Raise `InputError` if a joint that closes a loop is open at the start, or is about to open."""
@@ -199,7 +212,7 @@ class Joints:
         gap, rate = (y.detach().abs() for y in self.residual(states, values))
         of = [name for _, name in self.constraints]
         for name in self.geometry.loops:
-            a, b = (self.geometry.moving(n, states, values) for n in self.joints[name].between)
+            a, b = (self.geometry.moving(n, states, values) for n in self.geometry.ends(name))
             (at, u), (_, v) = (m.point(p) for m, p in zip((a, b), self.geometry.points(name, values), strict=True))
             size = max(torch.linalg.vector_norm(state[0] - at, dim=-1).max().item() for state in start.values())
             speed = (u.abs() + v.abs() + size * (a.w.abs() + b.w.abs())).max().item()
@@ -215,11 +228,14 @@ class Joints:
                     f"change the rates of the other joints until they agree, or leave them at 0."
                 )
 
-    def residual(self, states: States, values: Values) -> tuple[Tensor, Tensor]:
-        """Residual of each of the C constraints and its rate of change, (worlds, C) or (worlds, frames, C) [m or 1, and 1/s]."""
+    def residual(self, states: States, values: Values, times: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Residual of each of the C constraints and its rate of change, (worlds, C) or (worlds, frames, C) [m or 1, and 1/s].
+
+        `times` are as in `coordinates_of`.
+        """
         rows: list[int] = [k for k, (kind, *_) in enumerate(self.rows) if kind not in REFLECTED.values()]
         parents, children = [self.rows[k][1] for k in rows], [self.rows[k][2] for k in rows]
-        moving = self._all_moving(states, values)
+        moving = self._all_moving(states, values, times)
         a, b = (Moving(*(y[..., ends, :] for y in moving)) for ends in (parents, children))
         vector, of_parent, of_child = (y[:, rows] for y in self.inputs(values)[:3])
         if a.x.ndim == 4:
@@ -231,15 +247,18 @@ class Joints:
         e_rate = torch.where(is_point, moves - speed, rotation.cross(b.w, turned))
         return (u * e).sum(-1), (rotation.cross(a.w, u) * e + u * e_rate).sum(-1)
 
-    def _all_moving(self, states: States, values: Values) -> Moving:
-        """Places, orientations, velocities and spins (worlds, ..., bodies and the world, ·)."""
+    def _all_moving(self, states: States, values: Values, times: Tensor | None) -> Moving:
+        """Places, orientations, velocities and spins (worlds, ..., bodies, the world and frames, ·)."""
         x, q, v, momentum = (torch.stack([states[b.name][key] for b in self.bodies], -2) for key in RigidBody.states)
         inverse = torch.stack([b.inertia_inverse(values) for b in self.bodies], 1)
         inverse = inverse[:, None] if x.ndim == 4 else inverse
         w = rotation.apply_turned(q, inverse, momentum)
         still = torch.zeros_like(x[..., :1, :])
         upright = torch.cat([still, torch.ones_like(still[..., :1])], -1)
-        return Moving(*(torch.cat(pair, -2) for pair in ((x, still), (q, upright), (v, still), (w, still))))
+        frames = [self.geometry.moving(name, states, values, times) for name in self.recorded]
+        columns = [[frame[k][..., None, :] for frame in frames] for k in range(len(Moving._fields))]
+        known = ((x, still), (q, upright), (v, still), (w, still))
+        return Moving(*(torch.cat([*pair, *column], -2) for pair, column in zip(known, columns, strict=True)))
 
     @cached_property
     def _moving(self) -> dict[str, Revolute | Prismatic | Ball]:
@@ -249,9 +268,12 @@ class Joints:
     def _places(self) -> dict[str, int]:
         return {name: k for k, name in enumerate([*(body.name for body in self.bodies), WORLD])}
 
-    def _ends(self, joint: AnyJoint) -> tuple[int, int]:
-        parent, child = (self._places[name] for name in joint.between)
-        return parent, child
+    def _ends(self, name: str) -> tuple[int, int]:
+        parent, child = self.joints[name].between
+        first = self._places[parent]
+        if name in self.recorded:
+            first = len(self.bodies) + 1 + list(self.recorded).index(name)
+        return first, self._places[child]
 
     def _body_names(self, name: str) -> set[str]:
         return set(self.joints[name].between) - {WORLD}
@@ -298,8 +320,11 @@ class Joints:
 def joints_of(bodies: Sequence[RigidBody], scene) -> Joints | None:
     """The joints of a scene among some of its rigid bodies; None without any."""
     known = {WORLD, *(body.name for body in bodies)}
-    joints = {name: joint for name, joint in scene.joints.items() if set(joint.between) <= known}
-    return Joints(tuple(bodies), joints) if joints else None
+    recorded = {name: motion for name, motion in scene.recorded.items() if name in known}
+    joints: dict[str, AnyJoint] = {weld_name(n): Fixed(kind="fixed", between=(WORLD, n)) for n in recorded}
+    joints |= {name: joint for name, joint in scene.joints.items() if set(joint.between) <= known}
+    frames = recorded_frames({n: joint.motion for n, joint in joints.items()}, recorded)
+    return Joints(tuple(bodies), joints, frames) if joints else None
 
 
 def _rows(joint: AnyJoint) -> list[tuple[str, str, str]]:

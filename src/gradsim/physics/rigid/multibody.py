@@ -44,6 +44,7 @@ JOINT_KINDS = {
     **dict.fromkeys(("spring", "damping", "lower", "upper", "limit", "friction", "slip", "target", "torque"), "Real"),
 }  # inputs of joints, in order
 TIMED_INPUTS = ("target", "torque")
+FRAME_KINDS = {"x": "Vec3", "q": "Quat", "v": "Vec3", "w": "Vec3", "a": "Vec3", "s": "Vec3"}  # of `FrameMotion`
 ROWS = {"point": 0, "axis": 1, "turning": 2, "sliding": 3}
 COORDINATES = {"turn": 0, "slide": 1, "ball": 2}
 
@@ -53,7 +54,8 @@ class Bodies:
     """A program (see `engine.operation`) that moves several rigid bodies through time, in every world.
 
     Inputs: for each body those of `RigidRollout` but for the step; then the numbers of `pairs` and of `joints`, by their
-    `names`; then step (B, frames - 1) [s], or (B, 0) for `dt` throughout. Outputs: x, q, v, l (B, frames, ·) of each body;
+    `names`; then, where joints have frames that follow recordings, the motion of these by `FRAME_KINDS` (B, instants, frames, ·), see
+    `rigid/recorded/rollout.py`; then step (B, frames - 1) [s], or (B, 0) for `dt` throughout. Outputs: x, q, v, l (B, frames, ·) of each body;
     frame 0 is the start, which has to obey the joints.
 
     Args:
@@ -88,12 +90,18 @@ class Bodies:
         object.__setattr__(self, "pushes", rollout.RigidRollout(self.frames, self.substeps, self.dt, windows))
 
     @property
+    def recorded(self) -> int:
+        """Number of frames that follow recordings."""
+        return len(self.joints.recorded) if self.joints else 0
+
+    @property
     def names(self) -> list[str]:
         """Names of the inputs; those of a body begin with "body" and its place."""
         body_names = [f"body{r}.{name}" for r in range(len(self.windows)) for name in BODY]
         pairs = [f"pairs.{name}" for name in self.pairs.names] if self.pairs else []
         joints = [f"joints.{name}" for name in self.joints.names] if self.joints else []
-        return [*body_names, *pairs, *joints, "step"]
+        motion = [f"motion.{name}" for name in FRAME_KINDS] if self.recorded else []
+        return [*body_names, *pairs, *joints, *motion, "step"]
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
         return [(len(inputs[0]), self.frames, n) for n in (3, 4, 3, 3)] * len(self.windows)
@@ -169,7 +177,12 @@ class _BodyBuffers:
         loads = rollout.Loads.of(program.law, self.bodies)
         lane = Lane(dtype, width, tangents is not None)
         self.code, self.rigid, self.layout = _code(
-            lane, _bound(program.pairs, lane), program.joints is not None, loads, program.integrator
+            lane,
+            _bound(program.pairs, lane),
+            program.joints is not None,
+            loads,
+            program.integrator,
+            program.recorded > 0,
         )
         self.packs, self.counts = self.layout.packs(self.worlds), [len(windows) for windows in program.windows]
         self.read = [name for name in BODY[4:] if loads.reads(name)]
@@ -192,6 +205,8 @@ class _BodyBuffers:
             parameters.joint = self._joint_shape(program.joints)
             parameters.joints = self._struct(self.code.JointNumbers, "joints.")
             parameters.links = self._links(program.joints)
+        if program.recorded:
+            parameters.motion = self._struct(self.code.FrameMotion, "motion.")
         step, slope = self._step(tangents)
         parameters.step = self.layout.pack("Real", step, slope)
         self.state = self.states()
@@ -199,12 +214,12 @@ class _BodyBuffers:
         self.parameters = parameters
 
     def states(self):
-        """`State` of zeros, and of a world at rest."""
-        states, one = self.code.State(), self.n + 1
+        """`State` of zeros, and of a world and frames at rest."""
+        states, one = self.code.State(), self.n + 1 + self.program.recorded
         for name, kind in {**STATE, "w": "Vec3"}.items():
             setattr(states, name, self.zeros(kind, one))
         q = self.like.new_zeros(self.worlds, one, 4)
-        q[:, -1, 3] = 1.0
+        q[:, self.n :, 3] = 1.0
         states.q = self.layout.pack("Quat", q)
         return states
 
@@ -244,7 +259,7 @@ class _BodyBuffers:
         for name in self.read:
             setattr(bodies, name, self._like(rollout.PARAMETERS[name], getattr(self.parameters.bodies, name)))
         gradient.bodies = bodies
-        for prefix, kind in (("pairs.", "PairNumbers"), ("joints.", "JointNumbers")):
+        for prefix, kind in (("pairs.", "PairNumbers"), ("joints.", "JointNumbers"), ("motion.", "FrameMotion")):
             names = [n.removeprefix(prefix) for n in self.numbers if n.startswith(prefix)]
             if names:
                 struct, before = getattr(self.code, kind)(), getattr(self.parameters, prefix[:-1])
@@ -274,13 +289,14 @@ class _BodyBuffers:
         return adjoints
 
     def _numbers(self, tangents) -> dict[str, tuple[Tensor, Tensor | None]]:
-        """Inputs of pairs and joints with their tangents, by name."""
+        """Inputs of pairs, joints and frames with their tangents, by name."""
         names, first = self.program.names, self.n * len(BODY)
         rows = range(first, len(names) - 1)
         return {names[k]: (self.inputs[k], tangents[k] if tangents else None) for k in rows}
 
     def _kind(self, name: str) -> str:
-        return JOINT_KINDS[name.removeprefix("joints.")] if name.startswith("joints.") else "Real"
+        prefix, _, key = name.partition(".")
+        return {"joints": JOINT_KINDS, "motion": FRAME_KINDS}.get(prefix, {}).get(key, "Real")
 
     def _struct(self, struct, prefix: str):
         instance = struct()
@@ -307,7 +323,7 @@ class _BodyBuffers:
         return shape
 
     def _links(self, joints: "Joints"):
-        work, rows, one = self.code.LinkWork(), len(joints.rows), self.n + 1
+        work, rows, one = self.code.LinkWork(), len(joints.rows), self.n + 1 + self.program.recorded
         for name in ("ja", "ta", "tb"):
             setattr(work, name, self.zeros("Vec3", rows))
         work.system, work.y = self.zeros("Real", rows, rows), self.zeros("Real", rows)
@@ -323,7 +339,7 @@ class _BodyBuffers:
         return step, tangents[-1] if tangents else None
 
     def _work(self):
-        work, one = self.code.Work(), self.n + 1
+        work, one = self.code.Work(), self.n + 1 + self.program.recorded
         for name in "xqvw":
             setattr(work, name, _one_instant(getattr(self.state, name)))
         for name in ("f", "t", "fp", "tp"):
@@ -367,10 +383,11 @@ FORCES = ("Parameters", "States", "State", "Work", "evaluate", "load_state", "ap
 FORCES_ADJOINT = ("evaluate_adjoint", "all_force_powers", "all_impulses_adjoint")
 _STRUCTS = ("Parameters", "States", "State", "Work")
 _STRUCTS += ("PairShape", "PairNumbers", "NearPairs", "JointShape", "JointNumbers", "LinkWork")  # what there is of them
+_STRUCTS += ("FrameMotion",)
 
 
 @cache
-def _code(lane: Lane, pairs: tuple, joints: bool, loads: rollout.Loads, integrator: str):
+def _code(lane: Lane, pairs: tuple, joints: bool, loads: rollout.Loads, integrator: str, recorded: bool = False):
     body, steps = rollout.wrench_code(lane, loads), RIGID[integrator]
     bound = members(body, *rollout.WRENCH[1:], *(() if lane.dual else rollout.WRENCH_ADJOINT))
     key = body.__name__
@@ -396,6 +413,7 @@ def _code(lane: Lane, pairs: tuple, joints: bool, loads: rollout.Loads, integrat
         bound |= members(links, *names)
         key += links.__name__
     bound |= {"Bodies": body.Parameters, "PAIRS": bool(pairs), "JOINTS": joints}
+    bound |= {"RECORDED": True} if recorded else {}  # without recordings, code has no flag in its name
     forces = specialize(multibody_force_kernels, lane, **bound, INTERVAL_BOUND=steps.order == 1, KEY=key)
     names = FORCES if lane.dual else (*FORCES, *FORCES_ADJOINT)
     bound = members(forces, *names) | members(body, *rollout.WRENCH[1:])

@@ -2,7 +2,8 @@
 
 Each body moves by its own pushes, gravity, grounds and obstacles (`rigid/wrench_kernels.py`), by contact with the others
 (`contact/convex_kernels.py`), and by joints (`rigid/constraint_kernels.py`). The body b of pack i is row i · bodies + b of
-the arrays of its parameters, and entry (i, b) of those of states; entry (i, bodies) is the world, which is at rest.
+the arrays of its parameters, and entry (i, b) of those of states; entry (i, bodies) is the world, which is at rest, and entry
+(i, bodies + 1 + f) the frame f that follows a recording (`rigid/recorded/rollout.py`): joints hold bodies at it as at the world.
 """
 
 from typing import TYPE_CHECKING
@@ -38,6 +39,7 @@ if TYPE_CHECKING:  # bound by `specialize`
 
 PAIRS = globals().get("PAIRS", False)  # whether bodies touch one another
 JOINTS = globals().get("JOINTS", False)
+RECORDED = globals().get("RECORDED", False)  # whether frames follow recordings
 INTERVAL_BOUND = globals().get("INTERVAL_BOUND", True)  # whether joints are stabilized by the length of the step
 BAUMGARTE = 0.25  # β of semi-implicit steps: share of a joint's error that a step takes back (exact in float32)
 IMPULSES = 4  # place of their multipliers, after those of the stages
@@ -46,7 +48,7 @@ BAUMGARTE_RATE = 5.0  # α of a high order [1/s]: its error is independent of th
 
 @wp.struct
 class State:
-    """State of all bodies and of the world, (packs, bodies + 1)."""
+    """State of all bodies, of the world and of frames, (packs, bodies + 1 + frames)."""
 
     x: wp.array2d[Vec3]
     q: wp.array2d[Quat]
@@ -95,6 +97,20 @@ class Work:
         near: NearPairs
 
 
+if RECORDED:
+
+    @wp.struct
+    class FrameMotion:
+        """Motion of frames in each stage of each step, (packs, instants, frames)."""
+
+        x: wp.array3d[Vec3]
+        q: wp.array3d[Quat]
+        v: wp.array3d[Vec3]
+        w: wp.array3d[Vec3]
+        a: wp.array3d[Vec3]  # accelerations
+        s: wp.array3d[Vec3]
+
+
 @wp.struct
 class Parameters:
     """Parameters and workspace of a rollout."""
@@ -107,6 +123,8 @@ class Parameters:
         joint: JointShape
         joints: JointNumbers
         links: LinkWork
+    if RECORDED:
+        motion: FrameMotion
     step: wp.array2d[Real]  # h in each frame interval [s]
     count: int  # of bodies
     state: State  # where forces are evaluated
@@ -149,6 +167,39 @@ else:
         return zero(0)
 
 
+if RECORDED:
+
+    @wp.func
+    def instant_of(row: int, stage: int) -> int:
+        """Instant of a stage of a step."""
+        if INTERVAL_BOUND:
+            return row
+        return 4 * row + stage
+
+    @wp.func
+    def load_frames(g: Parameters, s: State, m: Work, row: int, stage: int, i: int, n: int):
+        """Pose, velocities and accelerations of all frames, and no forces on them."""
+        at = instant_of(row, stage)
+        for f in range(g.motion.x.shape[2]):
+            k = n + 1 + f
+            s.x[i, k] = g.motion.x[i, at, f]
+            s.q[i, k] = g.motion.q[i, at, f]
+            s.v[i, k] = g.motion.v[i, at, f]
+            s.w[i, k] = g.motion.w[i, at, f]
+            g.links.a[i, k] = g.motion.a[i, at, f]
+            g.links.s[i, k] = g.motion.s[i, at, f]
+            m.f[i, k] = zero3(0)
+            m.t[i, k] = zero3(0)
+
+    @wp.func
+    def hold_frames(g: Parameters, i: int, n: int):
+        """No change of velocity of any frame, as in a blow."""
+        for f in range(g.motion.x.shape[2]):
+            k = n + 1 + f
+            g.links.a[i, k] = zero3(0)
+            g.links.s[i, k] = zero3(0)
+
+
 @wp.func
 def evaluate(g: Parameters, s: State, m: Work, row: int, frame: int, h: Real, i: int, n: int, stage: int):
     """Forces and torques on all bodies at the state `s`, into `m`."""
@@ -162,6 +213,8 @@ def evaluate(g: Parameters, s: State, m: Work, row: int, frame: int, h: Real, i:
     m.t[i, n] = zero3(0)
     if PAIRS:  # known when this is compiled, and so is what is left out
         add_pairs(g.pair, g.pairs, m.near, i, 0, m.x, m.q, m.v, m.w, m.f, m.t)
+    if RECORDED:
+        load_frames(g, s, m, row, stage, i, n)
     if JOINTS:
         add_coordinates(g.joint, g.joints, i, frame, s.x, s.q, s.v, s.w, m.f, m.t)
         curved, damping, stiffness = stabilization(h)
@@ -185,6 +238,9 @@ if JOINTS:
             m.t[i, r] = l
         m.f[i, n] = zero3(0)
         m.t[i, n] = zero3(0)
+        if RECORDED:
+            load_frames(g, s, m, row, 0, i, n)
+            hold_frames(g, i, n)
         constrain(
             g.joint, g.joints, g.links, g.bodies.mass, g.bodies.inertia_inverse, g.bodies.gravity, i, n,
             s.x, s.q, s.v, s.w, s.l, none, none, none, g.links.mu[IMPULSES], m.f, m.t,
@@ -233,6 +289,40 @@ def load_state(t: States, at: int, s: State, i: int, n: int):
 
 
 if not DUAL:
+    if RECORDED:
+
+        @wp.func
+        def clear_frames(g: Parameters, a: State, i: int, n: int):
+            """No adjoint of any frame."""
+            for f in range(g.motion.x.shape[2]):
+                k = n + 1 + f
+                a.x[i, k] = zero3(0)
+                a.q[i, k] = quat(zero3(0), zero(0))
+                a.v[i, k] = zero3(0)
+                a.w[i, k] = zero3(0)
+                g.links.pa[i, k] = zero3(0)
+                g.links.ps[i, k] = zero3(0)
+
+        @wp.func
+        def add_frames(g: Parameters, grad: Parameters, a: State, row: int, stage: int, i: int, n: int):
+            """Add the adjoints of all frames to those of their motion."""
+            at = instant_of(row, stage)
+            for f in range(g.motion.x.shape[2]):
+                k = n + 1 + f
+                grad.motion.x[i, at, f] = grad.motion.x[i, at, f] + a.x[i, k]
+                grad.motion.q[i, at, f] = grad.motion.q[i, at, f] + a.q[i, k]
+                grad.motion.v[i, at, f] = grad.motion.v[i, at, f] + a.v[i, k]
+                grad.motion.w[i, at, f] = grad.motion.w[i, at, f] + a.w[i, k]
+                grad.motion.a[i, at, f] = grad.motion.a[i, at, f] + g.links.pa[i, k]
+                grad.motion.s[i, at, f] = grad.motion.s[i, at, f] + g.links.ps[i, k]
+
+        @wp.func
+        def hold_frame_adjoints(g: Parameters, i: int, n: int):
+            """Adjoint of `hold_frames`."""
+            for f in range(g.motion.x.shape[2]):
+                k = n + 1 + f
+                g.links.pa[i, k] = zero3(0)
+                g.links.ps[i, k] = zero3(0)
 
     @wp.func
     def evaluate_adjoint(
@@ -253,6 +343,9 @@ if not DUAL:
         for r in range(n + 1):
             a.w[i, r] = zero3(0)
         ah = zero(0)
+        if RECORDED:
+            load_frames(g, s, m, row, stage, i, n)
+            clear_frames(g, a, i, n)
         if JOINTS:
             curved, damping, stiffness = stabilization(h)
             damping_, stiffness_ = constrain_adjoint(
@@ -265,6 +358,8 @@ if not DUAL:
                 g.joint, g.joints, i, frame, s.x, s.q, s.v, s.w, m.fp, m.tp, a.x, a.q, a.v, a.w, grad.joints
             )
             ah = stabilization_adjoint(h, damping_, stiffness_)
+        if RECORDED:
+            add_frames(g, grad, a, row, stage, i, n)
         if PAIRS:
             add_pair_adjoints(
                 g.pair, g.pairs, grad.pairs, m.near, i, 0, m.x, m.q, m.v, m.w, m.fp, m.tp, a.x, a.q, a.v, a.w
@@ -309,12 +404,17 @@ if not DUAL:
                 m.fp[i, n] = zero3(0)
                 m.tp[i, n] = zero3(0)
                 a.w[i, n] = zero3(0)
+                if RECORDED:
+                    clear_frames(g, a, i, n)
                 _damping, _stiffness = constrain_adjoint(
                     g.joint, g.joints, g.links, g.bodies.mass, g.bodies.inertia_inverse, g.bodies.gravity, i, n,
                     s.x, s.q, s.v, s.w, s.l, none, none, none, g.links.mu[IMPULSES], m.f, m.t, m.fp, m.tp,
                     a.x, a.q, a.v, a.w, a.l, grad.joints, grad.bodies.mass, grad.bodies.inertia_inverse,
                     grad.bodies.gravity,
                 )  # fmt: skip
+                if RECORDED:  # a blow leaves their velocities as they are
+                    hold_frame_adjoints(g, i, n)
+                    add_frames(g, grad, a, row, 0, i, n)
                 for r in range(n):
                     k = i * n + r
                     v, _l = apply_impulses(g.bodies, row, k, s.q[i, r], zero3(0), zero3(0))

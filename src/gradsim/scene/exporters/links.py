@@ -16,8 +16,9 @@ from gradsim.geometry import mesh as meshes
 from gradsim.scene.body import Rigid
 from gradsim.scene.exporters.orientation import orientation_of
 from gradsim.scene.exporters.twin import Form, Hinge, Link, Twin
-from gradsim.scene.joint import WORLD, AnyJoint, Ball, Prismatic, Revolute, placing_joints
+from gradsim.scene.joint import WORLD, AnyJoint, Ball, Fixed, Prismatic, Revolute, placing_joints
 from gradsim.scene.parameters import CONTACT
+from gradsim.scene.recordings.pose import PoseMotion
 from gradsim.scene.scene import Scene
 from gradsim.scene.shape import Shape
 
@@ -27,14 +28,26 @@ LATER_PUSH = (
 )
 
 
+HELD = "{0}: its motion of {1} samples; the model holds the {2} where it starts (a mocap body of MuJoCo could move it)."
+
+
 def add_rigid_bodies(scene: Scene, twin: Twin) -> None:
     """Add all rigid bodies and joints of a scene to a twin, at their start, with the impulses at time 0."""
     bodies = {name: body for name, body in scene.bodies.items() if isinstance(body, Rigid)}
     for name, body in bodies.items():
         twin.links[name] = _link(name, body)
         twin.notes += _unsaid(name, body)
-    placements = placing_joints(scene.joints)
     joints = {name: _hinge(name, joint, bodies, twin) for name, joint in scene.joints.items()}
+    placements = placing_joints(scene.joints) | {name: f"{name}_motion" for name in scene.recorded}
+    for name, motion in scene.recorded.items():
+        weld = Fixed(kind="fixed", between=(WORLD, name), motion=motion)
+        joints[f"{name}_motion"] = _hinge(f"{name}_motion", weld, bodies, twin)
+        twin.notes.append(HELD.format(f"`{name}`", len(motion.times), "body"))
+    twin.notes += [
+        HELD.format(f"joints.{name}", len(joint.motion.times), "world's side")
+        for name, joint in scene.joints.items()
+        if joint.motion is not None
+    ]
     twin.tree |= {child: joints[name] for child, name in placements.items()}
     place_children(twin)
     for name in [name for name in joints if name not in placements.values()]:
@@ -223,7 +236,7 @@ def _hinge(name: str, joint: AnyJoint, bodies, twin: Twin) -> Hinge:
     elif isinstance(joint, Ball):
         start = tuple(np.array(getattr(joint, key), np.float64) for key in joint.start)
         acting = {"damping": joint.damping, "friction": joint.friction}
-    return Hinge(
+    hinge = Hinge(
         name,
         joint.kind,
         None if parent == WORLD else parent,
@@ -235,6 +248,16 @@ def _hinge(name: str, joint: AnyJoint, bodies, twin: Twin) -> Hinge:
         *start,
         **acting,
     )
+    return hinge if joint.motion is None else _at_first_sample(hinge, joint.motion)
+
+
+def _at_first_sample(hinge: Hinge, motion: PoseMotion) -> Hinge:
+    """A joint to the world, with the frame of its parent where a recording begins."""
+    turn, at = Rotation.from_quat(motion.unit_quats[0]), np.array(motion.positions[0])
+    vectors = {"axis": hinge.axis} | ({"start": hinge.start, "rate": hinge.rate} if hinge.kind == "ball" else {})
+    turned = {key: turn.apply(vector) for key, vector in vectors.items()}
+    quat = (turn * Rotation.from_quat(hinge.quat_xyzw)).as_quat()
+    return replace(hinge, parent_point=at + turn.apply(hinge.parent_point), quat_xyzw=quat, **turned)
 
 
 def _closed(joint: Hinge, twin: Twin) -> Hinge:

@@ -33,7 +33,7 @@ from gradsim.scene import (
 from gradsim.scene.channels import channel
 from gradsim.scene.node import Node
 from gradsim.scene.quantity import NUMBER, UNIT
-from gradsim.scene.recordings import motion
+from gradsim.scene.recordings import motion, pose
 from gradsim.scene.reference.docstring import paragraphs
 from gradsim.scene.reference.schema import model_schema
 from gradsim.scene.rods import rod
@@ -76,6 +76,7 @@ PARTS = (
     Part("Look-at", camera.LookAt, where="The key `look_at` of a camera."),
     Part("Rigid body", body.Rigid, 2, where="An entry of `bodies` with `kind: rigid`, or without `kind`."),
     Part("Shape of a rigid body", shape.Shape),
+    Part("Recorded pose", pose.PoseMotion, where="The key `motion` of a rigid body, or of a joint to the world."),
     Part("Push", body.Push, where="An entry of `pushes` of a rigid body."),
     Part("Pendulum", body.Pendulum, 2, where=KIND.format("pendulum")),
     Part("Double pendulum", double_pendulum.DoublePendulum, 2, where=KIND.format("double_pendulum")),

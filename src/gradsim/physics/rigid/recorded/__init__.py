@@ -1,0 +1,1 @@
+"""Frames that follow recordings, and rollouts of rigid bodies with them."""
