@@ -46,6 +46,7 @@ AXIS_JOINT_KEYS = (
     "axis",
     "stiffness",
     "target",
+    "backlash",
     "damping",
     "friction",
     "armature",
