@@ -21,7 +21,7 @@ from gradsim.scene.light import Ambient, Directional, Harmonics, Point
 from gradsim.scene.node import Node
 from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Quantity, Tuple
-from gradsim.scene.rods.rod import ROD, Rod
+from gradsim.scene.rods.rod import ROD, Rod, RodPlasticity
 from gradsim.scene.scene import Scene, Timing
 from gradsim.scene.soft_body import Anchor, ContactOverrides, Soft, VertexImpulse
 from gradsim.scene.solid import MATERIAL, Hysteresis, Relaxation, Solid, SolidRegion
@@ -74,7 +74,8 @@ KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or s
     Hysteresis: ("loss_factor",),
     Cloth: (*IN_PLANE, *BENDING, "relaxation", "hysteresis", "air", *SOFT_KEYS),
     Springs: ("mass", "density", *SPRINGS, "radius", *(key for key in SOFT_KEYS if key not in SPRINGS)),
-    Rod: ("mass", "density", *ROD, "relaxation", "hysteresis", "radius", *SOFT_KEYS),
+    Rod: ("mass", "density", *ROD, "relaxation", "hysteresis", "plasticity", "radius", *SOFT_KEYS),
+    RodPlasticity: ("yield_moment", "yield_torque", "time", "hardening"),
     Air: AIR,
     Anchor: ("stiffness", "damping", "offset"),
     SolidRegion: MATERIAL,

@@ -91,6 +91,7 @@ PARTS = (
     Part("Shape of a rope or net", springs.SpringsShape),
     Part("Rod", rod.Rod, base=soft_body.Soft, where=KIND.format("rod")),
     Part("Shape of a rod", rod.RodShape),
+    Part("Plasticity of a rod", rod.RodPlasticity, where="The key `plasticity` of a rod."),
     Part("Line of a rod", rod.Line, where="The key `line` of the shape of a rod."),
     Part("Prescribed motion", motion.Motion, where="The key `motion` of a rod."),
     Part("Region", region.Region, where="An entry of `pinned`, or a key `region`."),
