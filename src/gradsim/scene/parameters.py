@@ -12,7 +12,7 @@ from gradsim.errors import InputError
 from gradsim.scene.body import Pendulum, Push, Rigid
 from gradsim.scene.camera import CameraSpec
 from gradsim.scene.channels.channel import Channel
-from gradsim.scene.cloth import AIR, BENDING, IN_PLANE, Air, Cloth
+from gradsim.scene.cloth import AIR, BENDING, IN_PLANE, Air, Cloth, SheetPlasticity
 from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.scene.ground import Ground
 from gradsim.scene.interactions import Attachment, BodyContact, Marker
@@ -72,7 +72,8 @@ KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or s
     Solid: (*MATERIAL, "activation", "relaxation", "hysteresis", *SOFT_KEYS, "regions"),
     Relaxation: ("ratio", "time"),
     Hysteresis: ("loss_factor",),
-    Cloth: (*IN_PLANE, *BENDING, "relaxation", "hysteresis", "air", *SOFT_KEYS),
+    Cloth: (*IN_PLANE, *BENDING, "relaxation", "hysteresis", "plasticity", "air", *SOFT_KEYS),
+    SheetPlasticity: ("yield_moment", "time", "hardening"),
     Springs: ("mass", "density", *SPRINGS, "radius", *(key for key in SOFT_KEYS if key not in SPRINGS)),
     Rod: ("mass", "density", *ROD, "relaxation", "hysteresis", "plasticity", "radius", *SOFT_KEYS),
     RodPlasticity: ("yield_moment", "yield_torque", "time", "hardening"),

@@ -66,37 +66,38 @@ def _ideal(strain: Tensor) -> Tensor:
     for kappa in strain.tolist():
         plastic = min(max(plastic, kappa - ELASTIC), kappa + ELASTIC)
         moments.append(STIFFNESS * (kappa - plastic))
-    return torch.tensor(moments).double()
+    return torch.tensor(moments, dtype=torch.float64)
 
 
 @pytest.mark.slow
 def test_a_cycle_is_that_of_perfect_plasticity_but_for_the_time():
-    """|M - M_ideal| ≤ k T κ'_max, of first order in T; area 4 M_y (κ_max - M_y/k); residual strain κ_max - M_y/k."""
+    """|M - M_ideal| ≤ k T κ'_max, and area 4 M_y (κ_max - M_y/k), to first order in T; residual strain κ_max - M_y/k, to second."""
     model, wanted = _cycle(1.25)
     times = torch.tensor([0.004, 0.002]).double()
     x = model.rollout({"rod.plasticity.time": times})["rod"]["x"].detach()
     strain, moment = _strain_and_moment(model, x)
     torch.testing.assert_close(strain[0], wanted, rtol=0, atol=1e-6)
     ideal = _ideal(wanted)
-    assert ideal.max() == YIELD
+    assert ideal.max().item() == pytest.approx(YIELD, rel=1e-12)
     off = (moment - ideal).abs().amax(1)
     bound = STIFFNESS * times * RATE
     assert (off < bound).all()
-    assert (off > 0.4 * bound).all()
-    assert 1.6 < off[0] / off[1] < 2.4
+    assert (off > 0.9 * bound).all()
+    assert 1.9 < off[0] / off[1] < 2.1
     first = FPS // 4
     area = torch.trapezoid(moment[:, first:], strain[:, first:])
     exact = 4 * YIELD * (LARGEST - ELASTIC)
-    assert (area - exact).abs()[1] < 4 * LARGEST * bound[1]
-    assert 1.6 < (area - exact)[0] / (area - exact)[1] < 2.4
+    assert ((area - exact).abs() < 4 * LARGEST * bound).all()
+    assert 1.9 < (area - exact)[0] / (area - exact)[1] < 2.1
     residual = strain[:, first] - moment[:, first] / STIFFNESS
-    assert ((residual - (LARGEST - ELASTIC)).abs() < times * RATE).all()
+    late = times**2 * (2 * math.pi) ** 2 * LARGEST  # T² κ'': the rate is 0 at the peak
+    assert ((residual - (LARGEST - ELASTIC)).abs() < 1.1 * late).all()
 
 
 @pytest.mark.slow
 def test_hardening_has_the_slope_of_both_in_series():
     """M = M_y + k H/(k + H) (κ - M_y/k) at the first peak, where the rate is 0."""
-    model, wanted = _cycle(0.25)
+    model, _ = _cycle(0.25)
     values = {"rod.plasticity.hardening": torch.tensor([0.0, 0.5 * BENDING, 2 * BENDING]).double()}
     values["rod.plasticity.time"] = torch.tensor(0.001).double().expand(3)
     strain, moment = _strain_and_moment(model, model.rollout(values)["rod"]["x"].detach())
@@ -153,8 +154,8 @@ def test_plastic_numbers_are_parameters_and_gradients_those_of_the_closed_form()
     assert (slope * STIFFNESS + 1).abs().max() < 0.01  # what is left of the rate at the end
     values = model.values({name: base})
     frames = model.scene.timing.frames
-    now, moving = (t["rod"]["x"][:, -1, point] for t in model.tangent(values, {name: torch.ones_like(base)}, frames))
-    along = (moving * now).sum(-1) / now.norm(dim=-1)
+    now, moving = (t["rod"]["x"][:, -1, point] for t in model.tangent(values, {name: base}, frames))
+    along = (moving * now).sum(-1) / now.norm(dim=-1) / base
     torch.testing.assert_close(along, slope, rtol=1e-6, atol=0)
     names = set(model.kinds)
     assert {f"rod.plasticity.{key}" for key in ("yield_moment", "time", "hardening")} <= names
@@ -173,9 +174,7 @@ def test_gradients_and_tangents_are_those_of_differences(relaxation):
     inputs = [y.detach().clone() for y in system.inputs(model.values())]
     generator = torch.Generator().manual_seed(1)
     n = system.count
-    inputs[0][:, :n] += (
-        8e-3 * torch.randn(1, n, 3, generator=generator, dtype=torch.float64) * system.free[:n, None]
-    )
+    inputs[0][:, :n] += 8e-3 * torch.randn(1, n, 3, generator=generator, dtype=torch.float64) * system.free[:n, None]
     inputs.append(inputs[0].new_zeros(1, 0))
     leaves = [y.requires_grad_() for y in inputs]
     outputs = program.run(*leaves)

@@ -159,7 +159,11 @@ class RodElements:
         frame = FRAME_RATE * mass.new_ones(len(mass))
         return (
             2 * ends.amax(1) + OVERLAP * torch.stack(stiff).sum(0).amax(1) * (1 + more) + 4 * frame**2,
-            2 * stretch.amax(1) + OVERLAP * torch.stack(damped).sum(0).amax(1) + 8 * frame + fastest + self.plastic.rate(values),
+            2 * stretch.amax(1)
+            + OVERLAP * torch.stack(damped).sum(0).amax(1)
+            + 8 * frame
+            + fastest
+            + self.plastic.rate(values),
         )
 
     def surface_vertices(self, x: Tensor, values: Values) -> Tensor:

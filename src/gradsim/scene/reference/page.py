@@ -86,6 +86,7 @@ PARTS = (
     Part("Material region", solid.SolidRegion, where="An entry of `regions` of a solid."),
     Part("Cloth", cloth.Cloth, base=soft_body.Soft, where=KIND.format("cloth")),
     Part("Shape of a cloth", cloth.ClothShape),
+    Part("Plasticity of a cloth", cloth.SheetPlasticity, where="The key `plasticity` of a cloth."),
     Part("Air", cloth.Air, where="The key `air` of a cloth."),
     Part("Rope or net", springs.Springs, base=soft_body.Soft, where=KIND.format("springs")),
     Part("Shape of a rope or net", springs.SpringsShape),
