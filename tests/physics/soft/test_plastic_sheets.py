@@ -79,7 +79,7 @@ def test_a_cycle_is_that_of_perfect_plasticity_but_for_the_time(integrator, subs
 
 
 def test_gradients_are_those_of_the_closed_form_in_every_world():
-    """A = 2 α - 2 asin(|E| M_y/(w k)) at a peak, with the length of a scaled edge; and as much less with hardening H, by H/(k + H)."""
+    """A = 2 α - 2 asin(|E| M_y/(w k)) at a peak, with the length of a scaled edge; with hardening M = M_y + H A."""
     model, angle = _cycle(0.25, 16, "verlet", scale=1.0)
     name = "sheet.plasticity.yield_moment"
     base = torch.tensor([1.0, 1.3, 1.0]).double() * YIELD
@@ -97,31 +97,29 @@ def test_gradients_are_those_of_the_closed_form_in_every_world():
     moving = model.tangent(values, {name: torch.ones_like(base)}, len(angle) + 1)[1]["sheet"]["x"]
     torch.testing.assert_close(moving[:, -1, 4, 0], slope, rtol=1e-9, atol=0)
     hard = torch.tensor([0.0, 0.5, 2.0]).double()
-    stiff = {"sheet.plasticity.hardening": hard * BENDING, "sheet.plasticity.time": torch.full((3,), 0.001).double()}
-    small, _ = _rollout(model, 0.25 * angle, **stiff)
-    spring = (0.25 * angle[-1] - small[:, -1]) / 2
-    assert (
-        WEIGHT * BENDING * spring.sin() - YIELD * EDGE - STIFFNESS * hard * small[:, -1]
-    ).abs().max() < 1e-3 * YIELD * EDGE
+    bent = _rollout(model, 0.6 * angle, **{"sheet.plasticity.hardening": hard * BENDING})[0][:, -1].detach()
+    moment = WEIGHT * BENDING * torch.sin((0.6 * angle[-1] - bent) / 2)
+    assert (moment - YIELD * EDGE - STIFFNESS * hard * bent).abs().max() < 1.5 * STIFFNESS * 0.6 * late
+    assert bent.min() > 0.1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("relaxation", [[], [{"ratio": 0.4, "time": 0.02}]], ids=["alone", "relaxing"])
 def test_gradients_and_tangents_are_those_of_differences(relaxation):
     """Of all inputs of the steps of a free sheet some of whose hinges yield."""
-    plasticity = {"yield_moment": 1e-3, "time": 0.01, "hardening": 3e-4}
+    plasticity = {"yield_moment": 5e-3, "time": 0.01, "hardening": 3e-4}
     keys = {"shape": {"grid": {"size": [0.2, 0.1], "cells": [4, 2]}}, "scale": 1.0, "bending_damping": 1e-6}
-    model = _model(4, 64, "verlet", 100.0, plasticity=plasticity, relaxation=relaxation, **keys)
+    model = _model(4, 96, "verlet", 100.0, plasticity=plasticity, relaxation=relaxation, **keys)
     system = model.systems[0]
-    program = system.program(4, 64, 0.01 / 64)
+    program = system.program(4, 96, 0.01 / 96)
     inputs = [y.detach().clone() for y in system.inputs(model.values())]
     generator = torch.Generator().manual_seed(1)
-    inputs[0][:, : system.count] += 6e-3 * torch.randn(1, system.count, 3, generator=generator, dtype=torch.float64)
+    inputs[0][:, : system.count] += 4e-3 * torch.randn(1, system.count, 3, generator=generator, dtype=torch.float64)
     inputs.append(inputs[0].new_zeros(1, 0))
     leaves = [y.requires_grad_() for y in inputs]
     outputs = program.run(*leaves)
     plastic = outputs[0][0, -1, system.matter.plastic.index[:, 4]].detach()
-    yields = plastic[:, 0].abs() > 1e-3
+    yields = plastic[:, 0].abs() > 0
     assert yields.any() and not yields.all()
     assert plastic[:, 1:].abs().max() == 0
     adjoints = weights([y.detach() for y in outputs], seed=5)

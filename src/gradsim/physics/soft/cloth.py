@@ -153,7 +153,10 @@ class Triangles:
             stiffness = stiffness + (0.5 * turn * self._of("bending", values).detach()).amax(1)
             damping = damping + (turn * self._of("bending_damping", values).detach()).amax(1)
         more, fastest = self.series.rates(values)
-        stiffness, damping = stiffness * (1 + more), damping + fastest + self.plastic.rate(values)
+        stiffness, damping = stiffness * (1 + more), damping + fastest
+        if self.plastic.points:
+            flowing, quickest = self.plastic.rates(values, self._of("bending", values))
+            stiffness, damping = stiffness + flowing, damping + quickest
         if self.body.air is not None:
             wind = values[f"{self.name}.air.wind"] - values[f"{self.name}.velocity"]
             rho, drag, lift = (self._of(f"air.{key}", values).detach() for key in ("density", "drag", "lift"))

@@ -48,9 +48,18 @@ class PlasticPoints:
         """A number of the scene (worlds, 1)."""
         return values[f"{self.name}.plasticity.{key}"][:, None]
 
-    def rate(self, values: Values) -> Tensor | float:
-        """Rate of response of the points [1/s] (worlds,); 0 without plasticity."""
-        return 1 / (RESPONSE * self.number("time", values).detach()[:, 0]) if self.points else 0.0
+    def rates(self, values: Values, bending: Tensor) -> tuple[Tensor | float, Tensor | float]:
+        """Bounds (worlds,) of k/m [1/s²] and c/m [1/s] of the points, (1 + H/k)/(T θ) and 1/θ; 0 without plasticity.
+
+        Args:
+            values: Parameters of the scene.
+            bending: Bending stiffness of the elements, in the unit of `hardening` (worlds, m or 1).
+        """
+        if not self.points:
+            return 0.0, 0.0
+        time, hardening = (self.number(key, values).detach() for key in ("time", "hardening"))
+        response = 1 / (RESPONSE * time)
+        return ((1 + hardening / bending.detach()) * response / time).amax(1), response[:, 0]
 
     def strains(self, x: Tensor) -> Tensor:
         """Plastic strains at the start (worlds, points, 3), from vertices (worlds, n, 3)."""

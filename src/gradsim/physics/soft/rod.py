@@ -152,18 +152,15 @@ class RodElements:
         ends = stretching * inverse[:, self.edges].sum(2)
         sums = (self.slope * inverse[:, self.bends][:, :, None]).sum(-1)  # (worlds, bends, 3)
         more, fastest = self.branches.series.rates(values)
+        flowing, quickest = self.plastic.rates(values, self._of("bending", values))
         stiff = [k.detach() * sums[..., q] for q, k in enumerate(self._bending(values))]
         times = [self._of(key, values).detach() for key in ("bending_time", "bending_time", "twisting_time")]
         damped = [k * time for k, time in zip(stiff, times, strict=True)]
         stretch = ends * self._of("stretching_time", values).detach()
         frame = FRAME_RATE * mass.new_ones(len(mass))
         return (
-            2 * ends.amax(1) + OVERLAP * torch.stack(stiff).sum(0).amax(1) * (1 + more) + 4 * frame**2,
-            2 * stretch.amax(1)
-            + OVERLAP * torch.stack(damped).sum(0).amax(1)
-            + 8 * frame
-            + fastest
-            + self.plastic.rate(values),
+            2 * ends.amax(1) + OVERLAP * torch.stack(stiff).sum(0).amax(1) * (1 + more) + 4 * frame**2 + flowing,
+            2 * stretch.amax(1) + OVERLAP * torch.stack(damped).sum(0).amax(1) + 8 * frame + fastest + quickest,
         )
 
     def surface_vertices(self, x: Tensor, values: Values) -> Tensor:
