@@ -142,7 +142,34 @@ def test_a_rigid_motion_loses_nothing_and_leaves_no_strain():
     assert x[:, system.count :].abs().max() == 0
 
 
-def test_plastic_numbers_are_parameters_and_gradients_those_of_the_closed_form():
+def test_plastic_numbers_are_parameters_and_points_those_behind_the_ones_of_branches():
+    """No kernels: each point belongs to one element of one law, and lies next to its vertex in the line of the banded Jacobian."""
+    branches = [{"ratio": 0.4, "time": 0.02}, {"ratio": 0.2, "time": 0.2}]
+    model = _model(2, shape={"line": {"length": 1, "segments": 6}}, relaxation=branches)
+    system = model.systems[0]
+    n, bends = system.count, 5
+    groups = {group.force.name: group.index for group in system.matter.groups}
+    assert set(groups) == {"spring", "rod_plasticity", "rod_frame", "rod_relaxation"}
+    points = [group.index[:, 5] for group in system.matter.groups if group.force.nodes == 6]
+    assert torch.cat(points).sort().values.tolist() == list(range(n, n + 3 * bends))
+    assert groups["rod_plasticity"][:, 5].tolist() == list(range(n + 2 * bends, n + 3 * bends))
+    place = system.matter.place
+    assert sorted(place) == list(range(n + 3 * bends))
+    for index in points:
+        assert all(abs(place[a] - place[k]) <= 5 for k, a in zip(range(1, 6), index.tolist(), strict=True))
+    values = model.values()
+    start = system.inputs(values)[0][0].detach()
+    assert start[n + 2 * bends :].abs().max() == 0
+    assert system.mass(values).shape == (1, n + 3 * bends)
+    assert len(system.inputs(values)) == len(system.program(2, 1, 0.1).names) - 1
+    assert {f"rod.plasticity.{key}" for key in ("yield_moment", "time", "hardening")} <= set(model.kinds)
+    assert "rod.plasticity.yield_torque" not in model.kinds
+    elastic = _model(2, plasticity=None)
+    assert not any("plasticity" in name for name in elastic.kinds)
+
+
+@pytest.mark.slow
+def test_gradients_are_those_of_the_closed_form_in_every_world():
     """A = κ - M_y/k - T κ' of a steady bend: dA/dM_y = -1/k at the peak, forwards and backwards; in two worlds."""
     model, _ = _cycle(0.25, time=0.001)
     point = int(model.systems[0].matter.plastic.index[0, 5])
@@ -157,18 +184,14 @@ def test_plastic_numbers_are_parameters_and_gradients_those_of_the_closed_form()
     now, moving = (t["rod"]["x"][:, -1, point] for t in model.tangent(values, {name: base}, frames))
     along = (moving * now).sum(-1) / now.norm(dim=-1) / base
     torch.testing.assert_close(along, slope, rtol=1e-6, atol=0)
-    names = set(model.kinds)
-    assert {f"rod.plasticity.{key}" for key in ("yield_moment", "time", "hardening")} <= names
-    assert "rod.plasticity.yield_torque" not in names
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("relaxation", [[], [{"ratio": 0.4, "time": 0.02}]], ids=["alone", "relaxing"])
-def test_gradients_and_tangents_are_those_of_differences(relaxation):
+def test_gradients_and_tangents_are_those_of_differences():
     """Of all inputs of the steps, among them torque of yield and hardening, of a rod some of whose vertices yield."""
     plasticity = {"yield_moment": 0.004, "yield_torque": 0.003, "hardening": 0.005, "time": 0.01}
     keys = {"shape": {"line": {"length": 1, "segments": 6}}, "pinned": [{"vertices": [0, 1]}], "bending_ratio": 1.4}
-    model = _model(4, 4, 100.0, plasticity=plasticity, relaxation=relaxation, **keys)
+    model = _model(4, 4, 100.0, plasticity=plasticity, **keys)
     system = model.systems[0]
     program = system.program(4, 4, 0.0025)
     inputs = [y.detach().clone() for y in system.inputs(model.values())]
