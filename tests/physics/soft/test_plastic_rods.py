@@ -9,11 +9,13 @@ from torch import Tensor
 
 from gradsim.physics.forces import rod_bending
 from gradsim.physics.model import Model
+from gradsim.physics.soft.relaxing import RESPONSE
 from gradsim.scene import Scene
 
 HALF = 0.5  # length of both edges [m], and of the rod at the vertex between them
 BENDING, YIELD = 0.02, 0.01  # [N m²], [N m]
 STIFFNESS = BENDING / HALF  # [N m]
+TWISTING = 1e-2  # [N m²]
 ELASTIC = YIELD / STIFFNESS  # strain up to which it is elastic
 LARGEST = 0.6  # strain
 FPS = 400
@@ -27,7 +29,7 @@ def _model(frames: int, substeps: int = 1, fps: float = FPS, **keys) -> Model:
         "density": 0.05,
         "stretching": 500,
         "bending": BENDING,
-        "twisting": 1e-2,
+        "twisting": TWISTING,
         "radius": 0.004,
         "roll": 0.4,
         "plasticity": {"yield_moment": YIELD, "time": 0.004},
@@ -104,6 +106,28 @@ def test_hardening_has_the_slope_of_both_in_series():
     ratio = torch.tensor([0.0, 0.5, 2.0]).double()
     exact = YIELD + STIFFNESS * ratio / (1 + ratio) * (strain[:, -1] - ELASTIC)
     assert (moment[:, -1] / exact - 1).abs().max() < 2 * 0.001 * RATE
+
+
+@pytest.mark.slow
+def test_a_held_twist_falls_to_the_torque_of_yield():
+    """|M3| → T_y at the rate w k3/(k1 T), w = (M_y/T_y)², of a rod that is twisted at rest and clamped flat."""
+    torque, time, natural = 0.004, 0.02, 1.2
+    plasticity = {"yield_moment": YIELD, "yield_torque": torque, "time": time}
+    model = _model(20, 100, 400.0, natural_twist=natural, pinned=[{"vertices": [0, 1, 2]}], plasticity=plasticity)
+    point = int(model.systems[0].matter.plastic.index[0, 5])
+    twist = model.rollout()["rod"]["x"][0, :, point].detach()
+    stiffness = TWISTING / HALF
+    moment = stiffness * (HALF * natural + twist[:, 2])
+    rate = (YIELD / torque) ** 2 * stiffness / STIFFNESS / time
+    first = stiffness * HALF * natural
+    theta = RESPONSE * time  # p = |M3| - T_y: θ p'' + p' + rate p = 0 from rest
+    root = math.sqrt(1 - 4 * theta * rate)
+    slow, fast = (1 - root) / (2 * theta), (1 + root) / (2 * theta)
+    t = torch.arange(20).double() / 400
+    exact = torque + (first - torque) * (fast * torch.exp(-slow * t) - slow * torch.exp(-fast * t)) / (fast - slow)
+    assert (moment - exact).abs().max() < 1e-3 * first  # steps of 1/16 of θ, of second order
+    assert moment[-1] < 1.01 * torque
+    assert twist[:, :2].abs().max() == 0
 
 
 @pytest.mark.slow
