@@ -132,8 +132,10 @@ def test_gradients_and_tangents_are_those_of_differences(relaxation):
     ]
     along.append(constants[-1])
     slopes = tangent(constants, along)
-    wanted = central_difference(lambda *y: program.forward(y), constants, along, 1e-3)
-    assert max(error(a, b) for a, b in zip(slopes, wanted, strict=True)) < 1e-5
+    wanted = central_difference(
+        lambda *y: program.forward(y), constants, along, 1e-4
+    )  # wider ones cross a kink of yield
+    assert max(error(a, b) for a, b in zip(slopes, wanted, strict=True)) < 1e-7
 
 
 def test_a_sheet_at_rest_stays_there_and_has_no_plastic_strain():
