@@ -124,6 +124,22 @@ class Air(Node):
     wind: Annotated[Vector3, vector("m/s")] = (0.0, 0.0, 0.0)
 
 
+class SheetPlasticity(Node):
+    """Folds that stay beyond a yield moment, with the law of `gradsim.physics.forces.bending_plasticity`.
+
+    Attributes:
+        yield_moment: Moment per length of an inner edge at which it yields [N].
+        time: Time in which a moment beyond yields [s]. Explicit steps cannot be longer than some hundredths of it.
+        hardening: As `bending`, of the plastic fold, by which yield moves, kinematic and linear [N m].
+    """
+
+    yield_moment: Annotated[float, positive("N")] = Field(
+        description="the moment per length at which an edge yields in N"
+    )
+    time: Annotated[float, positive("s")] = 0.01
+    hardening: Annotated[float, Quantity("N m", **SCALE)] = 0.0
+
+
 class Cloth(Soft):
     """A sheet, with the laws of `gradsim.physics.forces.membrane` and `bending`.
 
@@ -140,6 +156,7 @@ class Cloth(Soft):
         bending_activation: α, which folds every inner edge at rest by −2 α [rad]; by default 0 with `bending`.
         relaxation: Elasticity in the plane and of bending that relaxes, added to the moduli, which are those that last.
         hysteresis: Loss that hardly depends on frequency.
+        plasticity: Folds that stay beyond a yield moment of the bending stiffness that lasts; by default there is none.
         air: Air around the sheet; by default none.
     """
 
@@ -160,6 +177,7 @@ class Cloth(Soft):
     bending_activation: Annotated[float | None, Quantity("rad", lower=-math.pi / 2, upper=math.pi / 2)] = None
     relaxation: tuple[Relaxation, ...] = ()
     hysteresis: Hysteresis | None = None
+    plasticity: SheetPlasticity | None = None
     air: Air | None = None
 
     @classmethod
@@ -169,6 +187,8 @@ class Cloth(Soft):
         for key in ("bending_damping", "bending_activation"):
             if key in raw and "bending" not in raw:
                 yield (key,), "is given without `bending`; give `bending` too, which may be 0."
+        if raw.get("plasticity") is not None and not raw.get("bending"):
+            yield ("plasticity",), "is given without a bending stiffness; give `bending` above 0."
 
     @classmethod
     def prepare(cls, raw: dict[str, Any]) -> dict[str, Any]:

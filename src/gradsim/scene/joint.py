@@ -99,7 +99,7 @@ class Revolute(_Along):
     """A hinge: the child rotates about one axis.
 
         torque about the axis on the child =
-            −stiffness (angle − target) − damping rate − friction rate/√(rate² + friction_rate²) + torque + limits
+            −stiffness z(angle − target) − damping rate − friction rate/√(rate² + friction_rate²) + torque + limits
 
     Attributes:
         axis: Axis in the frame of the parent, of any length.
@@ -107,6 +107,8 @@ class Revolute(_Along):
         rate: Initial angular velocity [rad/s].
         stiffness: Spring stiffness [N m/rad].
         target: Rest angle of the spring [rad].
+        backlash: Whole width of a dead zone about `target` [rad], as of a worn gear; the spring acts on z, how far the angle is beyond it,
+            and sets in over a tenth of the width at each edge.
         damping: Damping [N m s/rad].
         friction: Torque of dry friction [N m].
         friction_rate: Rate below which friction is that of a damper [rad/s]; a joint at rest creeps.
@@ -124,6 +126,7 @@ class Revolute(_Along):
     rate: Annotated[float, Quantity("rad/s")] = 0.0
     stiffness: Annotated[float, _scale("N m/rad")] = 0.0
     target: Annotated[float, Quantity("rad", lower=-HALF_TURN, upper=HALF_TURN)] = 0.0
+    backlash: Annotated[float, _scale("rad")] = 0.0
     damping: Annotated[float, _scale("N m s/rad")] = 0.0
     friction: Annotated[float, _scale("N m")] = 0.0
     friction_rate: Annotated[float, positive("rad/s")] = 0.1
@@ -138,7 +141,7 @@ class Prismatic(_Along):
     """A slide: the child moves along one axis without rotation relative to the parent.
 
         force along the axis on the child =
-            −stiffness (displacement − target) − damping speed − friction speed/√(speed² + friction_speed²) + force + limits
+            −stiffness z(displacement − target) − damping speed − friction speed/√(speed² + friction_speed²) + force + limits
 
     Attributes:
         axis: Axis in the frame of the parent, of any length.
@@ -146,6 +149,8 @@ class Prismatic(_Along):
         speed: Initial speed [m/s].
         stiffness: Spring stiffness [N/m].
         target: Rest displacement of the spring [m].
+        backlash: Whole width of a dead zone about `target` [m]; the spring acts on z, how far the displacement is beyond it, and sets in
+            over a tenth of the width at each edge.
         damping: Damping [N s/m].
         friction: Force of dry friction [N].
         friction_speed: Speed below which friction is that of a damper [m/s]; a joint at rest creeps.
@@ -163,6 +168,7 @@ class Prismatic(_Along):
     speed: Annotated[float, Quantity("m/s")] = 0.0
     stiffness: Annotated[float, _scale("N/m")] = 0.0
     target: Annotated[float, Quantity("m")] = 0.0
+    backlash: Annotated[float, _scale("m")] = 0.0
     damping: Annotated[float, _scale("N s/m")] = 0.0
     friction: Annotated[float, _scale("N")] = 0.0
     friction_speed: Annotated[float, positive("m/s")] = 0.01

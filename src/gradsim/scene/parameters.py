@@ -12,7 +12,7 @@ from gradsim.errors import InputError
 from gradsim.scene.body import PLACEMENT_KEYS, Pendulum, Push, Rigid
 from gradsim.scene.camera import CameraSpec
 from gradsim.scene.channels.channel import Channel
-from gradsim.scene.cloth import AIR, BENDING, IN_PLANE, Air, Cloth
+from gradsim.scene.cloth import AIR, BENDING, IN_PLANE, Air, Cloth, SheetPlasticity
 from gradsim.scene.double_pendulum import DoublePendulum
 from gradsim.scene.ground import Ground
 from gradsim.scene.interactions import Attachment, BodyContact, Marker
@@ -23,7 +23,7 @@ from gradsim.scene.obstacle import Obstacle
 from gradsim.scene.quantity import Quantity, Tuple
 from gradsim.scene.recordings.motion import Motion
 from gradsim.scene.recordings.pose import PoseMotion
-from gradsim.scene.rods.rod import ROD, Rod
+from gradsim.scene.rods.rod import ROD, Rod, RodPlasticity
 from gradsim.scene.scene import Scene, Timing
 from gradsim.scene.soft_body import Anchor, ContactOverrides, Soft, VertexImpulse
 from gradsim.scene.solid import MATERIAL, Hysteresis, Relaxation, Solid, SolidRegion
@@ -52,6 +52,7 @@ AXIS_JOINT_KEYS = (
     "axis",
     "stiffness",
     "target",
+    "backlash",
     "damping",
     "friction",
     "armature",
@@ -77,9 +78,11 @@ KEYS: dict[type[Node], tuple[str, ...]] = {  # a key whose value is a node, or s
     Solid: (*MATERIAL, "activation", "relaxation", "hysteresis", *SOFT_KEYS, "regions"),
     Relaxation: ("ratio", "time"),
     Hysteresis: ("loss_factor",),
-    Cloth: (*IN_PLANE, *BENDING, "relaxation", "hysteresis", "air", *SOFT_KEYS),
+    Cloth: (*IN_PLANE, *BENDING, "relaxation", "hysteresis", "plasticity", "air", *SOFT_KEYS),
+    SheetPlasticity: ("yield_moment", "time", "hardening"),
     Springs: ("mass", "density", *SPRINGS, "radius", *(key for key in SOFT_KEYS if key not in SPRINGS)),
-    Rod: ("mass", "density", *ROD, "relaxation", "hysteresis", "radius", *SOFT_KEYS),
+    Rod: ("mass", "density", *ROD, "relaxation", "hysteresis", "plasticity", "radius", *SOFT_KEYS),
+    RodPlasticity: ("yield_moment", "yield_torque", "time", "hardening"),
     Air: AIR,
     Anchor: ("stiffness", "damping", "offset"),
     Motion: ("offset", "delay"),

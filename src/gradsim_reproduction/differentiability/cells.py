@@ -303,7 +303,7 @@ ROWS = {
             "mass": "body.mass body.centre_of_mass hand.mass joints.hinge.armature joints.rail.armature",
             "rotation": "joints.wrist.rotation_vector",
             "rest_length": "joints.hinge.target joints.rail.target",
-            "stiffness": "joints.hinge.stiffness joints.rail.stiffness joints.hinge.limit_stiffness",
+            "stiffness": "joints.hinge.stiffness joints.rail.stiffness joints.hinge.limit_stiffness joints.hinge.backlash joints.rail.backlash",
             "damping": "joints.hinge.damping joints.rail.damping joints.wrist.damping",
             "actuation": {
                 "linkage": "joints.hinge.torque joints.rail.force",

@@ -201,6 +201,7 @@ def linkage() -> Scene:
         "friction": 0.02,
         "friction_rate": 0.4,
         "armature": 0.004,
+        "backlash": 0.1,
     }
     hinge |= {"lower": -0.1, "upper": 0.8, "limit_stiffness": 30}
     wrist = {"between": ["body", "hand"], "parent_point": [0.15, 0, 0], "child_point": [-0.1, 0.01, 0], "damping": 5e-3}
@@ -222,6 +223,7 @@ def linkage() -> Scene:
         "friction": 0.05,
         "friction_speed": 0.2,
         "armature": 0.1,
+        "backlash": 0.004,
     }
     box = lambda *size: {"shape": {"box": {"size": size}}}
     bodies = {

@@ -159,6 +159,13 @@ class TestMuJoCo:
         stable = MuJoCo()(scene, np.arange(30) / 30)["cube"]
         assert np.isfinite(stable.position).all() and not np.isfinite(motion.position).all()
 
+    def test_a_backlash_is_refused(self):
+        content = Scene.library("arm").model_dump(exclude_unset=True)
+        name = next(n for n, joint in content["joints"].items() if joint["kind"] == "revolute")
+        content["joints"][name] |= {"stiffness": 1.0, "backlash": 0.1}
+        with pytest.raises(InputError, match=f"`joints.{name}` has a backlash"):
+            MuJoCo()(Scene.parse(content), np.array([0.0, 0.1]))
+
     def test_bad_settings_are_refused(self):
         for options in ({"integrator": "leapfrog"}, {"timestep": 0.0}, {"timestep": float("nan")}):
             with pytest.raises(InputError):

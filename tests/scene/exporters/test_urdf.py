@@ -115,3 +115,12 @@ def test_armature_is_written_to_mjcf_and_named_where_urdf_has_none(tmp_path):
     scene = Scene.parse({**CHAIN, "joints": joints})
     assert 'armature="0.05"' in exporters.export(scene, "mjcf", tmp_path / "a").files[0].read_text()
     assert any("`hinge`: an armature of 0.05" in note for note in exporters.export(scene, "urdf", tmp_path / "b").notes)
+
+
+@pytest.mark.parametrize("kind", ["mjcf", "urdf", "usd"])
+def test_a_backlash_is_named_by_every_format(tmp_path, kind):
+    joints = {**CHAIN["joints"], "hinge": {**CHAIN["joints"]["hinge"], "backlash": 0.03}}
+    exported = exporters.export(Scene.parse({**CHAIN, "joints": joints}), kind, tmp_path)
+    assert any("`hinge`: a backlash of 0.03" in note for note in exported.notes)
+    plain = exporters.export(Scene.parse(CHAIN), kind, tmp_path / "plain")
+    assert not any("backlash" in note for note in plain.notes)

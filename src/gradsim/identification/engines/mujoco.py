@@ -108,7 +108,7 @@ class MuJoCo:
 
     def _compiled(self, scene) -> tuple[Any, Twin]:
         """MuJoCo's model of a scene, and the twin that it was written from."""
-        _refuse_drag(scene)
+        _refuse_left_out(scene)
         motors = _motors(scene)
         twin = twin_of(with_values(scene, dict.fromkeys(motors, 0.0)) if motors else scene)
         twin.contact_factors = self.contact_factors
@@ -186,12 +186,17 @@ class MuJoCo:
         return readings[0, ends][: len(states) if stable.all() else int(stable.argmin())]
 
 
-def _refuse_drag(scene) -> None:
+def _refuse_left_out(scene) -> None:
     """Refuse what MuJoCo's model leaves out and moves bodies."""
     braked = [name for name, body in scene.bodies.items() if body.kind == "rigid" and body.drag]
     if braked:
         raise InputError(
             f"`{braked[0]}` has a drag, which MuJoCo is not told; leave it out, or choose `engine` gradsim."
+        )
+    loose = [name for name, joint in scene.joints.items() if getattr(joint, "backlash", 0.0)]
+    if loose:
+        raise InputError(
+            f"`joints.{loose[0]}` has a backlash, which MuJoCo's springs have not; leave it out, or choose `engine` gradsim."
         )
 
 

@@ -74,6 +74,40 @@ def fold(x0: Vec3, x1: Vec3, x2: Vec3, x3: Vec3, least_edge: Real, least_normal:
 
 
 @wp.func(inline=True)
+def bend(
+    x0: Vec3,
+    x1: Vec3,
+    x2: Vec3,
+    x3: Vec3,
+    v0: Vec3,
+    v1: Vec3,
+    v2: Vec3,
+    v3: Vec3,
+    weight: Real,
+    cos_half: Real,
+    sin_half: Real,
+    least_edge: Real,
+    least_normal: Real,
+    stiffness: Real,
+    damping: Real,
+    activation: Real,
+):
+    """Forces on the vertices, then sin((φ - φ0)/2 + α)."""
+    c, s, d0, d1, d2, d3 = fold(x0, x1, x2, x3, least_edge, least_normal)
+    cosine = c * cos_half + s * sin_half
+    sine = s * cos_half - c * sin_half
+
+    h = activation * 0.5  # sin α and cos α by the series of α/2, to rounding up to |α| = π/2; `sin` goes lane by lane
+    t = h * h
+    half_cos = 1.0 - t * 0.5 * (1.0 - t * spread(C12) * (1.0 - t * spread(C30) * (1.0 - t * spread(C56) * (1.0 - t * spread(C90) * (1.0 - t * spread(C132) * (1.0 - t * spread(C182)))))))  # fmt: skip
+    half_sin = h * (1.0 - t * spread(S6) * (1.0 - t * spread(S20) * (1.0 - t * spread(S42) * (1.0 - t * spread(S72) * (1.0 - t * spread(S110) * (1.0 - t * spread(S156) * (1.0 - t * spread(S210))))))))  # fmt: skip
+    bent = sine * (1.0 - half_sin * half_sin * 2.0) + cosine * (half_sin * half_cos * 2.0)
+    slowing = damping * (dot(d0, v0) + dot(d1, v1) + dot(d2, v2) + dot(d3, v3))
+    f = weight * (stiffness * bent - slowing)
+    return d0 * f, d1 * f, d2 * f, d3 * f, bent
+
+
+@wp.func(inline=True)
 def forces(
     x0: Vec3,
     x1: Vec3,
@@ -92,18 +126,10 @@ def forces(
     damping: Real,
     activation: Real,
 ):
-    c, s, d0, d1, d2, d3 = fold(x0, x1, x2, x3, least_edge, least_normal)
-    cosine = c * cos_half + s * sin_half
-    sine = s * cos_half - c * sin_half
-
-    h = activation * 0.5  # sin α and cos α by the series of α/2, to rounding up to |α| = π/2; `sin` goes lane by lane
-    t = h * h
-    half_cos = 1.0 - t * 0.5 * (1.0 - t * spread(C12) * (1.0 - t * spread(C30) * (1.0 - t * spread(C56) * (1.0 - t * spread(C90) * (1.0 - t * spread(C132) * (1.0 - t * spread(C182)))))))  # fmt: skip
-    half_sin = h * (1.0 - t * spread(S6) * (1.0 - t * spread(S20) * (1.0 - t * spread(S42) * (1.0 - t * spread(S72) * (1.0 - t * spread(S110) * (1.0 - t * spread(S156) * (1.0 - t * spread(S210))))))))  # fmt: skip
-    bent = sine * (1.0 - half_sin * half_sin * 2.0) + cosine * (half_sin * half_cos * 2.0)
-    slowing = damping * (dot(d0, v0) + dot(d1, v1) + dot(d2, v2) + dot(d3, v3))
-    f = weight * (stiffness * bent - slowing)
-    return d0 * f, d1 * f, d2 * f, d3 * f
+    f0, f1, f2, f3, _bent = bend(
+        x0, x1, x2, x3, v0, v1, v2, v3, weight, cos_half, sin_half, least_edge, least_normal, stiffness, damping, activation
+    )  # fmt: skip
+    return f0, f1, f2, f3
 
 
 def angle(x: Tensor) -> Tensor:

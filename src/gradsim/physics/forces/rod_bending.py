@@ -75,7 +75,7 @@ def strain(t0: Vec3, a0: Vec3, b0: Vec3, t1: Vec3, a1: Vec3, b1: Vec3):
 
 
 @wp.func(inline=True)
-def forces(
+def bend(
     x0: Vec3,
     x1: Vec3,
     x2: Vec3,
@@ -96,6 +96,7 @@ def forces(
     bending_damping2: Real,
     twisting_damping: Real,
 ):
+    """Forces on the nodes, then κ1, κ2 and τ."""
     half = spread(Scalar(0.5))
     t0, inverse0, along0, a0, b0, arm0 = edge_frame(x0, x1, x3)
     t1, inverse1, along1, a1, b1, arm1 = edge_frame(x1, x2, x4)
@@ -134,7 +135,36 @@ def forces(
     f0 = g0 + h0 * half
     f1 = g1 - g0 + (h0 + h1) * half
     f2 = h1 * half - g1
-    return f0, f1, f2, neg(h0), neg(h1)
+    return f0, f1, f2, neg(h0), neg(h1), curvature1, curvature2, twist
+
+
+@wp.func(inline=True)
+def forces(
+    x0: Vec3,
+    x1: Vec3,
+    x2: Vec3,
+    x3: Vec3,
+    x4: Vec3,
+    v0: Vec3,
+    v1: Vec3,
+    v2: Vec3,
+    v3: Vec3,
+    v4: Vec3,
+    rest_curvature1: Real,
+    rest_curvature2: Real,
+    rest_twist: Real,
+    bending1: Real,
+    bending2: Real,
+    twisting: Real,
+    bending_damping1: Real,
+    bending_damping2: Real,
+    twisting_damping: Real,
+):
+    f0, f1, f2, f3, f4, _curvature1, _curvature2, _twist = bend(
+        x0, x1, x2, x3, x4, v0, v1, v2, v3, v4, rest_curvature1, rest_curvature2, rest_twist,
+        bending1, bending2, twisting, bending_damping1, bending_damping2, twisting_damping,
+    )  # fmt: skip
+    return f0, f1, f2, f3, f4
 
 
 def strains(x: Tensor) -> Tensor:

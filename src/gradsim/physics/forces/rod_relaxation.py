@@ -25,16 +25,14 @@ from gradsim.physics.forces import rod_bending
 from gradsim.physics.forces.base import Force
 
 if TYPE_CHECKING:  # bound by `specialize`
-    from gradsim.physics.forces.rod_bending import edge_frame, strain
-    from gradsim.physics.forces.rod_bending import forces as bending_forces
+    from gradsim.physics.forces.rod_bending import bend
 
 STIFFNESS = ("bending1", "bending2", "twisting")
 
 
-def bending_of(lane: Lane) -> dict:
-    """The functions of `rod_bending` that this file leaves open."""
-    code = specialize(rod_bending, lane)
-    return {"edge_frame": code.edge_frame, "strain": code.strain, "bending_forces": code.forces}
+def bend_of(lane: Lane) -> dict:
+    """The function of `rod_bending` that this file leaves open."""
+    return {"bend": specialize(rod_bending, lane).bend}
 
 
 FORCE = Force(
@@ -47,7 +45,7 @@ FORCE = Force(
         "inertia": "Real",
         "gravity": "Vec3",
     },
-    bind=bending_of,
+    bind=bend_of,
 )
 
 
@@ -62,12 +60,9 @@ def forces(
     first = dot(x5, vec3(one, none, none))
     second = dot(x5, vec3(none, one, none))
     third = dot(x5, vec3(none, none, one))
-    f0, f1, f2, f3, f4 = bending_forces(
+    f0, f1, f2, f3, f4, curvature1, curvature2, twist = bend(
         x0, x1, x2, x3, x4, v0, v1, v2, v3, v4, first, second, third, bending1, bending2, twisting, none, none, none
     )
-    t0, _inverse0, _along0, a0, b0, _arm0 = edge_frame(x0, x1, x3)
-    t1, _inverse1, _along1, a1, b1, _arm1 = edge_frame(x1, x2, x4)
-    _over, _binormal, curvature1, curvature2, twist = strain(t0, a0, b0, t1, a1, b1)
     D = vec3(curvature1 - first, curvature2 - second, twist - third)
     creep = (D * rate - v5) * (inertia * response) - gravity * inertia
     return f0, f1, f2, f3, f4, creep

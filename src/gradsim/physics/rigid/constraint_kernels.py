@@ -69,6 +69,7 @@ class JointNumbers:
     limit: wp.array2d[Real]  # stiffness of the limits, as that of the spring
     friction: wp.array2d[Real]  # [N m] or [N]
     slip: wp.array2d[Real]  # [rad/s] or [m/s]
+    backlash: wp.array2d[Real]  # [rad] or [m]
     target: wp.array3d[Real]  # in each frame interval, or one for all
     torque: wp.array3d[Real]
 
@@ -297,7 +298,7 @@ def add_coordinates(
             on_b = turn_torque(
                 q[i, a], w[i, a], q[i, b], w[i, b], p.axis[i, k], p.across_a[i, k], p.across_b[i, k], p.spring[i, k],
                 target, p.damping[i, k], torque, p.lower[i, k], p.upper[i, k], p.limit[i, k],
-                p.friction[i, k], p.slip[i, k],
+                p.friction[i, k], p.slip[i, k], p.backlash[i, k],
             )  # fmt: skip
             t[i, a] = t[i, a] - on_b
             t[i, b] = t[i, b] + on_b
@@ -305,7 +306,7 @@ def add_coordinates(
             along = slide_force(
                 x[i, a], q[i, a], v[i, a], w[i, a], x[i, b], q[i, b], v[i, b], w[i, b], p.axis[i, k], p.pivot_a[i, k],
                 p.pivot_b[i, k], p.spring[i, k], target, p.damping[i, k], torque, p.lower[i, k], p.upper[i, k],
-                p.limit[i, k], p.friction[i, k], p.slip[i, k],
+                p.limit[i, k], p.friction[i, k], p.slip[i, k], p.backlash[i, k],
             )  # fmt: skip
             u, ta, tb = point_jacobian(
                 x[i, a], q[i, a], x[i, b], q[i, b], p.axis[i, k], p.pivot_a[i, k], p.pivot_b[i, k]
@@ -423,23 +424,23 @@ if not DUAL:
             if g.coordinate[k] == TURN:
                 (
                     q_, w_, qb_, wb_, axis_, ca_, cb_, spring_, target_, damping_, torque_, lower_, upper_, limit_,
-                    friction_, slip_, _t, _tb,
+                    friction_, slip_, backlash_, _t, _tb,
                 ) = wp.grad(turn_power)(
                     q[i, a], w[i, a], q[i, b], w[i, b], p.axis[i, k], p.across_a[i, k], p.across_b[i, k],
                     p.spring[i, k], p.target[i, at, k], p.damping[i, k], p.torque[i, now, k], p.lower[i, k],
-                    p.upper[i, k], p.limit[i, k], p.friction[i, k], p.slip[i, k], tp[i, a], tp[i, b],
+                    p.upper[i, k], p.limit[i, k], p.friction[i, k], p.slip[i, k], p.backlash[i, k], tp[i, a], tp[i, b],
                 )  # fmt: skip
                 grad.across_a[i, k] = grad.across_a[i, k] + ca_
                 grad.across_b[i, k] = grad.across_b[i, k] + cb_
             elif g.coordinate[k] == SLIDE:
                 (
                     x_, q_, v_, w_, xb_, qb_, vb_, wb_, axis_, pa_, pb_, spring_, target_, damping_, torque_, lower_,
-                    upper_, limit_, friction_, slip_, _f, _t, _fb, _tb,
+                    upper_, limit_, friction_, slip_, backlash_, _f, _t, _fb, _tb,
                 ) = wp.grad(slide_power)(
                     x[i, a], q[i, a], v[i, a], w[i, a], x[i, b], q[i, b], v[i, b], w[i, b], p.axis[i, k],
                     p.pivot_a[i, k], p.pivot_b[i, k], p.spring[i, k], p.target[i, at, k], p.damping[i, k],
                     p.torque[i, now, k], p.lower[i, k], p.upper[i, k], p.limit[i, k],
-                    p.friction[i, k], p.slip[i, k], fp[i, a], tp[i, a], fp[i, b], tp[i, b],
+                    p.friction[i, k], p.slip[i, k], p.backlash[i, k], fp[i, a], tp[i, a], fp[i, b], tp[i, b],
                 )  # fmt: skip
                 ax[i, a] = ax[i, a] + x_
                 av[i, a] = av[i, a] + v_
@@ -457,6 +458,7 @@ if not DUAL:
                 grad.lower[i, k] = grad.lower[i, k] + lower_
                 grad.upper[i, k] = grad.upper[i, k] + upper_
                 grad.limit[i, k] = grad.limit[i, k] + limit_
+                grad.backlash[i, k] = grad.backlash[i, k] + backlash_
             else:
                 w_, wb_, damping_, friction_, slip_, _t, _tb = wp.grad(ball_power)(
                     w[i, a], w[i, b], p.damping[i, k], p.friction[i, k], p.slip[i, k], tp[i, a], tp[i, b]
@@ -472,7 +474,7 @@ if not DUAL:
         """Reaches every function that `wp.grad` takes here: a kernel with a backward pass has to call it."""
         first = point_product(a, t, a, a, a, t, a, a, a, a, a, r, r, a, a, a, a, a, a, a, a, r, r, r)
         second = axis_product(t, a, t, a, a, a, r, r, a, a, a, a, r, r, r)
-        third = turn_power(t, a, t, a, a, a, a, r, r, r, r, r, r, r, r, r, a, a) + ball_power(a, a, r, r, r, a, a)
-        fourth = slide_power(a, t, a, a, a, t, a, a, a, a, a, r, r, r, r, r, r, r, r, r, a, a, a, a)
+        third = turn_power(t, a, t, a, a, a, a, r, r, r, r, r, r, r, r, r, r, a, a) + ball_power(a, a, r, r, r, a, a)
+        fourth = slide_power(a, t, a, a, a, t, a, a, a, a, a, r, r, r, r, r, r, r, r, r, r, a, a, a, a)
         third = third + turning_product(t, a, a, a, r, r, a, a, a, a, r)
         return first + second + third + fourth + linear_power(a, r, a, a) + angular_power(t, a, a, m, r, a)

@@ -11,10 +11,15 @@ b, c have length 1 and are fixed in their bodies. A row with multiplier μ acts 
 μ Jᵀ, which does no work where Ċ = 0. A coordinate φ of a joint is of the same kind: the angle about an axis a of A, or
 the displacement a · d along it, or, for a ball, the whole relative turning.
 
-    Q = −k (φ − φ₀) − c φ̇ − F φ̇/√(φ̇² + s²) + T + k_l max(φ_l − φ, 0) − k_l max(φ − φ_u, 0)
+    Q = −k z(φ − φ₀) − c φ̇ − F φ̇/√(φ̇² + s²) + T + k_l max(φ_l − φ, 0) − k_l max(φ − φ_u, 0)
 
 is the force or torque along it, from a spring, a damper, dry friction, a motor and two limits. Friction is that of Coulomb, F against the
-motion, but smooth: at rates below s it is that of a damper F/s, so a joint that sticks creeps. It takes power at any rate. With μ and Q fixed, the power of what
+motion, but smooth: at rates below s it is that of a damper F/s, so a joint that sticks creeps. It takes power at any rate. The spring acts
+outside of a backlash b, the whole width of a dead zone about φ₀, with a slope that is continuous:
+
+    z(ψ) = r(ψ − b/2) − r(−ψ − b/2),   r(y) = 0 for y < −e,  (y + e)²/(4 e) for |y| < e,  y for y > e,   e = b/20
+
+With μ and Q fixed, the power of what
 they do to the bodies on probes in place of velocities has the adjoint of forces and torques as its gradient.
 """
 
@@ -26,6 +31,9 @@ from gradsim.engine.lanes import *
 
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.engine.angle import atan2
+
+BACKLASH_EDGE = 0.05  # e/b: half the width over which the spring sets in at each side of a backlash
+LEAST_EDGE = 1e-9  # [rad or m] e of a joint without backlash, where z(ψ) = ψ for any e
 
 
 @wp.func(inline=True)
@@ -100,6 +108,15 @@ def turning_product(
 
 
 @wp.func(inline=True)
+def stretch_beyond(offset: Real, backlash: Real) -> Real:
+    """r(ψ − b/2)."""
+    past = offset - backlash * spread(Scalar(0.5))
+    edge = max(backlash * spread(Scalar(BACKLASH_EDGE)), spread(Scalar(LEAST_EDGE)))
+    bend = min(max(past, neg(edge)), edge) + edge
+    return max(past - edge, zero(0)) + bend * bend / (edge * spread(Scalar(4.0)))
+
+
+@wp.func(inline=True)
 def effort(
     phi: Real,
     rate: Real,
@@ -112,11 +129,13 @@ def effort(
     limit: Real,
     friction: Real,
     slip: Real,
+    backlash: Real,
 ) -> Real:
     """Q."""
+    stretch = stretch_beyond(phi - target, backlash) - stretch_beyond(target - phi, backlash)
     back = max(lower - phi, zero(0)) - max(phi - upper, zero(0))
     dry = friction / sqrt(rate * rate + slip * slip)
-    return spring * (target - phi) - (damping + dry) * rate + torque + limit * back
+    return neg(spring * stretch) - (damping + dry) * rate + torque + limit * back
 
 
 @wp.func(inline=True)
@@ -129,21 +148,23 @@ def turn_angle(q: Quat, qb: Quat, axis: Vec3, across: Vec3, across_b: Vec3) -> R
 @wp.func(inline=True)
 def turn_torque(
     q: Quat, w: Vec3, qb: Quat, wb: Vec3, axis: Vec3, across: Vec3, across_b: Vec3, spring: Real, target: Real,
-    damping: Real, torque: Real, lower: Real, upper: Real, limit: Real, friction: Real, slip: Real,
+    damping: Real, torque: Real, lower: Real, upper: Real, limit: Real, friction: Real, slip: Real, backlash: Real,
 ) -> Vec3:  # fmt: skip
     """On B; its opposite on A."""
     a = rotate(q, axis)
     phi = turn_angle(q, qb, axis, across, across_b)
-    return a * effort(phi, dot(a, wb - w), spring, target, damping, torque, lower, upper, limit, friction, slip)
+    return a * effort(
+        phi, dot(a, wb - w), spring, target, damping, torque, lower, upper, limit, friction, slip, backlash
+    )
 
 
 @wp.func(inline=True)
 def turn_power(
     q: Quat, w: Vec3, qb: Quat, wb: Vec3, axis: Vec3, across: Vec3, across_b: Vec3, spring: Real, target: Real,
-    damping: Real, torque: Real, lower: Real, upper: Real, limit: Real, friction: Real, slip: Real, t: Vec3, tb: Vec3,
+    damping: Real, torque: Real, lower: Real, upper: Real, limit: Real, friction: Real, slip: Real, backlash: Real, t: Vec3, tb: Vec3,
 ) -> Real:  # fmt: skip
     on_b = turn_torque(
-        q, w, qb, wb, axis, across, across_b, spring, target, damping, torque, lower, upper, limit, friction, slip
+        q, w, qb, wb, axis, across, across_b, spring, target, damping, torque, lower, upper, limit, friction, slip, backlash
     )  # fmt: skip
     return dot(on_b, tb - t)
 
@@ -151,22 +172,22 @@ def turn_power(
 @wp.func(inline=True)
 def slide_force(
     x: Vec3, q: Quat, v: Vec3, w: Vec3, xb: Vec3, qb: Quat, vb: Vec3, wb: Vec3, axis: Vec3, point: Vec3, point_b: Vec3,
-    spring: Real, target: Real, damping: Real, torque: Real, lower: Real, upper: Real, limit: Real, friction: Real, slip: Real,
+    spring: Real, target: Real, damping: Real, torque: Real, lower: Real, upper: Real, limit: Real, friction: Real, slip: Real, backlash: Real,
 ) -> Real:  # fmt: skip
     """Q along the axis."""
     s = dot(rotate(q, axis), xb + rotate(qb, point_b) - x - rotate(q, point))
     rate = point_rate(x, q, xb, qb, axis, point, point_b, v, w, vb, wb)
-    return effort(s, rate, spring, target, damping, torque, lower, upper, limit, friction, slip)
+    return effort(s, rate, spring, target, damping, torque, lower, upper, limit, friction, slip, backlash)
 
 
 @wp.func(inline=True)
 def slide_power(
     x: Vec3, q: Quat, v: Vec3, w: Vec3, xb: Vec3, qb: Quat, vb: Vec3, wb: Vec3, axis: Vec3, point: Vec3, point_b: Vec3,
-    spring: Real, target: Real, damping: Real, torque: Real, lower: Real, upper: Real, limit: Real, friction: Real, slip: Real,
+    spring: Real, target: Real, damping: Real, torque: Real, lower: Real, upper: Real, limit: Real, friction: Real, slip: Real, backlash: Real,
     f: Vec3, t: Vec3, fb: Vec3, tb: Vec3,
 ) -> Real:  # fmt: skip
     along = slide_force(
-        x, q, v, w, xb, qb, vb, wb, axis, point, point_b, spring, target, damping, torque, lower, upper, limit, friction, slip
+        x, q, v, w, xb, qb, vb, wb, axis, point, point_b, spring, target, damping, torque, lower, upper, limit, friction, slip, backlash
     )  # fmt: skip
     return along * point_rate(x, q, xb, qb, axis, point, point_b, f, t, fb, tb)
 

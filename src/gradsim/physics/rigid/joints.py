@@ -9,9 +9,9 @@ With A the parent, B the child, d = x_B + R_B p_B − x_A − R_A p_A, and (u, w
 
 The geometry (u, w, a, Q, p) is that of `joint_frames.py`. Along a coordinate φ, the angle or the displacement, acts
 
-    −k (φ − target) − c φ' + motor + k_limit (max(lower − φ, 0) − max(φ − upper, 0))
+    −k z(φ − target) − c φ' + motor + k_limit (max(lower − φ, 0) − max(φ − upper, 0))
 
-and a ball joint is damped by −c (ω_B − ω_A). An armature I adds a row of its own: −I φ'' along the coordinate (`constraint_kernels.py`).
+z is how far the spring is beyond the dead zone of a backlash (`joint_kernels.py`); a ball joint is damped by −c (ω_B − ω_A). An armature I adds a row of its own: −I φ'' along the coordinate (`constraint_kernels.py`).
 
 Where the world's side of a joint follows a recording, A is a frame of its own (`recorded/frames.py`). A body that follows one is held in such a
 frame by a fixed joint of no name in the scene, so that contacts and joints at the body see its motion, and it yields to none.
@@ -34,11 +34,12 @@ from gradsim.physics.system import STEP_SAFETY, Values
 from gradsim.scene.joint import WORLD, AnyJoint, Ball, Fixed, Prismatic, Revolute
 
 VECTORS = ("b", "point_a", "point_b"), ("axis", "across_a", "across_b", "pivot_a", "pivot_b")  # of rows, coordinates
-NUMBERS = ("spring", "target", "damping", "torque", "lower", "upper", "limit", "friction", "slip")
+NUMBERS = ("spring", "target", "damping", "torque", "lower", "upper", "limit", "friction", "slip", "backlash")
 MOVES = {Revolute: "turn", Prismatic: "slide", Ball: "ball"}
 NO_END = 1e9  # [rad or m] where a joint without an end would have it
 REFLECTED = {Revolute: "turning", Prismatic: "sliding"}  # rows of an armature; they are not constraints
 NO_ARMATURE = 1e-30  # [kg m² or kg] below any armature: √I has a derivative at 0
+BACKLASH_EDGE, LEAST_EDGE = 0.05, 1e-9  # of `joint_kernels.py`
 MAX_START_OPENING = 1e-6  # relative: how far a loop may be open at the start
 
 
@@ -96,7 +97,7 @@ class Joints:
 
         Of R rows: b, point_a, point_b (worlds, R, 3); point_b of an axis row is c. Of K coordinates: axis, across_a,
         across_b (unit vectors), pivot_a, pivot_b [m] (worlds, K, 3), and spring, target, damping, torque, lower, upper,
-        limit, friction, slip (worlds, K); target and torque are (worlds, intervals, K) where one is given for each frame interval.
+        limit, friction, slip, backlash (worlds, K); target and torque are (worlds, intervals, K) where one is given for each frame interval.
         """
         frames, rows, moves, like = self.geometry.frames(values), [], [], values["gravity"]
         for name, joint in self.joints.items():
@@ -133,7 +134,7 @@ class Joints:
     def energy(self, states: States, values: Values, times: Tensor | None = None) -> Tensor:
         """Energy of springs, limits and armatures (worlds, ...) [J], where `target` does not change over time.
 
-        E = ½ k (φ − target)² + ½ k_limit (max(lower − φ, 0)² + max(φ − upper, 0)²) + ½ I φ'²
+        E = k Z(φ − target) + ½ k_limit (max(lower − φ, 0)² + max(φ − upper, 0)²) + ½ I φ'²,   Z' = z
         """
         total = values["gravity"].new_zeros(())
         for name, now in self.coordinates_of(states, values, times).items():
@@ -141,7 +142,7 @@ class Joints:
             if isinstance(joint, Revolute | Prismatic):
                 phi = now[joint.start[0]]
                 of = lambda key, n=name, y=phi: values[f"joints.{n}.{key}"].reshape(-1, *[1] * (y.ndim - 1))
-                total = total + 0.5 * of("stiffness") * (phi - of("target")) ** 2
+                total = total + of("stiffness") * _half_square(phi - of("target"), of("backlash"))
                 if joint.armature is not None:
                     total = total + 0.5 * of("armature") * now[joint.start[1]] ** 2
                 for end, sign in (("lower", -1.0), ("upper", 1.0)):
@@ -315,6 +316,20 @@ class Joints:
         drag = of("damping") + of("friction") / of(_named(joint, "slip")) if joint.friction else of("damping")
         k, c = (of("stiffness") + of("limit_stiffness")) * mobility, drag * mobility
         return k.detach().max().item(), c.detach().max().item()
+
+
+def _half_square(offset: Tensor, backlash: Tensor) -> Tensor:
+    """Z, half the squared stretch of a spring beyond a backlash b, smooth over |y| < e = b/20 as in `joint_kernels.py`.
+
+    Z(ψ) = R(ψ − b/2) + R(−ψ − b/2),   R(y) = ½ max(y − e, 0)² + e max(y − e, 0) + (min(max(y, −e), e) + e)³/(12 e)
+    """
+    edge = (BACKLASH_EDGE * backlash).clamp(min=LEAST_EDGE)
+    total = torch.zeros_like(offset)
+    for side in (offset, -offset):
+        past = side - 0.5 * backlash
+        beyond, bend = (past - edge).clamp(min=0.0), torch.minimum(torch.maximum(past, -edge), edge) + edge
+        total = total + 0.5 * beyond**2 + edge * beyond + bend**3 / (12 * edge)
+    return total
 
 
 def joints_of(bodies: Sequence[RigidBody], scene) -> Joints | None:

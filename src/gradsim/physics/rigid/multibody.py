@@ -41,7 +41,9 @@ else:
 STATE = rollout.STATE
 JOINT_KINDS = {
     **dict.fromkeys(("b", "point_a", "point_b", "axis", "across_a", "across_b", "pivot_a", "pivot_b"), "Vec3"),
-    **dict.fromkeys(("spring", "damping", "lower", "upper", "limit", "friction", "slip", "target", "torque"), "Real"),
+    **dict.fromkeys(
+        ("spring", "damping", "lower", "upper", "limit", "friction", "slip", "backlash", "target", "torque"), "Real"
+    ),
 }  # inputs of joints, in order
 TIMED_INPUTS = ("target", "torque")
 FRAME_KINDS = {"x": "Vec3", "q": "Quat", "v": "Vec3", "w": "Vec3", "a": "Vec3", "s": "Vec3"}  # of `FrameMotion`

@@ -1,15 +1,23 @@
 """Elements of cloth: triangles with the laws of `membrane.py` and `aerodynamics.py`, hinges with that of `bending.py`.
 
-Both may relax (`membrane_relaxation.py`, `bending_relaxation.py`).
+Both may relax (`membrane_relaxation.py`, `bending_relaxation.py`), and hinges yield (`bending_plasticity.py`).
 """
 
 import torch
 from torch import Tensor
 
-from gradsim.physics.forces import aerodynamics, bending, bending_relaxation, membrane, membrane_relaxation
+from gradsim.physics.forces import (
+    aerodynamics,
+    bending,
+    bending_plasticity,
+    bending_relaxation,
+    membrane,
+    membrane_relaxation,
+)
 from gradsim.physics.forces.base import Elements, Force
 from gradsim.physics.soft.body import SoftBody, rest_scale_of, scale_of
 from gradsim.physics.soft.mass_lumping import inverse_element_masses, lump_masses
+from gradsim.physics.soft.plastic import PlasticPoints
 from gradsim.physics.soft.relaxing import PointBranches, Series
 from gradsim.physics.system import Values
 
@@ -47,19 +55,25 @@ class Triangles:
         self.shape = {key: x.to(**to) for key, x in {**shape, **folds}.items()}
         self.groups = [self._elements(membrane.FORCE, self.faces)]
         if len(hinges):
-            self.groups.append(self._elements(bending.FORCE, self.hinges))
             corners = rest[hinges].requires_grad_()
             with torch.enable_grad():  # a user's no_grad does not count here
                 (slope,) = torch.autograd.grad(bending.angle(corners).sum(), corners)
             self.slope = slope.square().sum(-1).to(**to)  # |∂φ/∂x|² (hinges, 4) [1/m²]
             self.weight = folds["weight"].to(**to)
-        if body.air is not None:
-            self.groups.append(Elements(aerodynamics.FORCE, self.faces))
+            self.edge = torch.linalg.vector_norm(corners[:, 3] - corners[:, 2], dim=-1).detach().to(**to)
         self.count, self.series = len(rest), Series(name, body)
         self.plane = self._branches(membrane_relaxation.FORCE, self.faces, self.count)
         self.fold = self._branches(bending_relaxation.FORCE, self.hinges, self.count + self.plane.points)
+        first = self.count + self.plane.points + self.fold.points
+        self.plastic = PlasticPoints(name, body, self.hinges, first)
+        if self.plastic.points:
+            self.groups.append(self._elements(bending_plasticity.FORCE, self.plastic.index))
+        elif len(hinges):
+            self.groups.append(self._elements(bending.FORCE, self.hinges))
+        if body.air is not None:
+            self.groups.append(Elements(aerodynamics.FORCE, self.faces))
         self.groups += self.plane.groups + (self.fold.groups if len(hinges) else [])
-        self.strain_points = self.plane.points + self.fold.points
+        self.strain_points = self.plane.points + self.fold.points + self.plastic.points
         self.rest = torch.cat([self.rest, self.rest.new_zeros(self.strain_points, 3)])
         first = torch.stack([shape["inverse_00"], shape["inverse_01"]], -1)
         second = torch.stack([torch.zeros_like(first[:, 0]), shape["inverse_11"]], -1)
@@ -75,7 +89,8 @@ class Triangles:
             return vertices
         # as of solids: of no effect but on rounding
         size = self.area.sqrt() * scale_of(self.name, values)[:, None]
-        hinges = (vertices[:, self.hinges].mean(2) * size.mean(1, keepdim=True)).repeat(1, self.series.count)
+        count = self.series.count + (self.plastic.points > 0)
+        hinges = (vertices[:, self.hinges].mean(2) * size.mean(1, keepdim=True)).repeat(1, count)
         return torch.cat([vertices, (share * size).repeat(1, self.series.count), hinges], 1)
 
     def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
@@ -85,11 +100,14 @@ class Triangles:
         if len(self.hinges):
             arguments += self._rest(bending.FORCE, values)
             arguments += [self._of(key, values) for key in ("bending", "bending_damping", "bending_activation")]
+            arguments += self._yielding(values)
         if self.body.air is not None:
             arguments += [self._of(f"air.{key}", values) for key in aerodynamics.FORCE.parameters]
         if not self.strain_points:
             return arguments
-        inertia = self.mass(values)[:, self.count :].split([self.plane.points, self.fold.points], 1)
+        inertia = self.mass(values)[:, self.count :].split(
+            [self.plane.points, self.strain_points - self.plane.points], 1
+        )
         rest = self._rest(membrane_relaxation.FORCE, values)
         stiffness = [2 / 3 * mu, lam - 4 / 9 * mu]
         arguments += self.plane.parameters(values, rest, stiffness, inertia[0][:, : len(self.faces)])
@@ -99,12 +117,13 @@ class Triangles:
         return arguments
 
     def relaxed_strains(self, x: Tensor, values: Values) -> Tensor:
-        """Strains (worlds, points, 3) of branches that do not pull at vertices x (worlds, n, 3)."""
+        """Strains (worlds, points, 3) of branches that do not pull at vertices x (worlds, n, 3), and plastic ones, which are 0."""
         shape = self._rest(membrane_relaxation.FORCE, values) or [self.shape[k] for k in membrane_relaxation.FORCE.rest]
         plane = membrane_relaxation.strain(x[:, self.faces], *shape[:3])
         fold = bending_relaxation.strain(x[:, self.hinges])
         fold = torch.stack([fold, torch.zeros_like(fold), torch.zeros_like(fold)], -1)
-        return torch.cat([y.repeat(1, self.series.count, 1) for y in (plane, fold)], 1)
+        relaxed = [y.repeat(1, self.series.count, 1) for y in (plane, fold)]
+        return torch.cat([*relaxed, self.plastic.strains(x)], 1)
 
     def moduli(self, values: Values) -> tuple[Tensor, Tensor]:
         """μ and λ of the law (worlds, triangles) [N/m]."""
@@ -135,6 +154,9 @@ class Triangles:
             damping = damping + (turn * self._of("bending_damping", values).detach()).amax(1)
         more, fastest = self.series.rates(values)
         stiffness, damping = stiffness * (1 + more), damping + fastest
+        if self.plastic.points:
+            flowing, quickest = self.plastic.rates(values, self._of("bending", values))
+            stiffness, damping = stiffness + flowing, damping + quickest
         if self.body.air is not None:
             wind = values[f"{self.name}.air.wind"] - values[f"{self.name}.velocity"]
             rho, drag, lift = (self._of(f"air.{key}", values).detach() for key in ("density", "drag", "lift"))
@@ -144,6 +166,16 @@ class Triangles:
 
     def surface_vertices(self, x: Tensor, values: Values) -> Tensor:
         return x[:, :, : self.count]
+
+    def _yielding(self, values: Values) -> list[Tensor]:
+        """Parameters of `bending_plasticity` behind those of `bending`; none without plasticity."""
+        if not self.plastic.points:
+            return []
+        half = 0.5 * self.weight[None]
+        inertia = self.mass(values)[:, -self.plastic.points :]
+        hardening, flow = self.plastic.parameters(values, half * self._of("bending", values), half, inertia)
+        edge = self.edge * scale_of(self.name, values)[:, None]
+        return [self.plastic.number("yield_moment", values) * edge, hardening, *flow]
 
     def _branches(self, force: Force, index: Tensor, first: int) -> PointBranches:
         """Branches of triangles or hinges."""

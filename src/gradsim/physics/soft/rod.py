@@ -1,6 +1,6 @@
 """Elements of rods: edges that stretch (`spring.py`), vertices that bend and twist (`rod_bending.py`), and frame points.
 
-Bending and twist may relax (`rod_relaxation.py`); stretch does not.
+Bending and twist may relax (`rod_relaxation.py`) and yield (`rod_plasticity.py`); stretch does neither.
 
     k = E A/l of an edge of rest length l,   B/l̄ of a vertex with the mean l̄ of both edges, s̄ = l̄ κ̄, c = (time) k
 
@@ -17,10 +17,11 @@ import torch
 from torch import Tensor
 
 from gradsim.geometry.tubes import Tubes
-from gradsim.physics.forces import rod_bending, rod_frame, rod_relaxation, spring
+from gradsim.physics.forces import rod_bending, rod_frame, rod_plasticity, rod_relaxation, spring
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.body import SoftBody, scale_of
 from gradsim.physics.soft.mass_lumping import lump_masses
+from gradsim.physics.soft.plastic import PlasticPoints
 from gradsim.physics.soft.relaxing import PointBranches, Series
 from gradsim.physics.system import Values
 
@@ -80,17 +81,19 @@ class RodElements:
         self.bends = torch.stack([k[:-2], k[1:-1], k[2:], n + k[:-2], n + k[1:-1]], 1)
         self.rest, self.length = rest.to(**to), torch.tensor(length).to(**to)
         self.outer, self.faces = k, k.new_zeros(0, 3)
+        self.branches = PointBranches(Series(name, body), rod_relaxation.FORCE, self.bends, {}, len(rest))
+        self.plastic = PlasticPoints(name, body, self.bends, len(rest) + self.branches.points)
+        yields = Elements(rod_plasticity.FORCE, self.plastic.index) if self.plastic.points else None
         self.groups = [
             Elements(spring.FORCE, self.edges),
-            Elements(rod_bending.FORCE, self.bends),
+            yields or Elements(rod_bending.FORCE, self.bends),
             Elements(rod_frame.FORCE, torch.cat([self.edges, n + k[:-1, None]], 1)),
+            *self.branches.groups,
         ]
-        self.branches = PointBranches(Series(name, body), rod_relaxation.FORCE, self.bends, {}, len(rest))
-        self.groups += self.branches.groups
-        self.strain_points = self.branches.points
+        self.strain_points = self.branches.points + self.plastic.points
         self.rest = torch.cat([self.rest, self.rest.new_zeros(self.strain_points, 3)])
         at = [*range(0, 2 * n, 2), *range(1, 2 * n - 1, 2)]  # each frame point between the ends of its edge
-        at += [*range(2, 2 * n - 2, 2)] * self.branches.series.count  # strains after their vertices
+        at += [*range(2, 2 * n - 2, 2)] * (self.strain_points // len(self.bends))  # strains after their vertices
         self.place = tuple(np.argsort(np.argsort(at, kind="stable")).tolist())
         nodes = rest[self.bends.cpu()].requires_grad_()
         with torch.enable_grad():  # a user's no_grad does not count here
@@ -120,7 +123,7 @@ class RodElements:
             density = self._of("mass", values) / length.sum(1, keepdim=True)
         edge = density * length
         ends = lump_masses((edge / 2)[..., None].expand(-1, -1, 2), self.edges, self.count)
-        strains = (ends[:, 1:-1] * self._both(values)).repeat(1, self.branches.series.count)
+        strains = (ends[:, 1:-1] * self._both(values)).repeat(1, self.strain_points // len(self.bends))
         return torch.cat([ends, FRAME_MASS * edge, strains], 1)
 
     def parameters(self, values: Values, start: Tensor) -> list[Tensor]:
@@ -140,14 +143,15 @@ class RodElements:
         natural = length if factor is None else length * (factor[:, None] if factor.ndim == 1 else factor)
         return [
             *(natural, stretching, stretching * of("stretching_time")),
-            *(*rest, *stiffness, *viscosity),
+            *(*rest, *stiffness, *viscosity, *self._yielding(values, stiffness[0], inertia)),
             *(arm, frame * FRAME_RATE**2, 2 * frame * FRAME_RATE),
             *self.branches.parameters(values, [], stiffness, inertia),
         ]
 
     def relaxed_strains(self, x: Tensor, values: Values) -> Tensor:
-        """Strains (worlds, points, 3) of branches that do not pull at vertices x (worlds, 2 n - 1, 3)."""
-        return rod_bending.strains(x[:, self.bends]).repeat(1, self.branches.series.count, 1)
+        """Strains (worlds, points, 3) of branches that do not pull at vertices x (worlds, 2 n - 1, 3), and plastic ones, which are 0."""
+        relaxed = rod_bending.strains(x[:, self.bends]).repeat(1, self.branches.series.count, 1)
+        return torch.cat([relaxed, self.plastic.strains(x)], 1)
 
     def rates(self, values: Values, mass: Tensor) -> tuple[Tensor, Tensor]:
         """Bounds of springs as in `rope.py`; those of bending and twist by ∂s/∂x at the start."""
@@ -156,14 +160,15 @@ class RodElements:
         ends = stretching * inverse[:, self.edges].sum(2)
         sums = (self.slope * inverse[:, self.bends][:, :, None]).sum(-1)  # (worlds, bends, 3)
         more, fastest = self.branches.series.rates(values)
+        flowing, quickest = self.plastic.rates(values, self._of("bending", values))
         stiff = [k.detach() * sums[..., q] for q, k in enumerate(self._bending(values))]
         times = [self._of(key, values).detach() for key in ("bending_time", "bending_time", "twisting_time")]
         damped = [k * time for k, time in zip(stiff, times, strict=True)]
         stretch = ends * self._of("stretching_time", values).detach()
         frame = FRAME_RATE * mass.new_ones(len(mass))
         return (
-            2 * ends.amax(1) + OVERLAP * torch.stack(stiff).sum(0).amax(1) * (1 + more) + 4 * frame**2,
-            2 * stretch.amax(1) + OVERLAP * torch.stack(damped).sum(0).amax(1) + 8 * frame + fastest,
+            2 * ends.amax(1) + OVERLAP * torch.stack(stiff).sum(0).amax(1) * (1 + more) + 4 * frame**2 + flowing,
+            2 * stretch.amax(1) + OVERLAP * torch.stack(damped).sum(0).amax(1) + 8 * frame + fastest + quickest,
         )
 
     def surface_vertices(self, x: Tensor, values: Values) -> Tensor:
@@ -174,6 +179,17 @@ class RodElements:
         both = self._both(values)
         bending = self._of("bending", values) / both
         return [bending, bending * self._of("bending_ratio", values), self._of("twisting", values) / both]
+
+    def _yielding(self, values: Values, bending: Tensor, inertia: Tensor) -> list[Tensor]:
+        """Parameters of `rod_plasticity` behind those of `rod_bending`; none without plasticity."""
+        if not self.plastic.points:
+            return []
+        moment = self.plastic.number("yield_moment", values)
+        weight = torch.zeros_like(moment)
+        if self.body.plasticity.yield_torque is not None:
+            weight = (moment / self.plastic.number("yield_torque", values)) ** 2
+        hardening, flow = self.plastic.parameters(values, bending, 1 / self._both(values), inertia)
+        return [moment, weight, hardening, *flow]
 
     def _lengths(self, values: Values) -> Tensor:
         """Lengths of the edges at rest (worlds, edges) [m]."""

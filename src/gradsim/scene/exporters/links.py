@@ -233,6 +233,8 @@ def _hinge(name: str, joint: AnyJoint, bodies, twin: Twin) -> Hinge:
         acting = {key: getattr(joint, key) for key in ("stiffness", "target", "damping", "friction")} | limits
         acting["armature"] = joint.armature or 0.0
         acting |= {"effort": getattr(joint, joint.forces[0]), "limit_stiffness": joint.limit_stiffness or 0.0}
+        if joint.backlash:
+            twin.notes.append(f"`{name}`: a backlash of {joint.backlash:g} about the target of its spring.")
     elif isinstance(joint, Ball):
         start = tuple(np.array(getattr(joint, key), np.float64) for key in joint.start)
         acting = {"damping": joint.damping, "friction": joint.friction}

@@ -191,6 +191,8 @@ def _common(name: str, body: Solid | Cloth) -> list[str]:
     ]
     if body.relaxation or body.hysteresis:
         notes.append(f"`{name}`: elasticity that relaxes, or its hysteresis; the model has what lasts.")
+    if isinstance(body, Cloth) and body.plasticity is not None:
+        notes.append(f"`{name}`: folds that yield at {body.plasticity.yield_moment:g} N; the model is elastic.")
     said = {
         "an activation of {:g}": body.activation,
         "rest lengths of {:g} times those of the model": (body.rest_length_factor or 1.0) - 1.0

@@ -85,6 +85,24 @@ class RodShape(Node):
         return np.stack([x, 0 * x, 0 * x], 1)
 
 
+class RodPlasticity(Node):
+    """Bending, and twist, that stays beyond a yield moment, with the law of `gradsim.physics.forces.rod_plasticity`.
+
+    In a steady bend at a rate of curvature κ' the moment is yield_moment + bending time κ'.
+
+    Attributes:
+        yield_moment: Bending moment, of both axes together, at which the rod yields [N m].
+        yield_torque: Torque at which it yields without bending [N m]; by default twist is elastic.
+        time: Time in which a moment beyond yields [s]. Explicit steps cannot be longer than some hundredths of it.
+        hardening: Moment per plastic curvature by which yield moves, kinematic and linear [N m²].
+    """
+
+    yield_moment: Annotated[float, positive("N m")] = Field(description="the bending moment at which it yields in N m")
+    yield_torque: Annotated[float | None, positive("N m")] = None
+    time: Annotated[float, positive("s")] = 0.01
+    hardening: Annotated[float, Quantity("N m^2", lower=0.0, positive=True)] = 0.0
+
+
 class Rod(Soft):
     """A rod that resists stretch, bending about two axes of its section, and twist (Bergou et al. 2008, 2010).
 
@@ -108,6 +126,7 @@ class Rod(Soft):
         natural_twist: Natural twist [rad/m].
         relaxation: Bending and twist that relax, added to the stiffnesses, which are those that last. Stretch does not.
         hysteresis: Loss of bending and twist that hardly depends on frequency.
+        plasticity: Bending, and twist, that stays beyond a yield moment of the stiffness that lasts; by default there is none.
         roll: Turn of the axes of the section [rad].
         radius: Radius of the rendered tube, and of the vertices in contact [m].
     """
@@ -128,6 +147,7 @@ class Rod(Soft):
     natural_twist: Annotated[float, Quantity("rad/m")] = 0.0
     relaxation: tuple[Relaxation, ...] = ()
     hysteresis: Hysteresis | None = None
+    plasticity: RodPlasticity | None = None
     roll: Annotated[float, Quantity("rad")] = 0.0
     radius: Annotated[float, LENGTH] = Field(description="the radius of the tube in m")
 
