@@ -80,7 +80,7 @@ def test_masks_of_a_moving_camera_have_the_derivatives_of_differences(tmp_path, 
     world = moving_scene(poses_file(tmp_path / "poses.json", R, t, 0 * SD), 4, (160, 120), 300.0, **lens)
     names = ["cube.velocity.x:-3:3", "cube.angular_velocity.y:-8:8", "camera.translation.z:0:9", "camera.focal:200:400"]
     space = Space(world, names)
-    masks = torch.rand(4, 120, 160, generator=torch.Generator().manual_seed(0)).double()
+    masks = 0.1 * torch.rand(4, 120, 160, generator=torch.Generator().manual_seed(0)).double()
     problem = Problem(Model(world), Masks(masks, 0.1, Silhouettes.of(world)), space)
     u = space.inner(torch.tensor([[1.1, 4.0, 2.9, 310.0]], dtype=torch.float64))
     _, _, gradient = problem.linearize(u, 4)

@@ -35,13 +35,14 @@ class Memory:
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("plug", (1, 2, 3))
-def test_an_interrupted_search_goes_on_to_the_same_answer_bit_for_bit(plug):
-    whole = search(thrown(), PLAN, np.random.default_rng(5))
+@pytest.mark.parametrize(("noisy", "plug"), [(False, 1), (False, 2), (False, 3), (True, 1), (True, 2)])
+def test_an_interrupted_search_goes_on_to_the_same_answer_bit_for_bit(noisy, plug):
+    clip = thrown_in_noise if noisy else thrown
+    whole = search(clip(), PLAN, np.random.default_rng(5))
     memory = Memory(plug)
     with pytest.raises(KeyboardInterrupt):
-        search(thrown(), PLAN, np.random.default_rng(5), checkpoint=memory)
-    problem = thrown()
+        search(clip(), PLAN, np.random.default_rng(5), checkpoint=memory)
+    problem = clip()
     again = search(problem, PLAN, np.random.default_rng(99), checkpoint=memory)  # restores the generator, too
     assert torch.equal(again.best, whole.best) and again.best_cost == whole.best_cost
     assert torch.equal(again.cost, whole.cost) and torch.equal(again.initial, whole.initial)

@@ -187,7 +187,7 @@ def search(
 
     stages = _with_news(problem, _stages(plan, problem.frames))
     exploring = _milestones(stages) if problem.is_external else set(stages)
-    leapt = bool(history) and history[-1].get("leapt", False)
+    leapt = any(entry.get("leapt", False) for entry in history)
     for frames in [] if leapt else stages[done:]:
         informative = problem.observation.noise_floor(frames).informative
         least = solved_cost(problem, frames)
@@ -227,7 +227,7 @@ def search(
                 iterates, who = iterates[extended], who[extended]
                 note("curriculum", frames, leapt=True)
                 break
-        elif not exact and math.isfinite(target_cost) and frames in _milestones(stages):
+        elif not (exact or _may_unite(problem)) and math.isfinite(target_cost) and frames in _milestones(stages):
             n, ended = _at_the_end(problem, iterates, solved, plan, rng)
             iterations, leapt = iterations + n, ended is not None
             if ended is not None:
