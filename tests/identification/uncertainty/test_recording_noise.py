@@ -54,3 +54,18 @@ def test_widths_are_those_of_each_motion_by_itself():
     assert list(widths) == ["it.motion.1"]
     assert widths["it.motion.1"]["it.motion_offset"][:, 0].tolist() == [0, 0, 1e-3, 1e-3, 1e-3]
     assert widths["it.motion.1"]["it.motion_rotation"][:, 1].tolist() == [0.02] * 3
+
+
+def test_widths_of_rigid_bodies_and_joints_are_those_of_all_samples():
+    hand = {"times": [0, 1, 2], "positions": [[0, 0, 0], [0, 0, 0.1], [0, 0, 0.2]]}
+    bodies = {
+        name: {"shape": {"sphere": {"radius": 0.1}}, "mass": 1, "collision": "none"} for name in ("hand", "bob", "still")
+    }
+    bodies["hand"]["motion"] = hand | {"noise": 1e-3}
+    bodies["still"]["motion"] = hand
+    pivot = {"kind": "ball", "between": ["world", "bob"], "motion": hand | {"angle_noise": 0.02}}
+    widths = recording_noise.noisy_recordings(gs.Scene.parse({"bodies": bodies, "joints": {"pivot": pivot}}))
+    assert list(widths) == ["hand.motion", "joints.pivot.motion"]
+    assert widths["hand.motion"]["hand.motion_offset"].tolist() == [[1e-3] * 3] * 3
+    assert not widths["hand.motion"]["hand.motion_rotation"].any()
+    assert widths["joints.pivot.motion"]["joints.pivot.motion_rotation"].tolist() == [[0.02] * 3] * 3

@@ -1,4 +1,4 @@
-"""Noise of the recordings that vertices follow, and what it does to the unknowns of a fit.
+"""Noise of the recordings that vertices, rigid bodies and joints follow, and what it does to the unknowns of a fit.
 
 The answer is where Jᵀ r + P (u − m) = 0 with whitened residuals r, so small errors z of the samples move it by
 
@@ -40,6 +40,12 @@ def noisy_recordings(scene) -> dict[str, dict[str, Tensor]]:
                 begin[key] += count
             if any(width.any() for width in spread.values()):
                 table[f"{name}.motion.{k}"] = spread
+    joints = {f"joints.{name}": joint.motion for name, joint in scene.joints.items() if joint.motion is not None}
+    for name, motion in (scene.recorded | joints).items():
+        if motion.noise or motion.angle_noise:
+            rows = torch.ones(len(motion.times), 3, dtype=torch.float64)
+            spread = {"motion_offset": motion.noise * rows, "motion_rotation": motion.angle_noise * rows}
+            table[f"{name}.motion"] = {f"{name}.{key}": width for key, width in spread.items()}
     return table
 
 

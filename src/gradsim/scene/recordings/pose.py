@@ -51,6 +51,8 @@ class PoseMotion(Node):
         positions: Position at each time [m], in the world: of the center of mass of a body, or of the origin of the frame in which a
             joint to the world has its `parent_point` and `axis`.
         quats_xyzw: Orientation at each time; by default none changes.
+        noise: Standard deviation of each number of the positions [m].
+        angle_noise: Standard deviation of the orientations about each axis [rad].
     """
 
     times: Annotated[tuple[float, ...], Increasing(Quantity("s"))] = Field(description="the times in s, from 0")
@@ -60,6 +62,8 @@ class PoseMotion(Node):
     quats_xyzw: Annotated[tuple[tuple[float, ...], ...] | None, _Rows(4, "a quaternion [x, y, z, w] of length 1")] = (
         None
     )
+    noise: Annotated[float, Quantity("m", lower=0.0)] = 0.0
+    angle_noise: Annotated[float, Quantity("rad", lower=0.0)] = 0.0
 
     def conflicts(self) -> Iterator[tuple[Place, str]]:
         count = len(self.times)
