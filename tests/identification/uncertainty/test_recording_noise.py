@@ -59,7 +59,8 @@ def test_widths_are_those_of_each_motion_by_itself():
 def test_widths_of_rigid_bodies_and_joints_are_those_of_all_samples():
     hand = {"times": [0, 1, 2], "positions": [[0, 0, 0], [0, 0, 0.1], [0, 0, 0.2]]}
     bodies = {
-        name: {"shape": {"sphere": {"radius": 0.1}}, "mass": 1, "collision": "none"} for name in ("hand", "bob", "still")
+        name: {"shape": {"sphere": {"radius": 0.1}}, "mass": 1, "collision": "none"}
+        for name in ("hand", "bob", "still")
     }
     bodies["hand"]["motion"] = hand | {"noise": 1e-3}
     bodies["still"]["motion"] = hand

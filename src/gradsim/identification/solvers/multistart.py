@@ -258,9 +258,9 @@ def search(
         )
         iterations += n
         note("pixels", problem.frames)
-    settled = leapt and not exact  # samples about the answer found nothing better
-    settled |= problem.observation.growth > 1 and _agree(iterates, who, speaker)
-    if history[-1]["stage"] == "pixels" and not settled:
+    is_smooth = leapt and not exact  # samples about the answer found nothing better
+    is_smooth |= problem.observation.growth > 1 and _agree(iterates, who, speaker)
+    if history[-1]["stage"] == "pixels" and not is_smooth:
         iterates, n = restart_around_best(problem, iterates, rng, plan.polish)
         iterations += n
         note("polish", problem.frames)
@@ -463,9 +463,9 @@ def _at_the_end(
         return count, None
     if plan.explore:
         starts = torch.arange(len(ended.cost))
-        _, kept, n = _explore(problem, ended, starts, problem.frames, rng)
+        _, who, n = _explore(problem, ended, starts, problem.frames, rng)
         count += n
-        if (kept < 0).any():
+        if (who < 0).any():
             return count, None
     return count, ended
 
