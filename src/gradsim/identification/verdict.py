@@ -96,7 +96,8 @@ def make_fit(
     noisy = problem.observation.noise_floor(problem.frames).level >= EXACT and chi2 > NOISELESS * informative
     if sampled and noise_known and bent and noisy and chi2 < HOPELESS * informative:
         if type(problem) is Problem:
-            samples, more = _explored(problem, best, wide, discretization, seed, outcome)
+            smooth = not nonsmooth and is_quadratic(problem, best, fisher)
+            samples, more = _explored(problem, best, wide, discretization, seed, outcome, smooth=smooth)
             alone = nonsmooth and len(outcome.initial) >= SUPPORTING and not outcome.converged()
             notes += more + [UNSUPPORTED.format(len(outcome.initial))] * alone
         else:
@@ -162,6 +163,7 @@ def _explored(
     seed: int,
     outcome: Outcome,
     columns: Sequence[int] | slice = slice(None),
+    smooth: bool = False,
 ) -> tuple[Samples, list[str]]:
     """Samples of the posterior of one clip in which contact may cut the likelihood into valleys, and notes on them.
 
@@ -173,6 +175,7 @@ def _explored(
         seed: Random seed.
         outcome: Of the search.
         columns: Unknowns of the search that are those of the problem.
+        smooth: Whether χ² rises from the answer as its curvature says, to 4 standard deviations.
     """
     # a stretch of a log lacks the samples about its ends, so that a cloud may not follow
     finders, is_log = outcome.converged(), problem.observation.growth > 1

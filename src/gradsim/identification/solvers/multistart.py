@@ -24,6 +24,7 @@ from torch import Tensor
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.de_mcmc import sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
+from gradsim.identification.uncertainty.fisher import is_quadratic, secant_fisher
 from gradsim.runtime.progress import CheckpointStore, NoCheckpoint
 
 HOPELESS_CHI2_GAP = 30.0  # χ² above the best at which a start is surely elsewhere: odds of e^15
@@ -442,7 +443,8 @@ def _at_the_end(
 ) -> tuple[int, Population | None]:
     """The starts at the end of a clip with noise, where all of them are one; None where the frames between are needed.
 
-    They have to explain the whole clip from one place, and samples about it to find no better valley: contact may have cut some.
+    They have to explain the whole clip from one place, as well as noise does by chance; χ² has to be smooth there, and samples about it to
+    find no better valley. Where contact has cut small ones, starts that go together end in the same wrong one.
 
     Args:
         problem: The problem.
@@ -456,11 +458,16 @@ def _at_the_end(
     """
     if not (solved.all() and _are_one(problem, iterates)):
         return 0, None
-    target_cost = solved_cost(problem, problem.frames)
+    floor, informative, level = problem.observation.noise_floor(problem.frames)
+    target_cost = floor + level * (informative + 5 * math.sqrt(2 * informative))
     rest, least = 1e-6 * target_cost, 0.01 * min(1.0, target_cost)
     ended, count = descend(problem, iterates, problem.frames, "pixels", LEAP_ITERATIONS, rest, least, plan.rtol)
     if not (_solved(ended, target_cost).all() and _are_one(problem, ended)):
         return count, None
+    best = ended.u[int(ended.cost.argmin())]
+    _, fisher, _ = problem.linearize(best[None], problem.frames)
+    if secant_fisher(problem, best, fisher[0])[1] or not is_quadratic(problem, best, fisher[0]):
+        return count + 1, None
     if plan.explore:
         starts = torch.arange(len(ended.cost))
         _, who, n = _explore(problem, ended, starts, problem.frames, rng)
