@@ -76,7 +76,6 @@ def of_float_masks(unknowns: tuple[str, ...]) -> list[float]:
 def of_film(size: tuple[int, int], path: Path) -> list[float]:
     """The same of a film, which is read once."""
     scene = cube(size)
-    write_film(scene, path)
     observation = from_video(scene, path, noise=NOISE)
     return [cpu_seconds(lambda: least_squares(scene, observation, ONE)) for _ in range(2)]
 
@@ -84,7 +83,6 @@ def of_film(size: tuple[int, int], path: Path) -> list[float]:
 def of_reading(path: Path) -> list[float]:
     """CPU seconds of reading a film twice."""
     scene = cube(VGA, MANY)
-    write_film(scene, path)
     return [cpu_seconds(lambda: from_video(scene, path, noise=NOISE)) for _ in range(2)]
 
 
@@ -97,11 +95,18 @@ CASES: dict[str, Callable[[Path], list[float]]] = {
 }
 
 
+FILMS = {"fit_8bit": (SMALL, FEW), "fit_vga_8bit": (VGA, FEW), "read_vga_120": (VGA, MANY)}
+
+
 def in_fresh_process(name: str, folder: Path) -> dict:
-    """What `main` prints of a case."""
-    command = [sys.executable, __file__, name, str(folder / f"{name}.webm")]
-    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    return json.loads(lines[-1])
+    """What `main` prints of a case, whose film another process writes."""
+    path = str(folder / f"{name}.webm")
+    start = lambda *words: subprocess.run(
+        [sys.executable, __file__, *words, path], check=True, capture_output=True, text=True
+    )
+    if name in FILMS:
+        start("write", name)
+    return json.loads(start("time", name).stdout.splitlines()[-1])
 
 
 def fits() -> tuple[dict, list[str]]:
@@ -120,9 +125,12 @@ def fits() -> tuple[dict, list[str]]:
 
 
 def main() -> None:
-    """Print what one case takes, as JSON: seconds, those of the process, and the peak of its memory [GB]."""
+    """Write the film of a case, or print what it takes, as JSON: seconds, those of the process, and the peak of its memory [GB]."""
     torch.set_num_threads(1)
-    name, path = sys.argv[1:]
+    work, name, path = sys.argv[1:]
+    if work == "write":
+        write_film(cube(*FILMS[name]), Path(path))
+        return
     seconds = CASES[name](Path(path))
     usage = resource.getrusage(resource.RUSAGE_SELF)
     print(json.dumps({"seconds": seconds, "process": time.process_time(), "peak": usage.ru_maxrss / 1e6}))

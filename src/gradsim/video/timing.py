@@ -163,10 +163,13 @@ def suspicious_steps(positions: np.ndarray, frames: FrameAlignment) -> list[str]
 
 def centroids(masks: np.ndarray) -> np.ndarray:
     """Centroids (T, 2) of masks (T, height, width), column and row [px]; nan for an empty mask."""
-    inside = np.clip(masks, 0, 1) * (masks > 0.1)  # noise around an empty image has no centroid
     columns, rows = np.arange(masks.shape[2]) + 0.5, np.arange(masks.shape[1]) + 0.5
-    with np.errstate(invalid="ignore"):
-        return np.stack([inside.sum(1) @ columns, inside.sum(2) @ rows], 1) / inside.sum((1, 2))[:, None]
+    places = np.empty((len(masks), 2))
+    for place, mask in zip(places, masks, strict=True):
+        inside = np.clip(mask, 0, 1) * (mask > 0.1)  # noise around an empty image has no centroid
+        with np.errstate(invalid="ignore"):
+            place[:] = np.array([inside.sum(0) @ columns, inside.sum(1) @ rows]) / inside.sum()
+    return places
 
 
 def _runs(flags: np.ndarray) -> Sequence[tuple[int, int]]:

@@ -203,8 +203,11 @@ class Masks(Observation):
         self.notes: dict = {}  # for `result.json`: used, dropped and excluded frames
         self.mask_faults: MaskFaults | None = None  # of a video's masks, in its frames
         self.outline_noise = False  # noise is estimated from the outlines, and σ is only a scale
-        self._counts = (self.weight > 0).double()
         self._floors: dict[tuple[int, bool], NoiseFloor] = {}  # by frames and `outline_noise`
+
+    @cached_property
+    def _counts(self) -> Tensor:
+        return (self.weight > 0).double()
 
     @cached_property
     def _cdf(self) -> Tensor:

@@ -204,7 +204,7 @@ def from_video(
             f"noise is `{AUTO_NOISE}`, which needs at least {FEWEST} frames, and {path} has {count} that are used; state the noise."
         )
     observation = Masks(
-        torch.tensor(masks[alignment.index]), sigma, Silhouettes.of(scene, camera), torch.tensor(weight), loss
+        torch.from_numpy(masks[alignment.index]), sigma, Silhouettes.of(scene, camera), torch.from_numpy(weight), loss
     )
     if edges is not None and (view.gamma is not None or view.gain is not None):
         edges = edges.of_frames(alignment.index, masks[0].size).at_gain(gamma, gain)
