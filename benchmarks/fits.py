@@ -42,6 +42,7 @@ GOALS = {
 def cube(size: tuple[int, int], frames: int = FEW) -> Scene:
     """The library's cube in pictures of a size; more frames are closer in time."""
     scene = Scene.library("cube")
+    assert scene.camera is not None
     timing = {"frames": frames, "fps": scene.timing.fps * frames / scene.timing.frames}
     return scene.model_copy(
         update={
