@@ -665,7 +665,7 @@ class Model(nn.Module):
         substeps = self.substeps // self.density
         one = {name: v[world : world + 1].detach() for name, v in values.items()}
         group = next(g for g in self.groups if system in g.systems)
-        recorded = getattr(group, "recorded", ()) or any(getattr(s, "motion", None) is not None for s in group.systems)
+        recorded = getattr(group, "recorded", ()) or any(getattr(s, "motion", ()) for s in group.systems)
         alone = len(group.systems) == 1 and end > self.density and not self._late and not recorded
         first = end - self.density if alone and all(torch.isfinite(y).all() for y in before) else 0
         for name, kind in self.kinds.items():
