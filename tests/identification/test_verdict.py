@@ -158,3 +158,27 @@ def test_a_note_tells_where_no_start_came_to_a_kinked_minimum(gaussian_posterior
     outcome = Outcome(starts, starts, ends, best.best, best.best_cost, 1, [])
     notes = verdict.make_fit(problem, outcome, None, 2, noise_known=True).notes
     assert any("None of the 8 starts" in note for note in notes) == (not supporting)
+
+
+@pytest.mark.parametrize(
+    ("kinked", "quadratic", "lonely", "weights"),
+    [(False, True, 0, 1), (True, True, 0, 0), (False, False, 0, 0), (False, True, 1, 0)],
+    ids=["one smooth valley", "kinked", "not quadratic", "a start elsewhere"],
+)
+def test_weights_take_the_place_of_a_cloud_in_one_smooth_valley_alone(
+    gaussian_posterior, monkeypatch, kinked, quadratic, lonely, weights
+):
+    calls, bars, confirmed = [], verdict.secant_fisher, verdict.confirmed_posterior
+    monkeypatch.setattr(verdict, "secant_fisher", lambda *args, **options: (bars(*args, **options)[0], kinked))
+    monkeypatch.setattr(verdict, "is_quadratic", lambda *args: quadratic)
+    monkeypatch.setattr(verdict, "confirmed_posterior", lambda *args: calls.append(args) or confirmed(*args))
+    clean, x = flight(SHORT, ground=True)
+    noise = 1e-3 * torch.tensor(np.random.default_rng(2).standard_normal(x.shape))
+    problem = Problem(clean.model, gs.States("ball", x + noise, None, 1e-3), clean.space)
+    best = Outcome.of(problem, LAUNCH[None], LAUNCH[None], 1)
+    starts, cost = LAUNCH.expand(verdict.SUPPORTING, -1), best.best_cost + torch.zeros(verdict.SUPPORTING).double()
+    cost[:lonely] += 50
+    verdict.make_fit(
+        problem, Outcome(starts, starts, cost, best.best, best.best_cost, 1, []), None, 2, noise_known=True
+    )
+    assert len(calls) == weights and len(gaussian_posterior) == 1 - weights

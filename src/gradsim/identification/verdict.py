@@ -96,8 +96,8 @@ def make_fit(
     noisy = problem.observation.noise_floor(problem.frames).level >= EXACT and chi2 > NOISELESS * informative
     if sampled and noise_known and bent and noisy and chi2 < HOPELESS * informative:
         if type(problem) is Problem:
-            smooth = not nonsmooth and is_quadratic(problem, best, fisher)
-            samples, more = _explored(problem, best, wide, discretization, seed, outcome, smooth=smooth)
+            one = not nonsmooth and _shows_one_valley(problem, best, fisher, outcome)
+            samples, more = _explored(problem, best, wide, discretization, seed, outcome, one_valley=one)
             alone = nonsmooth and len(outcome.initial) >= SUPPORTING and not outcome.converged()
             notes += more + [UNSUPPORTED.format(len(outcome.initial))] * alone
         else:
@@ -163,7 +163,7 @@ def _explored(
     seed: int,
     outcome: Outcome,
     columns: Sequence[int] | slice = slice(None),
-    smooth: bool = False,
+    one_valley: bool = False,
 ) -> tuple[Samples, list[str]]:
     """Samples of the posterior of one clip in which contact may cut the likelihood into valleys, and notes on them.
 
@@ -175,7 +175,7 @@ def _explored(
         seed: Random seed.
         outcome: Of the search.
         columns: Unknowns of the search that are those of the problem.
-        smooth: Whether χ² rises from the answer as its curvature says, to 4 standard deviations.
+        one_valley: Whether `_shows_one_valley` holds, so that weights may take the place of a second search.
     """
     # a stretch of a log lacks the samples about its ends, so that a cloud may not follow
     finders, is_log = outcome.converged(), problem.observation.growth > 1
@@ -189,9 +189,7 @@ def _explored(
             samples = sample(problem, u, axes, rng, generations=CHAIN_GENERATIONS, report=report)
         if samples is not None:
             return samples, []
-    elif _unanimous(outcome) and (
-        samples := confirmed_posterior(problem, u[None], finders, np.random.default_rng(seed))
-    ):
+    elif one_valley and (samples := confirmed_posterior(problem, u[None], finders, np.random.default_rng(seed))):
         return samples, []
     searched = discretization.searched[0] if discretization else problem.model.substeps
     coarse = problem.with_substeps(searched) if searched < problem.model.substeps else None
@@ -223,8 +221,7 @@ def _outline_fit(
     wide = torch.linalg.inv(outline.covariance + 1e-18 * torch.eye(len(space)))
     value, samples, notes = best, None, _notes(problem, best)
     fisher, _, chi2, informative = _evidence(problem, best)
-    unanimous = _unanimous(outcome)
-    bent = any(scene.surfaces for scene in problem.scenes) and not (unanimous and is_quadratic(problem, best, fisher))
+    bent = any(scene.surfaces for scene in problem.scenes) and not _shows_one_valley(problem, best, fisher, outcome)
     if sampled and outline.explained and bent:
         samples, lowest, value, more = _sampled_with_priors_held(problem, best, fisher, discretization, seed, outcome)
         notes += more
@@ -310,6 +307,11 @@ def _unanimous(outcome: Outcome) -> bool:
     """
     ended, count = int(outcome.cost.isfinite().sum()), len(outcome.initial)
     return count >= SUPPORTING and 2 * ended > count and outcome.converged() == ended
+
+
+def _shows_one_valley(problem: Problem, u: Tensor, fisher: Tensor, outcome: Outcome) -> bool:
+    """True if the starts agree on the answer (`_unanimous`), and χ² rises from it as its curvature says."""
+    return _unanimous(outcome) and is_quadratic(problem, u, fisher)
 
 
 def _sampled_with_priors_held(

@@ -7,7 +7,8 @@ too few are solved, around the better ones and itself, along the directions that
 (the weak eigenvectors of the Fisher information). Once half of the clip is explained, half of the places suffice.
 
 Frames without noise need less: what explains a few frames exactly may explain all. So now and then the solved starts go
-on to the end of the clip in strides, and where one of them explains all of it, the search is over. A chaotic clip is
+on to the end of the clip in strides, and where one of them explains all of it, the search is over. With noise they go there at once where
+all are at one place, and stay where χ² is smooth (`_at_the_end`). A chaotic clip is
 explained as well as numbers allow where the next one in double precision changes the image by as much as the residual.
 
 The truth is never used: starts come from the ranges, and "solved" is judged against the noise.
@@ -32,6 +33,7 @@ CHAINS, GENERATIONS = 16, 40  # of the samples that look for better valleys afte
 # Rounds of resampling that lower the best cost by less than a tenth, after which no more follow
 MAX_IDLE_ROUNDS, GAIN = 3, 0.9
 MODEL = 1.3  # times the best cost: what counts as explained where the model cannot reach the noise
+NEARLY = 1.15  # times the cost that noise makes on average, of a start that is solved
 MIN_SOLVED_STARTS = 3  # solved starts that make resampling needless
 ROUNDING = 1e-16  # χ²/N below which frames without noise are explained to all digits that matter
 CLIP_GROWTH = 1.5  # times the frames so far: growth of the clip for solved starts
@@ -348,10 +350,16 @@ def _with_news(problem: Problem, stages: list[int]) -> list[int]:
     return [frames for k, frames in enumerate(stages) if not k or informative[k] > informative[k - 1]]
 
 
-def solved_cost(problem: Problem, frames: int) -> float:
-    """Cost below which a start is solved: noise explains the residuals. Infinite where the noise is unknown."""
+def solved_cost(problem: Problem, frames: int, share: float = NEARLY) -> float:
+    """Cost below which a start is solved: noise explains the residuals. Infinite where the noise is unknown.
+
+    Args:
+        problem: The problem.
+        frames: First frames that count.
+        share: Of the cost that noise makes on average, beyond which only five of its standard deviations are chance.
+    """
     floor, informative, level = problem.observation.noise_floor(frames)
-    return floor + max(level, 1e-10) * (1.15 * informative + 5 * math.sqrt(2 * informative))
+    return floor + max(level, 1e-10) * (share * informative + 5 * math.sqrt(2 * informative))
 
 
 def cost_of_steps(problem: Problem, iterates: Population, frames: int, target_cost: float) -> float:
@@ -458,8 +466,7 @@ def _at_the_end(
     """
     if not (solved.all() and _are_one(problem, iterates)):
         return 0, None
-    floor, informative, level = problem.observation.noise_floor(problem.frames)
-    target_cost = floor + level * (informative + 5 * math.sqrt(2 * informative))
+    target_cost = solved_cost(problem, problem.frames, 1.0)
     rest, least = 1e-6 * target_cost, 0.01 * min(1.0, target_cost)
     ended, count = descend(problem, iterates, problem.frames, "pixels", LEAP_ITERATIONS, rest, least, plan.rtol)
     if not (_solved(ended, target_cost).all() and _are_one(problem, ended)):
