@@ -90,10 +90,23 @@ class Reproduce(Command):
 class Doctor(Command):
     """Check versions and capabilities of this machine."""
 
+    warm: Annotated[
+        tuple[str, ...] | None, arg(metavar="SCENE ...", help_behavior_hint="(default: nothing is compiled)")
+    ] = None
+    """First compile what fits of these scenes need, on all cores; without names, of the whole library."""
+
     def run(self, out, err):
         from gradsim.app.commands import doctor
 
-        with working(err):
+        with working(err) as progress:
+            count = 0
+            if self.warm is not None:
+                from gradsim.app.commands.warm import warm
+
+                progress.stage("compiling kernels")
+                count = warm(self.warm, report=progress.fraction)
             findings = doctor.examine()
+        if self.warm is not None:
+            out.print(f"{count} modules compiled.")
         out.print(doctor.table(findings))
         return DONE if all(f.ok for f in findings) else FAILED

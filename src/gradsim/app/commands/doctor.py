@@ -106,10 +106,21 @@ def kernels() -> Finding:
     wp.launch(square, dim=3, inputs=[x], device="cpu")
     is_right = np.array_equal(x.numpy(), [1.0, 4.0, 9.0])
     seconds = time.perf_counter() - begun
-    folder = Path(wp.config.kernel_cache_dir or "")  # known once Warp has run
-    cached = sum(1 for p in folder.iterdir() if "gradsim" in p.name) if folder.is_dir() else 0
     message = f"a test kernel ran in {seconds:.1f} s" if is_right else "a test kernel gave a wrong result"
-    return Finding("kernels", f"{message}; {cached} modules of gradsim are cached in {folder}", is_right)
+    return Finding(
+        "kernels",
+        f"{message}; {len(cached_modules())} modules of gradsim are cached in {wp.config.kernel_cache_dir}",
+        is_right,
+    )
+
+
+def cached_modules() -> set[str]:
+    """Names of the modules of gradsim in the cache of kernels."""
+    import warp as wp
+
+    wp.init()
+    folder = Path(wp.config.kernel_cache_dir or "")  # known once Warp has begun
+    return {p.name for p in folder.iterdir() if "gradsim" in p.name} if folder.is_dir() else set()
 
 
 def cuda() -> Finding:
