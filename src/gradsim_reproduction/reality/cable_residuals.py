@@ -1,54 +1,43 @@
-"""What is left of a cable's training runs that a fit did not have, and how much of it a roll, numbers or a start of a run's own would take away.
+"""What the residuals of a predicted run look like: shares of their squares.
 
-    predicted    numbers of the fit, the roll by the first two frames
-    roll         the same numbers, and the roll that fits all frames of this run best
-    numbers      numbers and roll that fit this run best: what the law leaves of any one run, but for its natural shape
-    restart      numbers and roll of the fit, let go again from shape and speed in the middle of the recording, with the roll that fits the rest best
-
-Each is the mean absolute error over all frames; `late` and `restart` are over the second half of the run, as predicted from its start with the best roll, and let go again.
+roll, numbers    that the best roll of this run would take away, or the best numbers, to first order: r - Σ J_k x_k
+offset           mean over time of each coordinate
+shift            mean over the markers, in each frame
+delay            r = -v t with one time t for the whole run, v of the recording
+shapes           two patterns of the markers, each times a course in time (of greatest singular values)
 """
 
-from dataclasses import replace
-
-import torch
+import numpy as np
 from torch import Tensor
 
-from gradsim_reproduction.reality.cable_model import Cable, CableRun, Squares, descend
-from gradsim_reproduction.reality.cable_recordings import Recording
+from gradsim_reproduction.reality.cable_recordings import FPS
 
-STEPS = 3  # of a fit to one run, at most
-CAUSES = ("predicted", "roll", "numbers", "late", "restart")
+SHAPES = 2
 
 
-def split_error(cable: Cable, recording: Recording, frames: int) -> dict[str, float]:
-    """Mean absolute errors [m] of a run that was not fitted, by `CAUSES`."""
-    frames = min(frames, len(recording.x))
-    run = cable.run(recording, frames)
-    rolled = fit_roll(run, cable.u)
-    roll = torch.tensor([rolled.roll], dtype=torch.float64)
-    x = descend(lambda x: Squares.of(replace(run, roll=float(x[-1])), x[:-1]), torch.cat([cable.u, roll]), STEPS)[0]
-    single = replace(run, roll=float(x[-1]))
-    middle = frames // 2
-    again = cable.run(Recording(recording.name, recording.x[middle:frames]), frames - middle)
-    late = (rolled.predict(cable.u) - run.target).abs()[middle:]
+def shares(residual: np.ndarray, slopes: Tensor, recorded: np.ndarray) -> dict[str, float]:
+    """Shares of the squares of residuals.
+
+    Args:
+        residual: Prediction minus recording (frames, n, 3) [m].
+        slopes: Derivatives of the prediction by the numbers and the roll (numbers + 1, frames, n, 3).
+        recorded: The recording (frames, n, 3) [m].
+    """
+    r = np.nan_to_num(residual)
+    square, J = max(float((r**2).sum()), np.finfo(float).tiny), slopes.nan_to_num().flatten(1).numpy()
+    velocity = np.gradient(recorded, 1 / FPS, axis=0)
+    singular = np.linalg.svd(r.reshape(len(r), -1), compute_uv=False)
     return {
-        "predicted": _error(run, cable.u),
-        "roll": _error(rolled, cable.u),
-        "numbers": _error(single, x[:-1]),
-        "late": float(late.mean()),
-        "restart": _error(fit_roll(again, cable.u), cable.u),
+        "roll": _explained(r.ravel(), J[-1:]) / square,
+        "numbers": _explained(r.ravel(), J[:-1]) / square,
+        "offset": float(len(r) * (r.mean(0) ** 2).sum()) / square,
+        "shift": float(r.shape[1] * (r.mean(1) ** 2).sum()) / square,
+        "delay": _explained(r.ravel(), velocity.reshape(1, -1)) / square,
+        "shapes": float((singular[:SHAPES] ** 2).sum()) / square,
     }
 
 
-def fit_roll(run: CableRun, u: Tensor) -> CableRun:
-    """The run with the roll that fits all of its frames best, numbers as they are."""
-
-    def squares(roll: Tensor) -> Squares:
-        one = Squares.of(replace(run, roll=float(roll)), u)
-        return Squares(one.normal[-1:, -1:], one.gradient[-1:], one.loss)
-
-    return replace(run, roll=float(descend(squares, torch.tensor([run.roll], dtype=torch.float64), STEPS)[0]))
-
-
-def _error(run: CableRun, u: Tensor) -> float:
-    return float((run.predict(u) - run.target).abs().mean())
+def _explained(r: np.ndarray, rows: np.ndarray) -> float:
+    """Squares of r that the best combination of rows (k, len(r)) takes away."""
+    left = r - rows.T @ np.linalg.lstsq(rows.T, r, rcond=None)[0]
+    return float(r @ r - left @ left)

@@ -16,7 +16,7 @@ from gradsim_reproduction.reality import cable_bands as bands
 from gradsim_reproduction.reality import cable_model as cables
 from gradsim_reproduction.reality.cable_plots import EVERY, draw
 from gradsim_reproduction.reality.cable_recordings import Recording, load, still, straight
-from gradsim_reproduction.reality.cable_residuals import split_error
+from gradsim_reproduction.reality.cable_residuals import shares
 from gradsim_reproduction.reality.ensemble import factor_for_another
 from gradsim_reproduction.reality.goals import coverage_figure, halves_figure
 from gradsim_reproduction.runner import Run
@@ -42,12 +42,6 @@ def cable_rows(run: Run) -> dict:
     run.progress.stage("fitting cables")
     jobs = {f"cable {cable}": (cable, halves[2 * k : 2 * k + 2], run.quick) for k, cable in enumerate(CABLES)}
     records = run.records(run.ledger("cables.jsonl", quick=run.quick), jobs, fit_cable, "cables")
-    worst = max(records, key=lambda record: np.mean(list(record["crossed_error_mm"].values())))
-    run.progress.stage(f"splitting errors of cable {worst['cable']}")
-    of_worst = [half for half in halves if half["cable"] == worst["cable"]]
-    jobs = {f"half {half['half']}": (half, worst["law"], run.quick) for half in of_worst}
-    causes = run.records(run.ledger("cable_causes.jsonl", quick=run.quick), jobs, split_errors, "halves")
-    worst["causes_mm"] = {name: errors for part in causes for name, errors in part.items()}
     images = draw(run.out, {record["cable"]: record for record in records}, recordings)
     figures = {}
     for record in records:
@@ -114,19 +108,22 @@ class Predicted:
         x: Predicted positions (frames - 2, n - 4, 3) [m].
         scale: Their standard deviations but for a factor.
         error: Their absolute errors [m].
+        shares: What their residuals look like.
     """
 
     recording: Recording
     x: np.ndarray
     scale: np.ndarray
     error: np.ndarray
+    shares: dict[str, float]
 
     @classmethod
     def of(cls, cable: cables.Cable, bars: Discrepancy, recording: Recording, frames: int) -> "Predicted":
         run = cable.run(recording, min(frames, len(recording.x)))
         x, slopes = (y.detach() for y in run.sensitivity(cable.u))
         error = (x - run.target).abs().nan_to_num(cables.FAR).numpy()
-        return cls(recording, x.numpy(), bands.scale_of(cable, bars, slopes), error)
+        parts = shares((x - run.target).numpy(), slopes, run.target.numpy())
+        return cls(recording, x.numpy(), bands.scale_of(cable, bars, slopes), error, parts)
 
 
 def fit_cable(job: tuple[int, Sequence[Mapping], bool]) -> Mapping:
@@ -149,7 +146,7 @@ def fit_cable(job: tuple[int, Sequence[Mapping], bool]) -> Mapping:
         "law": law,
         "laws": {"crossed_error_mm": {key: crossed_error(halves, key) for key in cables.LAWS}, "words": gain.words},
         "numbers": cable.numbers,
-        "units": {key: cables.UNITS[key] for key in cable.numbers},
+        "units": {key: cables.UNITS[key] for key in cables.LAWS[law]},
         "curvature": cable.shape.curvature.tolist(),
         "rolls": {one.recording.name: one.roll for one in cable.runs},
         "unexplained_moments": cable.shape.unexplained,
@@ -157,6 +154,7 @@ def fit_cable(job: tuple[int, Sequence[Mapping], bool]) -> Mapping:
         "training": [recording.name for recording in chosen],
         "training_error_mm": [MM * float((one.predict(cable.u) - one.target).abs().mean()) for one in cable.runs],
         "crossed_error_mm": {one.recording.name: MM * float(one.error.mean()) for one in crossed},
+        "residual_shares": {one.recording.name: one.shares for one in crossed},
         "std": dict(zip(cable.numbers, bars.std.tolist(), strict=False)),  # rolls follow
         "discrepancy": {"scale_mm": MM * bars.process.scale, "time_s": bars.process.time},
         "chi2_of_halves": bands.chi2_of_halves(*half_bars),
@@ -166,16 +164,6 @@ def fit_cable(job: tuple[int, Sequence[Mapping], bool]) -> Mapping:
         **_errors(held, factor_for_another([one.error / one.scale for one in crossed]), frames),
         "residuals": {one.recording.name: _residual(one) for one in crossed},
     }
-
-
-def split_errors(job: tuple[Mapping, str, bool]) -> Mapping:
-    """Errors [mm] of the runs that a half did not have, by their causes (`cable_residuals.py`), from a record of `fit_half` and a law."""
-    half, law, quick = job
-    count, _, frames = settings(quick)
-    parts = split(load(half["cable"])["train"][:count])
-    cable = cables.cable_of(half["fits"][law], parts[half["half"]], frames)
-    errors = {recording.name: split_error(cable, recording, frames) for recording in parts[1 - half["half"]]}
-    return {name: {cause: MM * error for cause, error in split.items()} for name, split in errors.items()}
 
 
 def _errors(held: Sequence[Predicted], factor: float, frames: int) -> dict:

@@ -216,19 +216,24 @@ def test_a_cable_from_its_record_predicts_the_same(films):
         assert torch.equal(one.predict(cable.u), other.predict(again.u))
 
 
-@pytest.mark.slow  # the rolls that two frames tell, and three fits to one run
-def test_a_roll_and_numbers_of_its_own_leave_nothing_of_a_film_of_the_law(films):
-    """Of numbers that are 5 % off a roll takes a part away, numbers of the run's own all; let go again from the middle, the run is off for another speed at the start."""
-    shape = cable_shape.Shape(TRUTH[0], TRUTH[2], CURVATURE, np.array(ROLLS[1:3]), 0.1)
-    u = _coordinates(TRUTH) + 0.05
-    cable = cables.Cable(shape, "viscosity", u, [], 0.0)
-    split = cable_residuals.split_error(cable, films[0], FRAMES)
-    assert tuple(split) == cable_residuals.CAUSES
-    assert split["numbers"] < 0.1 * split["roll"] < 0.1 * split["predicted"]
-    rolled = cable_residuals.fit_roll(_run(films[0], 1), _coordinates(TRUTH))
-    assert rolled.roll == pytest.approx(ROLLS[1], abs=1e-6)
-    turned = cable_residuals.fit_roll(replace(_run(films[0], 1), roll=ROLLS[1] + 0.2), _coordinates(TRUTH))
-    assert turned.roll == pytest.approx(ROLLS[1], abs=1e-3)
+def test_shares_of_residuals_are_those_of_what_they_are_made_of():
+    rng = np.random.default_rng(3)
+    recorded, slopes = rng.normal(0, 0.1, (80, 6, 3)).cumsum(0) / 10, torch.tensor(rng.normal(0, 1, (4, 80, 6, 3)))
+    shares = lambda residual: cable_residuals.shares(residual, slopes, recorded)
+    made = {
+        "roll": 0.1 * slopes[3].numpy(),
+        "numbers": np.einsum("k,ktnc->tnc", [0.2, -0.1, 0.3], slopes[:3].numpy()),
+        "offset": np.broadcast_to(rng.normal(0, 1, (6, 3)), recorded.shape),
+        "shift": np.broadcast_to(rng.normal(0, 1, (80, 1, 3)), recorded.shape),
+        "delay": -0.02 * np.gradient(recorded, 1 / FPS, axis=0),
+        "shapes": np.einsum("tk,knc->tnc", rng.normal(0, 1, (80, 2)), rng.normal(0, 1, (2, 6, 3))),
+    }
+    for cause, residual in made.items():
+        assert shares(residual)[cause] == pytest.approx(1.0), cause
+    mixed = shares(made["roll"] + rng.normal(0, 0.1, recorded.shape))
+    assert mixed["roll"] == pytest.approx(0.5, abs=0.05)
+    assert max(mixed[cause] for cause in ("numbers", "offset", "delay")) < 0.05
+    assert shares(np.zeros(recorded.shape)) == dict.fromkeys(made, 0.0)
 
 
 def test_vertices_between_markers_leave_markers_where_they_are():
