@@ -257,7 +257,7 @@ class Cable:
 
 
 def cable_of(record: Mapping, recordings: Sequence[Recording], frames: int) -> Cable:
-    """The cable of a record that `Cable.record` made from a fit to these recordings, of so many frames."""
+    """The cable of a record that `Cable.record` made from a fit to these recordings, at most `frames` frames of each."""
     arrays = {key: np.array(record["shape"][key]) for key in ("curvature", "rolls")}
     shape = Shape(**{**record["shape"], **arrays})
     u = torch.tensor(record["u"], dtype=torch.float64)

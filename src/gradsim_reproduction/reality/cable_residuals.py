@@ -1,4 +1,4 @@
-"""What the residuals of a predicted run look like: shares of their squares.
+"""Description of the residuals of a predicted run: shares of their squares.
 
 roll, numbers    that the best roll of this run would take away, or the best numbers, to first order: r - Σ J_k x_k
 offset           mean over time of each coordinate
