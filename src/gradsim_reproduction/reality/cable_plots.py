@@ -93,12 +93,12 @@ def _residuals(record: Mapping) -> Figure:
         off = 1e3 * np.array(residual)
         for panel, axis, values in zip(row, "xyz", off.transpose(2, 1, 0), strict=True):
             extent = (GIVEN / FPS, (GIVEN + EVERY * off.shape[0]) / FPS, len(values) + 0.5, 0.5)
-            picture = panel.imshow(values, cmap="RdBu_r", vmin=-RANGE, vmax=RANGE, aspect="auto", extent=extent)
+            panel.imshow(values, cmap="RdBu_r", vmin=-RANGE, vmax=RANGE, aspect="auto", extent=extent)
             panel.set_title(f"{name}, {axis}: {np.abs(values).mean():.0f} mm", fontsize=6, pad=2)
             panel.tick_params(labelsize=5)
     for panel in axes[-1]:
         panel.set_xlabel("time [s]", fontsize=6)
-    figure.colorbar(picture, ax=axes, label="prediction minus recording [mm]", shrink=0.5)
+    figure.colorbar(axes[0, 0].images[0], ax=axes, label="prediction minus recording [mm]", shrink=0.5)
     return figure
 
 
