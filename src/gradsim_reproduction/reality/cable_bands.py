@@ -1,10 +1,8 @@
 """Error bars and predictive bands of cables: a discrepancy with memory, numbers that scatter between runs, and predictions of runs that were not fitted.
 
 Scores are those of the loss of the fit, whose weights are 1/(1 + (r/s)²). The roll of each run is an unknown of this run alone. The width of bands is taken from training
-runs: each half is predicted from a fit to the other (cross-conformal: Vovk 2015).
+runs: each half is predicted from a fit to the other (cross-conformal: Vovk 2015), and the scatter of these eight runs is a random effect in the width (`factor_for_another`).
 """
-
-from collections.abc import Sequence
 
 import numpy as np
 from torch import Tensor
@@ -13,9 +11,7 @@ from gradsim.identification.uncertainty.discrepancy import Discrepancy, Scores, 
 from gradsim_reproduction.reality import cable_model as cables
 from gradsim_reproduction.reality.cable_recordings import FPS
 
-COUNT = len(cables.NUMBERS)
 NULL = 1e-9  # share of the information of a run below which a direction of a frame is open
-COVERED = 0.95  # share of coordinates in a band
 
 
 def scores_of(residual: Tensor, slopes: Tensor, run: int) -> Scores:
@@ -38,8 +34,9 @@ def scores_of(residual: Tensor, slopes: Tensor, run: int) -> Scores:
     root = np.where(squares > NULL * squares.max(), np.sqrt(np.clip(squares, 0.0, None)), 0.0)
     inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
     roots, y = (np.einsum("tij,tj,tkj->tik", axes, d, axes) for d in (root, inverse))
-    columns = np.array([*range(COUNT), COUNT + run])
-    return Scores(np.arange(len(r)) / FPS, roots, -np.einsum("tij,tj->ti", y, g), columns, columns < COUNT)
+    count = len(slopes) - 1
+    columns = np.array([*range(count), count + run])
+    return Scores(np.arange(len(r)) / FPS, roots, -np.einsum("tij,tj->ti", y, g), columns, columns < count)
 
 
 def discrepancy_of(cable: cables.Cable) -> Discrepancy:
@@ -63,25 +60,16 @@ def scale_of(cable: cables.Cable, fitted: Discrepancy, slopes: Tensor) -> np.nda
         slopes: Derivatives of the run's prediction by all numbers and the roll (numbers + 1, frames, n, 3).
     """
     J = slopes.detach().nan_to_num().numpy()
-    spread = np.zeros((COUNT + 1, COUNT + 1))
-    spread[:COUNT, :COUNT] = (fitted.covariance + fitted.scatter)[:COUNT, :COUNT]
-    spread[COUNT, COUNT] = cable.roll_spread**2
+    count = len(cable.u)
+    spread = np.zeros((count + 1, count + 1))
+    spread[:count, :count] = (fitted.covariance + fitted.scatter)[:count, :count]
+    spread[count, count] = cable.roll_spread**2
     return np.sqrt(np.einsum("itnc,ij,jtnc->tnc", J, spread, J) + fitted.mean_square)
 
 
-def width_factor(errors: Sequence[np.ndarray], scales: Sequence[np.ndarray]) -> float:
-    """Half width of 95 % bands over `scale_of`, from runs that were predicted and not fitted.
-
-    Args:
-        errors: Absolute errors of each run (frames, n, 3) [m].
-        scales: Their standard deviations but for the factor [m].
-    """
-    return float(np.quantile(np.concatenate([(e / s).ravel() for e, s in zip(errors, scales, strict=True)]), COVERED))
-
-
 def chi2_of_halves(first: Discrepancy, second: Discrepancy) -> float:
-    """χ² of the difference of two fits to disjoint runs, of as many degrees of freedom as there are numbers."""
-    numbers = slice(0, COUNT)
+    """χ² per degree of freedom of the difference of two fits to disjoint runs; there are as many degrees as numbers."""
+    numbers = slice(0, len(first.u) - first.recordings)  # rolls of the runs follow
     difference = first.u[numbers] - second.u[numbers]
     covariance = (first.covariance + second.covariance)[numbers, numbers]
-    return float(difference @ np.linalg.solve(covariance, difference))
+    return float(difference @ np.linalg.solve(covariance, difference)) / len(difference)

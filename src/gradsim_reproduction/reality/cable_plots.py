@@ -12,6 +12,7 @@ from gradsim_reproduction.reality.films import Clip, write_film
 
 MOMENTS = (0.0, 1.0, 2.5, 4.9)  # [s]
 EVERY = 5  # frames between two stored predictions
+RANGE = 80.0  # [mm] of the colors of residuals
 
 
 def draw(out: Path, records: Mapping[int, Mapping], recordings: Mapping[int, Mapping]) -> list[dict[str, str]]:
@@ -37,6 +38,12 @@ def draw(out: Path, records: Mapping[int, Mapping], recordings: Mapping[int, Map
         lambda: _errors(records, recordings),
         "Errors over time",
         "Mean absolute error of each evaluation run over its coordinates. Runs that are thrown above their ends part from the prediction there.",
+    )
+    worst = max(records.values(), key=lambda record: np.mean(list(record["crossed_error_mm"].values())))
+    pictures["cable_residuals"] = (
+        lambda: _residuals(worst),
+        f"Residuals of cable {worst['cable']}",
+        "Prediction minus recording of the training runs, each by a fit to the half that did not have it: predicted markers from one end to the other against time, along x, y and z.",
     )
     films = [
         write_film(
@@ -75,6 +82,23 @@ def _errors(records: Mapping[int, Mapping], recordings: Mapping[int, Mapping]) -
         panel.tick_params(labelsize=6)
         panel.legend(fontsize=5)
     figure.axes[0].set_ylabel("error [mm]", fontsize=7)
+    return figure
+
+
+def _residuals(record: Mapping) -> Figure:
+    runs = record["residuals"]
+    figure = new_figure(WIDTH, 0.75 * len(runs) + 0.5)
+    axes = figure.subplots(len(runs), 3, squeeze=False, sharex=True)
+    for row, (name, residual) in zip(axes, runs.items(), strict=True):
+        off = 1e3 * np.array(residual)
+        for panel, axis, values in zip(row, "xyz", off.transpose(2, 1, 0), strict=True):
+            extent = (GIVEN / FPS, (GIVEN + EVERY * off.shape[0]) / FPS, len(values) + 0.5, 0.5)
+            panel.imshow(values, cmap="RdBu_r", vmin=-RANGE, vmax=RANGE, aspect="auto", extent=extent)
+            panel.set_title(f"{name}, {axis}: {np.abs(values).mean():.0f} mm", fontsize=6, pad=2)
+            panel.tick_params(labelsize=5)
+    for panel in axes[-1]:
+        panel.set_xlabel("time [s]", fontsize=6)
+    figure.colorbar(axes[0, 0].images[0], ax=axes, label="prediction minus recording [mm]", shrink=0.5)
     return figure
 
 

@@ -66,3 +66,18 @@ def load(cable: int) -> dict[str, list[Recording]]:
                 )
             runs[kind].append(Recording(name, x))
     return runs
+
+
+def still(recording: Recording, frames: int) -> np.ndarray:
+    """The vertices as they were in the last given frame (frames - 2, n - 4, 3) [m]."""
+    x = recording.x[GIVEN - 1, ENDS:-ENDS]
+    return np.repeat(x[None], min(frames, len(recording.x)) - GIVEN, 0)
+
+
+def straight(recording: Recording, frames: int) -> np.ndarray:
+    """The vertices on a straight line between the given ones, at the shares of length of the first frame."""
+    x = recording.x
+    s = np.cumsum(np.linalg.norm(np.diff(x[0], axis=0), axis=1))
+    share = ((s[1:-2] - s[0]) / (s[-2] - s[0]))[:, None]
+    first, last = (x[GIVEN:frames, k, None] for k in (ENDS - 1, -ENDS))
+    return first + share * (last - first)

@@ -290,21 +290,26 @@ def _moments(e: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 def directors(t: np.ndarray, both: np.ndarray, bent: np.ndarray | float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """First and second axis of the section of each edge (frames, edges, 3), at the roll 0."""
-    first, last = _unit(np.cross(t[0, 0], [0.0, 0.0, 1.0])), None
-    share, angle, axes = np.concatenate([[0.0], np.cumsum(both)]) / both.sum(), 0.0, []
-    bent = np.broadcast_to(bent, t.shape[:2])
-    for k, tangents in enumerate(t):
-        first = first if k == 0 else _unit(_carried(t[k - 1, 0], tangents[0], first))
-        row = [first]
-        for before, after in pairwise(tangents):
-            row.append(_unit(_carried(before, after, row[-1])))
-        last = row[-1] if last is None else _unit(_carried(t[k - 1, -1], tangents[-1], last))
-        turn = np.arctan2(np.cross(row[-1], last) @ tangents[-1], row[-1] @ last)
-        angle += np.angle(np.exp(1j * (turn - angle)))  # a twist of more than half a turn goes on
-        row, twist = np.array(row), (angle * share + bent[k])[:, None]
-        axes.append(np.cos(twist) * row + np.sin(twist) * np.cross(tangents, row))
-    first = np.array(axes)
+    first = _carried_in_time(_unit(np.cross(t[0, 0], [0.0, 0.0, 1.0])), t[:, 0])
+    rows = [first]
+    for before, after in pairwise(t.swapaxes(0, 1)):
+        rows.append(_unit(_carried(before, after, rows[-1])))
+    last = _carried_in_time(rows[-1][0], t[:, -1])
+    turn = np.arctan2(_dot(np.cross(rows[-1], last), t[:, -1]), _dot(rows[-1], last))[:, 0]
+    angle = np.unwrap(np.concatenate([[0.0], turn]))[1:]  # a twist of more than half a turn goes on
+    share = np.concatenate([[0.0], np.cumsum(both)]) / both.sum()
+    twist = (angle[:, None] * share + np.broadcast_to(bent, t.shape[:2]))[..., None]
+    row = np.stack(rows, 1)
+    first = np.cos(twist) * row + np.sin(twist) * np.cross(t, row)
     return first, np.cross(t, first)
+
+
+def _carried_in_time(d: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """d at all times (frames, 3), turned with the tangents (frames, 3) of an edge from time to time."""
+    axes = [d]
+    for before, after in pairwise(t):
+        axes.append(_unit(_carried(before, after, axes[-1])))
+    return np.array(axes)
 
 
 def _curvatures(x: np.ndarray, twist: Twist | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -332,8 +337,13 @@ def _along(x: np.ndarray) -> np.ndarray:
 
 
 def _carried(before: np.ndarray, after: np.ndarray, d: np.ndarray) -> np.ndarray:
-    """d, turned by the smallest rotation from one tangent to another."""
-    return d - (d @ after) / (1 + before @ after) * (before + after)
+    """d (..., 3), turned by the smallest rotation from one tangent to another."""
+    return d - _dot(d, after) / (1 + _dot(before, after)) * (before + after)
+
+
+def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Inner products (..., 1) of vectors (..., 3)."""
+    return (a * b).sum(-1, keepdims=True)
 
 
 def _unit(y: np.ndarray) -> np.ndarray:

@@ -69,19 +69,27 @@ def scores(x: Tensor, truth: Tensor) -> Tensor:
 def widening(ensembles: Sequence[Tensor], truths: Sequence[Tensor]) -> float:
     """Factor of the bands that covers 95 % of the coordinates of a further run.
 
-    Few runs do not show how far runs differ, so their scatter is a random effect: with the 95 % quantile q of the scores of each of n runs, log q of a further one has Student's distribution of
-    n - 1 degrees of freedom about their mean, √(1 + 1/n) times as wide as they scatter. Scores over q are those of all runs.
-
     Args:
         ensembles: Ensemble of each run (members, frames, k).
         truths: The runs (frames, k).
     """
-    parts = [scores(x, y).flatten() for x, y in zip(ensembles, truths, strict=True)]
-    sizes = torch.stack([part.quantile(BAND) for part in parts]).clamp(min=TINY)
-    n, log = len(parts), sizes.log()
-    spread = float(log.std()) * math.sqrt(1 + 1 / n) if n > 1 else 0.0
+    return factor_for_another([scores(x, y).numpy() for x, y in zip(ensembles, truths, strict=True)])
+
+
+def factor_for_another(parts: Sequence[np.ndarray]) -> float:
+    """95 % quantile of the scores of a further run.
+
+    Few runs do not show how far runs differ, so their scatter is a random effect: with the 95 % quantile q of the scores of each of n runs, log q of a further one has Student's distribution of
+    n - 1 degrees of freedom about their mean, √(1 + 1/n) times as wide as they scatter. Scores over q are those of all runs.
+
+    Args:
+        parts: Scores of the coordinates of each run: errors over what a band of factor 1 is wide.
+    """
+    parts = [np.ravel(part) for part in parts]
+    sizes = np.clip([np.quantile(part, BAND) for part in parts], TINY, None)
+    n, log = len(parts), np.log(sizes)
+    spread = float(log.std(ddof=1)) * math.sqrt(1 + 1 / n) if n > 1 else 0.0
     shares = (np.arange(NODES) + 0.5) / NODES
-    steps = torch.tensor(scipy.stats.t.ppf(shares, max(n - 1, 1)) * spread).clamp(max=LARGEST)
-    further = (log.mean() + steps).exp()
-    relative = torch.cat([part / size for part, size in zip(parts, sizes, strict=True)])
-    return float(np.quantile((relative[:, None] * further).numpy(), BAND))
+    further = np.exp(log.mean() + np.minimum(scipy.stats.t.ppf(shares, max(n - 1, 1)) * spread, LARGEST))
+    relative = np.concatenate([part / size for part, size in zip(parts, sizes, strict=True)])
+    return float(np.quantile(relative[:, None] * further, BAND))
