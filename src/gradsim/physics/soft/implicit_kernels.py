@@ -37,10 +37,11 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.soft.implicit_residual_kernels import evaluate
     from gradsim.physics.soft.kernels import VertexParameters, constant
     from gradsim.physics.soft.kernels import VertexParameters as DualParameters
-    from gradsim.physics.soft.krylov_kernels import ACROSS, BANDED
+    from gradsim.physics.soft.krylov_kernels import ACROSS, BANDED, FACTORED
 
     LANE = Lane()
     JACOBIAN: tuple[str, ...] = ()
+    FACTOR_NAMES: tuple[str, ...] = ()
 else:
     jacobian_kernels = "gradsim.physics.soft.jacobian_kernels"
     krylov_kernels = "gradsim.physics.soft.krylov_kernels"
@@ -86,20 +87,12 @@ krylov = specialize(
     store=store,
     ACROSS=ACROSS,
     BANDED=BANDED,
+    FACTORED=FACTORED,
+    **{name: globals()[name] for name in FACTOR_NAMES},
     KEY=__name__,
 )
 Space, solve = krylov.Space, krylov.solve
-square_of, set_blocks, whole = krylov.square_of, krylov.set_blocks, krylov.whole
-
-jacobian = specialize(
-    jacobian_kernels,
-    LANE,
-    **{name: globals()[name] for name in (*JACOBIAN, "VertexParameters", "constant", "Elements", "store", "Vertex")},
-    **members(krylov, "Space", "factorize", "set_band"),
-    BANDED=BANDED,
-    KEY=__name__,
-)
-linearize = jacobian.linearize
+square_of, whole = krylov.square_of, krylov.whole
 
 
 @wp.func
@@ -128,18 +121,57 @@ def between(a: DualVec3, b: DualVec3, t: Real) -> DualVec3:
     return pair(x, slope(b) + (slope(b) - slope(a)) * (t - 1.0))
 
 
-@wp.func
-def prepare(p: VertexParameters, e: Elements, s: Step, k: Space, i: int, frame: int):
-    """The blocks of D at the start of the step."""
-    _after = wp.grad(same)(zero(0))  # see assembly
-    blocks = s.weight.shape[1]
-    h = p.step[i, frame] * s.share[i]
-    for b in range(blocks):
-        store(k.r[i], b, value(dual_load(s.x[i], b)))
-        store(k.y[i], b, value(dual_load(s.v[i], b)))
-    linearize(p, e, k, i, frame, h, k.r[i], k.y[i], 0)
-    for b in range(blocks):
-        s.weight[i, b] = set_blocks(k, i, b, h, p.inverse_mass[i, b], constant(p.free[b]))
+if FACTORED:
+    outdated, probe, set_probed_block = krylov.outdated, krylov.probe, krylov.set_probed_block
+    count_products = krylov.count_products
+
+    @wp.func
+    def prepare(p: VertexParameters, e: Elements, s: Step, k: Space, i: int, frame: int):
+        """Factors and D of vertices at rest where they are, unless those of a step before will do."""
+        _after = wp.grad(same)(zero(0))  # see assembly
+        blocks = s.weight.shape[1]
+        h = p.step[i, frame] * s.share[i]
+        if outdated(k, i, h) == 1:
+            for b in range(blocks):
+                store(s.base[i], b, value(dual_load(s.u[i], b)))
+                dual_store(s.u[i], b, pair(zero3(0), zero3(0)))
+            evaluate(s.p, s.e, i, frame, s.share[i], s.x[i], s.v[i], s.u[i], s.f[i], s.xn[i], s.r[i])
+            for b in range(blocks):
+                store(s.c[i], b, slope(dual_load(s.r[i], b)))
+            probe(s, k, i, frame, blocks, h)
+            for b in range(blocks):
+                dual_store(s.u[i], b, pair(load(s.base[i], b), zero3(0)))
+                s.weight[i, b] = set_probed_block(k, i, b, p.inverse_mass[i, b], constant(p.free[b]))
+
+else:
+    jacobian = specialize(
+        jacobian_kernels,
+        LANE,
+        **{
+            name: globals()[name] for name in (*JACOBIAN, "VertexParameters", "constant", "Elements", "store", "Vertex")
+        },
+        **members(krylov, "Space", "factorize", "set_band"),
+        BANDED=BANDED,
+        KEY=__name__,
+    )
+    linearize, set_blocks = jacobian.linearize, krylov.set_blocks
+
+    @wp.func
+    def prepare(p: VertexParameters, e: Elements, s: Step, k: Space, i: int, frame: int):
+        """The blocks of D at the start of the step."""
+        _after = wp.grad(same)(zero(0))  # see assembly
+        blocks = s.weight.shape[1]
+        h = p.step[i, frame] * s.share[i]
+        for b in range(blocks):
+            store(k.r[i], b, value(dual_load(s.x[i], b)))
+            store(k.y[i], b, value(dual_load(s.v[i], b)))
+        linearize(p, e, k, i, frame, h, k.r[i], k.y[i], 0)
+        for b in range(blocks):
+            s.weight[i, b] = set_blocks(k, i, b, h, p.inverse_mass[i, b], constant(p.free[b]))
+
+    @wp.func
+    def count_products(k: Space, i: int, products: int):
+        """Nothing: all is made anew in each step."""
 
 
 @wp.func
@@ -258,8 +290,10 @@ def solve_step(
     for b in range(blocks):
         dual_store(s.u[i], b, dual_load(s.v[i], b))
     s.share[i] = Scalar(1.0)
+    begin = counts[0]
     prepare(p, e, s, k, i, frame)
     level = newton(p, s, k, i, frame, tolerance, rounding, newtons, products, one, counts)
+    count_products(k, i, counts[0] - begin)
     if any_lane(less(one, level)):
         stuck = less(one, level)
         for b in range(blocks):
