@@ -7,10 +7,11 @@ being the frequency of a vibration. That of the midpoint rule is of second order
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 import warp as wp
 from torch import Tensor
@@ -45,6 +46,8 @@ else:
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-5}
 NEWTONS, PRODUCTS = 30, 1000  # limits: of a step, and of a linear solve
 IN_LINE = 60  # limit of a linear solve with the factors of the Jacobian
+MAX_ENTRIES = 1_000_000  # 3 x 3 blocks of sparse factors of a world: 72 MB
+MIN_PATIENCE = 20  # products of a linear solve with sparse factors before these are made again
 KRYLOV_DIRECTIONS = 6  # directions of the linear solve
 # How far from its tolerance the adjoint of a step may end, when rounding keeps it from there
 ADJOINT_TOLERANCE_FACTOR = 100.0
@@ -74,7 +77,7 @@ class ImplicitParticles:
         place: Place of each vertex in a line along which only near ones act on each other, as of a rod; linear solves
             take the factors of the banded Jacobian then.
         factored: True if linear solves take sparse factors of the Jacobian, which are kept over steps; else the blocks of
-            its diagonal. Nothing with `place`.
+            its diagonal, as with more than `MAX_ENTRIES` entries. Nothing with `place`.
     """
 
     groups: tuple[Elements, ...]
@@ -119,7 +122,7 @@ class ImplicitParticles:
         (inputs, drive), (tangents, slope) = self._within(inputs, tangents)
         buffers = RolloutBuffers(self, inputs, None, self._mapping(inputs))
         along = RolloutBuffers(self, inputs, tangents, buffers.to)
-        code = step_code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name, self._solver)
+        code = self._step_code(buffers)
         records = intervals * self.substeps // stride
         none = inputs[0].new_zeros(0, dtype=torch.long)
         states = []
@@ -156,13 +159,18 @@ class ImplicitParticles:
         pairs = [(y.masked_fill_(unsolved[..., None, None], torch.nan), t) for y, t in pairs]
         return pairs, wp.to_torch(counts)
 
-    @property
-    def _solver(self) -> str:
-        return "band" if self.place else "factors" if self.factored else "blocks"
+    def _step_code(self, buffers: RolloutBuffers):
+        lane, name = buffers.to.lane, buffers.to.name
+        return step_code(tuple(g.force for g in self.groups), lane, name, self._solver(buffers.n))
+
+    def _solver(self, n: int) -> str:
+        if self.place:
+            return "band"
+        return "factors" if self.factored and len(_elimination(self, n).row) <= MAX_ENTRIES else "blocks"
 
     def _space(self, code, buffers: RolloutBuffers):
         space = linear_space(code, buffers, self.place)
-        if self._solver == "factors":
+        if self._solver(buffers.n) == "factors":
             fill_factors(code, space, buffers, _elimination(self, buffers.n))
         return space
 
@@ -199,7 +207,7 @@ class ImplicitParticles:
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
         (within, drive), _ = self._within(inputs)
         buffers = RolloutBuffers(self, within, None, self._mapping(inputs))
-        code = adjoint_code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name, self._solver)
+        code = adjoint_code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name, self._solver(buffers.n))
         none = inputs[0].new_zeros(0, dtype=torch.long)
         frame_adjoints = [buffers.to.vertices(g, None, buffers.rows, none) for g in adjoints]
         start = [buffers.work() for _ in range(2)]
@@ -207,12 +215,13 @@ class ImplicitParticles:
         s, space, w = code.AdjointWorkspace(), self._space(code, buffers), buffers.work()
         fill_adjoint_workspace(s, buffers)
         worst, drives = world_reals(buffers, 1), buffers.work(0 if drive is None else drive.shape[1])
+        again = self._space(self._step_code(buffers), buffers) if self.substeps > 1 else None
         for first in reversed(range(0, self.frames - 1, self.segment)):
             last = min(first + self.segment, self.frames - 1)
             steps = [y[:, first : last + 1] for y in outputs]
             if self.substeps > 1:
                 at = [outputs[0][:, first], outputs[1][:, first], *inputs[2:]]
-                steps = [y for y, _ in self._roll(at, None, 1, first, last - first)[0]]
+                steps = [y for y, _ in self._roll(at, None, 1, first, last - first, again)[0]]
             history = [
                 buffers.to.vertices(y, None, buffers.rows, none if k else buffers.copies) for k, y in enumerate(steps)
             ]
@@ -289,9 +298,15 @@ _eliminations: WeakKeyDictionary[ImplicitParticles, Elimination] = WeakKeyDictio
 
 def _elimination(program: ImplicitParticles, n: int) -> Elimination:
     if program not in _eliminations:
-        indices = [group.index.numpy() for group in program.groups]
-        _eliminations[program] = eliminate(n, indices, list(program.pinned))
+        indices = tuple((group.index.numpy().tobytes(), group.index.shape[1]) for group in program.groups)
+        _eliminations[program] = _elimination_of(n, indices, tuple(program.pinned))
     return _eliminations[program]
+
+
+@lru_cache(maxsize=16)
+def _elimination_of(n: int, indices: tuple[tuple[bytes, int], ...], pinned: tuple[int, ...]) -> Elimination:
+    """Programs of a body that differ in their steps share it."""
+    return eliminate(n, [np.frombuffer(data, np.int64).reshape(-1, nodes) for data, nodes in indices], list(pinned))
 
 
 def fill_factors(code, space, buffers: RolloutBuffers, pattern: Elimination) -> None:
@@ -307,9 +322,9 @@ def fill_factors(code, space, buffers: RolloutBuffers, pattern: Elimination) -> 
         shape = SHAPES[kind]
         one = Worlds(Lane(lane.dtype)) if buffers.to.name == "elements" else buffers.to
         setattr(f, name, one.uniform(kind, zeros(count, *shape)))
-    f.age = buffers.counts(3)
+    f.age = buffers.counts(4)
     probes, solves = 3 * (len(pattern.color_start) - 1), pattern.operations // max(1, 2 * entries + columns)
-    space.f, space.h, space.patience = f, world_reals(buffers, 1), probes + solves
+    space.f, space.h, space.patience = f, world_reals(buffers, 1), max(MIN_PATIENCE, probes + solves)
 
 
 def linear_space(code, buffers: RolloutBuffers, line: Sequence[int]):

@@ -97,20 +97,36 @@ krylov = specialize(
     KEY=__name__,
 )
 Space, solve, square_of = krylov.Space, krylov.solve, krylov.square_of
+begin_count, end_count, limit = krylov.begin_count, krylov.end_count, krylov.limit
 
 if FACTORED:
     outdated, probe, set_probed_block = krylov.outdated, krylov.probe, krylov.set_probed_block
-    count_products = krylov.count_products
+
+    @wp.func
+    def factor(s: AdjointWorkspace, k: Space, i: int, frame: int, h: Real):
+        """Factors and D at the end of the step."""
+        _after = wp.grad(same)(zero(0))  # see assembly
+        blocks = s.p.inverse_mass.shape[1]
+        probe(s, k, i, frame, blocks, h)
+        for b in range(blocks):
+            _weight = set_probed_block(k, i, b, s.p.inverse_mass[i, b], constant(s.p.free[b]))
 
     @wp.func
     def prepare(s: AdjointWorkspace, k: Space, i: int, frame: int, h: Real):
         """Factors and D at the end of the step, unless those of another will do."""
         _after = wp.grad(same)(zero(0))  # see assembly
-        blocks = s.p.inverse_mass.shape[1]
         if outdated(k, i, h) == 1:
-            probe(s, k, i, frame, blocks, h)
-            for b in range(blocks):
-                _weight = set_probed_block(k, i, b, s.p.inverse_mass[i, b], constant(s.p.free[b]))
+            factor(s, k, i, frame, h)
+
+    @wp.func
+    def renew(s: AdjointWorkspace, k: Space, i: int, frame: int, h: Real, products: int) -> int:
+        """Make factors if a solve took too many products with those of another step; 1 if so."""
+        _after = wp.grad(same)(zero(0))  # see assembly
+        made = wp.int32(0)
+        if products >= k.patience and k.f.age[i, 0] == 2:
+            factor(s, k, i, frame, h)
+            made = wp.int32(1)
+        return made
 
 else:
     jacobian = specialize(
@@ -134,8 +150,9 @@ else:
             _weight = set_blocks(k, i, b, h, s.p.inverse_mass[i, b], constant(s.p.free[b]))
 
     @wp.func
-    def count_products(k: Space, i: int, products: int):
-        """Nothing: all is made anew in each step."""
+    def renew(s: AdjointWorkspace, k: Space, i: int, frame: int, h: Real, products: int) -> int:
+        """0: there are no factors of another step."""
+        return 0
 
 
 @wp.func
@@ -199,19 +216,25 @@ def solve_adjoint(
     rest = square_of(k, i, blocks, k.r[i])
     aim = rest * (tolerance * tolerance)
     rounds = wp.int32(0)
-    taken = wp.int32(0)
+    total = wp.int32(0)
+    begin_count(k, i, 0)
     while rounds < REFINEMENTS and any_lane(less(aim * 4.0, rest)):
         for b in range(blocks):
             store(k.y[i], b, zero3(0))
-        taken += solve(s, k, i, frame, blocks, products, aim)
+        taken = solve(s, k, i, frame, blocks, limit(k, i, products), aim)
+        total += taken
         for b in range(blocks):
             store(w, b, load(w, b) + load(k.y[i], b))
         product(s, i, frame, w, k.y[i])
         for b in range(blocks):
             store(k.r[i], b, load(s.b[i], b) - load(k.y[i], b))
-        rest = square_of(k, i, blocks, k.r[i])
         rounds += 1
-    count_products(k, i, taken)
+        if renew(s, k, i, frame, h, taken) == 1:
+            begin_count(k, i, total)
+            rounds = wp.int32(0)
+            aim = square_of(k, i, blocks, s.b[i]) * (tolerance * tolerance)
+        rest = square_of(k, i, blocks, k.r[i])
+    end_count(k, i, total)
     for b in range(blocks):
         store(s.a[i], b, zero3(0))
     short = less(h, spread(MIN_STEP))

@@ -261,13 +261,26 @@ if FACTORED:
         return wrong
 
     @wp.func
-    def count_products(k: Space, i: int, products: int):
+    def begin_count(k: Space, i: int, products: int):
+        k.f.age[i, 3] = products
+
+    @wp.func
+    def end_count(k: Space, i: int, products: int):
         """Note what a step took; of the first with its factors it is the measure for the others."""
+        products -= k.f.age[i, 3]
         if k.f.age[i, 0] == 1:
             k.f.age[i, 0] = 2
             k.f.age[i, 1] = products
             k.f.age[i, 2] = 0
         k.f.age[i, 2] = k.f.age[i, 2] + wp.max(products - k.f.age[i, 1], 0)
+
+    @wp.func
+    def limit(k: Space, i: int, products: int) -> int:
+        """Products of a linear solve; with factors of a step before, those after which new ones cost less than going on."""
+        most = products
+        if k.f.age[i, 0] == 2:
+            most = wp.min(products, k.patience)
+        return most
 
     @wp.func
     def probe(s: System, k: Space, i: int, frame: int, blocks: int, h: Real):
@@ -303,3 +316,17 @@ if FACTORED:
         A = blocks_of(k, i, b)
         S = (A + transpose(A)) * (free * 0.5) + unit * (mass * (1.0 - free))
         return invert_block(k, i, b, S, mass)
+
+else:
+
+    @wp.func
+    def begin_count(k: Space, i: int, products: int):
+        """Nothing: all is made anew in each step."""
+
+    @wp.func
+    def end_count(k: Space, i: int, products: int):
+        """Nothing."""
+
+    @wp.func
+    def limit(k: Space, i: int, products: int) -> int:
+        return products
