@@ -123,7 +123,10 @@ def implicit(out: Path) -> tuple[dict, list[str]]:
         }
         fewest = min((n for (kind, n), e in errors.items() if kind == "midpoint" and e < ERROR), default=None)
         notes.append(f"{name}: {explicit} explicit steps a frame, off by {errors['verlet', explicit]:.1e}.")
-        notes += [f"{name}: {kind}, {n} steps a frame, off by {e:.1e}, {seconds[f'{kind} {n}']:.3g} s" for (kind, n), e in errors.items()]
+        notes += [
+            f"{name}: {kind}, {n} steps a frame, off by {e:.1e}, {seconds[f'{kind} {n}']:.3g} s"
+            for (kind, n), e in errors.items()
+        ]
         if fewest is None:
             continue
         both = {key: gradient(*runs[key]) for key in (("midpoint", fewest), ("verlet", explicit))}

@@ -95,7 +95,9 @@ def _order(graph: csr_array) -> np.ndarray:
     if not graph.nnz:
         return np.arange(graph.shape[0])
     matrix = graph + eye_array(graph.shape[0]) * (1.0 + graph.sum(1).max())
-    factors = splu(csc_array(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    factors = splu(
+        csc_array(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+    )
     return factors.perm_c.astype(int)
 
 

@@ -137,7 +137,8 @@ def test_midpoint_steps_of_a_solid_keep_its_energy_and_those_of_euler_do_not():
         mass, speed = 1 / given[2][0], program.forward(given)[1][0].square().sum(-1)
         kinetic = 0.5 * (mass * speed).sum(-1).max()
         drift[theta] = (energy - energy[0]).abs().max().item() / kinetic.item()
-    assert drift[0.5] < 0.02 < 0.2 < drift[1.0]
+    assert drift[0.5] < 0.02
+    assert drift[1.0] > 0.2
 
 
 @pytest.mark.slow

@@ -37,7 +37,9 @@ class Factors:
     pivot: wp.array2d[Mat3]  # A_cc, then D⁻¹
     lower: wp.array2d[Mat3]  # A below the diagonal, then L
     z: wp.array2d[Vec3]
-    age: wp.array2d[wp.int32]  # whether there are factors; products of the first step with them, in excess of it since, and before a step
+    age: wp.array2d[
+        wp.int32
+    ]  # whether there are factors; products of the first step with them, in excess of it since, and before a step
 
 
 if ROWS:

@@ -207,7 +207,9 @@ class ImplicitParticles:
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
         (within, drive), _ = self._within(inputs)
         buffers = RolloutBuffers(self, within, None, self._mapping(inputs))
-        code = adjoint_code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name, self._solver(buffers.n))
+        code = adjoint_code(
+            tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name, self._solver(buffers.n)
+        )
         none = inputs[0].new_zeros(0, dtype=torch.long)
         frame_adjoints = [buffers.to.vertices(g, None, buffers.rows, none) for g in adjoints]
         start = [buffers.work() for _ in range(2)]
