@@ -90,6 +90,11 @@ def _graph(count: int, elements: list[np.ndarray]) -> csr_array:
     return csr_array(coo_array((np.ones(len(a)), (a, b)), shape=(count, count)))
 
 
+def _neighbors(graph: csr_array) -> list[np.ndarray]:
+    """Columns with an entry of each row."""
+    return np.split(np.asarray(graph.indices), np.asarray(graph.indptr)[1:-1]) if graph.shape[0] else []
+
+
 def _order(graph: csr_array) -> np.ndarray:
     """Place of each vertex in an order of minimum degree."""
     if not graph.nnz:
@@ -105,8 +110,9 @@ def _pattern(graph: csr_array, place: np.ndarray, order: np.ndarray) -> tuple[np
     """Where the rows of each column begin, and the rows."""
     columns: list[list[int]] = []
     children: list[list[int]] = [[] for _ in order]
+    neighbors = _neighbors(graph)
     for c, vertex in enumerate(order):
-        near = place[graph.indices[graph.indptr[vertex] : graph.indptr[vertex + 1]]]
+        near = place[neighbors[vertex]]
         rows = set(near[near > c].tolist()).union(*(columns[k] for k in children[c])) - {c}
         columns.append(sorted(rows))
         if rows:
@@ -118,9 +124,8 @@ def _pattern(graph: csr_array, place: np.ndarray, order: np.ndarray) -> tuple[np
 def _colors(graph: csr_array) -> np.ndarray:
     """A color for each vertex, unlike those of all it shares a row with; greedy."""
     loops = csr_array(graph + eye_array(graph.shape[0])) if graph.shape[0] else graph
-    shared = csr_array(loops @ loops)
     color = np.full(graph.shape[0], -1)
-    for vertex in range(graph.shape[0]):
-        taken = color[shared.indices[shared.indptr[vertex] : shared.indptr[vertex + 1]]]
+    for vertex, shared in enumerate(_neighbors(csr_array(loops @ loops))):
+        taken = color[shared]
         color[vertex] = np.setdiff1d(np.arange(len(taken) + 1), taken)[0]
     return color

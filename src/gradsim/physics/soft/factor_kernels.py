@@ -1,4 +1,4 @@
-# pyright: reportInvalidTypeForm=false
+# pyright: reportInvalidTypeForm=false, reportIndexIssue=false, reportCallIssue=false
 """Sparse factors A ≈ L D Lᵀ of the Jacobian of an implicit step in blocks of 3 × 3, a template.
 
 In the order of `numerics/elimination.py`, with B of a column before it is divided (George & Liu 1981, ch. 5):

@@ -256,7 +256,7 @@ def newton(
         target = enough(p, s, i, frame, tolerance, rounding)
         unsolved = where(less(target, rest), live, none)
         live = where(less(none, worse), none, unsolved)
-        if any_lane(less(none, unsolved)):
+        if any_lane(less(none, unsolved)):  # noqa: SIM102 -- Warp evaluates both sides of an `and`
             if renew(p, s, k, i, frame, taken, worse * unsolved) == 1:
                 begin_count(k, i, counts[0])
                 rest = residual(s, k, i, frame)

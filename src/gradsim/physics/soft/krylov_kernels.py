@@ -291,7 +291,7 @@ if FACTORED:
         clear_factors(k.f, i)
         colors = k.f.color_start.shape[0] - 1
         for color in range(colors):
-            count = int(3)  # else Warp unrolls it
+            count = int(3)  # noqa: RUF046, UP018 -- else Warp unrolls it
             for a in range(count):
                 set_probe(k.f, color, a, Scalar(1.0), k.p[i, 0])
                 product(s, i, frame, k.p[i, 0], k.q[i, 0])
