@@ -1,3 +1,4 @@
+# pyright: reportOptionalSubscript=false -- SciPy declares shapes so
 """Sparse symmetric elimination: an order with little fill, the pattern of the factor, and columns to probe together.
 
 The graph of a matrix A has an edge (a, b) where A_ab may be other than 0. L of A = L D Lᵀ has the pattern
