@@ -1,4 +1,4 @@
-"""Work and precision of implicit beside explicit steps: a slender beam and a plate of two layers, stiff and soft.
+"""Work and precision of implicit and explicit steps: a slender beam and a plate of two layers, stiff and soft.
 
 The lower layer is 1 000 times as stiff as the upper one. Both bodies are held at one end and fall under their weight, for half a
 swing. Explicit steps are those of velocity Verlet, the longest that are stable (to 2 %); implicit ones those of the midpoint rule

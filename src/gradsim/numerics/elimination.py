@@ -108,7 +108,7 @@ def _order(graph: csr_array) -> np.ndarray:
 
 
 def _pattern(graph: csr_array, place: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the rows of each column begin, and the rows."""
+    """Starts of the rows of each column, and the rows."""
     columns: list[list[int]] = []
     children: list[list[int]] = [[] for _ in order]
     neighbors = _neighbors(graph)

@@ -147,7 +147,7 @@ def make_factors(
 
 @wp.func
 def solve_factors(f: Factors, i: int, r: wp.array[Vertex], p: wp.array[Vertex]):
-    """p = (L D Lᵀ)⁻¹ r, and r where there is no column."""
+    """p = (L D Lᵀ)⁻¹ r, and r of vertices without a column."""
     count = f.pivot.shape[1]
     for j in range(p.shape[0]):
         p[j] = r[j]
