@@ -74,7 +74,9 @@ def start(body: Body) -> tuple[tuple[Elements, ...], list[Tensor], list[int]]:
     return (group,), [*inputs, x.new_zeros(1, 0)], (x[:, 0] == x[:, 0].min()).nonzero()[:, 0].tolist()
 
 
-def rollout(body: Body, name: str, substeps: int, frames: int = FRAMES) -> tuple[Particles | ImplicitParticles, list[Tensor]]:
+def rollout(
+    body: Body, name: str, substeps: int, frames: int = FRAMES
+) -> tuple[Particles | ImplicitParticles, list[Tensor]]:
     """A program of the clip, and its inputs."""
     groups, inputs, pinned = start(body)
     arguments = (groups, frames, substeps, body.duration / ((FRAMES - 1) * substeps), pinned)
