@@ -32,7 +32,7 @@ ERROR, GOAL = 1e-3, 0.3
 YOUNG, RATIO, POISSON, DENSITY = 1e6, 1e3, 0.3, 1000.0
 GRAVITY = 9.81
 THETA = {"midpoint": 0.5, "implicit": 1.0}
-SUBSTEPS = {"midpoint": (4, 8, 16, 32, 64), "implicit": (8, 64)}
+SUBSTEPS = {"midpoint": (4, 8, 16, 32, 50, 64), "implicit": (8, 64)}
 FINER = 2  # steps of the reference
 TRIAL = 2  # frames in which steps that are too long show
 
