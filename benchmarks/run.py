@@ -1,6 +1,6 @@
 """Speed, as ratios of CPU time measured side by side in one run: `python benchmarks/run.py NAME|all --out DIR`.
 
-`precision` has the error of a rollout in addition, and draws both.
+`precision` and `implicit` have the error of a rollout in addition, and draw both.
 """
 
 import argparse
@@ -12,6 +12,7 @@ from chain import chain
 from cloth import cloth
 from fits import fits
 from gear import gear
+from implicit import implicit
 from links import links
 from misfit import misfit
 from pile import pile
@@ -62,10 +63,10 @@ CASES = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", choices=[*CASES, "precision", "all"])
+    parser.add_argument("name", choices=[*CASES, "precision", "implicit", "all"])
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    cases = CASES | {"precision": lambda: precision(given.out)}
+    cases = CASES | {"precision": lambda: precision(given.out), "implicit": lambda: implicit(given.out)}
     torch.set_num_threads(1)
     figures, notes = {}, {}
     for name in cases if given.name == "all" else [given.name]:

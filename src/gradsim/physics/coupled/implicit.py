@@ -193,7 +193,7 @@ def _body_code(lane: Lane, loads: rollout.Loads):
 @cache
 def _code(forces: tuple[Force, ...], lane: Lane, loads: rollout.Loads):
     dual = Lane(lane.dtype, lane.width, True)
-    steps, moving = step_code(forces, lane, "worlds", True), assemble(forces, dual, "worlds")
+    steps, moving = step_code(forces, lane, "worlds", "band"), assemble(forces, dual, "worlds")
     reach = members(steps, "DualVertex", "dual_load", "dual_store", "between", "differentiate", "solve_step")
     bodies = _body_code(dual, loads)
     code = specialize(
@@ -212,7 +212,7 @@ def _code(forces: tuple[Force, ...], lane: Lane, loads: rollout.Loads):
 
 @cache
 def _adjoint_code(forces: tuple[Force, ...], lane: Lane, loads: rollout.Loads):
-    steps, plain = adjoint_code(forces, lane, "worlds", True), assemble(forces, lane, "worlds")
+    steps, plain = adjoint_code(forces, lane, "worlds", "band"), assemble(forces, lane, "worlds")
     bodies = _body_code(lane, loads)
     code = specialize(
         implicit_adjoint_kernels,

@@ -194,7 +194,8 @@ class SoftBody(System):
             arguments = {"pinned": tuple(self.pinned), "segment": segment}
             driven = bool(self.motion)
             if (theta := SOFT[self.integrator].theta) is not None:
-                arguments |= {"theta": theta, "place": getattr(self.matter, "place", ()), "driven": driven}
+                place = getattr(self.matter, "place", ())
+                arguments |= {"theta": theta, "place": place, "factored": not place, "driven": driven}
                 made = ImplicitParticles(self.elements, frames, substeps, dt, **arguments)
             else:
                 arguments |= {"integrator": self.integrator, "driven_vertices": tuple(self.drive.vertices)}

@@ -7,9 +7,11 @@ being the frequency of a vibration. That of the midpoint rule is of second order
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 import warp as wp
 from torch import Tensor
@@ -19,16 +21,24 @@ from gradsim.engine.compiler import compiled_for_packs
 from gradsim.engine.dual_parts import split_dual
 from gradsim.engine.lanes import Lane, members, names, native_width, specialize
 from gradsim.engine.launch import replay
+from gradsim.engine.layout import SHAPES
 from gradsim.engine.mapping import InElements, Worlds, mapping_for
 from gradsim.engine.operation import operation
 from gradsim.errors import InputError
+from gradsim.numerics.elimination import Elimination, eliminate
 from gradsim.physics.forces.assembly import assemble
 from gradsim.physics.forces.base import Elements, Force
 from gradsim.physics.soft.rollout import Particles, RolloutBuffers, particles_code
 
 if TYPE_CHECKING:
-    from gradsim.physics.soft import implicit_adjoint_kernels, implicit_kernels, implicit_residual_kernels
+    from gradsim.physics.soft import (
+        factor_kernels,
+        implicit_adjoint_kernels,
+        implicit_kernels,
+        implicit_residual_kernels,
+    )
 else:
+    factor_kernels = "gradsim.physics.soft.factor_kernels"
     implicit_adjoint_kernels = "gradsim.physics.soft.implicit_adjoint_kernels"
     implicit_kernels = "gradsim.physics.soft.implicit_kernels"
     implicit_residual_kernels = "gradsim.physics.soft.implicit_residual_kernels"
@@ -36,6 +46,8 @@ else:
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-5}
 NEWTONS, PRODUCTS = 30, 1000  # limits: of a step, and of a linear solve
 IN_LINE = 60  # limit of a linear solve with the factors of the Jacobian
+MAX_ENTRIES = 1_000_000  # 3 x 3 blocks of sparse factors of a world: 72 MB
+MIN_PATIENCE = 20  # products of a linear solve with sparse factors before these are made again
 KRYLOV_DIRECTIONS = 6  # directions of the linear solve
 # How far from its tolerance the adjoint of a step may end, when rounding keeps it from there
 ADJOINT_TOLERANCE_FACTOR = 100.0
@@ -64,6 +76,8 @@ class ImplicitParticles:
         driven: True if the velocities of pinned vertices are an input.
         place: Place of each vertex in a line along which only near ones act on each other, as of a rod; linear solves
             take the factors of the banded Jacobian then.
+        factored: True if linear solves take sparse factors of the Jacobian, which are kept over steps; else the blocks of
+            its diagonal, as with more than `MAX_ENTRIES` entries. Nothing with `place`.
     """
 
     groups: tuple[Elements, ...]
@@ -77,6 +91,7 @@ class ImplicitParticles:
     theta: float = 1.0
     driven: bool = False
     place: Sequence[int] = ()
+    factored: bool = False
     run: Callable[..., list[Tensor]] = field(init=False)
 
     def __post_init__(self):
@@ -97,14 +112,17 @@ class ImplicitParticles:
         counts = self._roll(inputs, None, self.substeps)[1].double().mean(0) / ((self.frames - 1) * self.substeps)
         return counts[0].item(), counts[1].item()
 
-    def _roll(self, inputs, tangents, stride: int, first: int = 0, intervals: int | None = None):
-        """x and v with tangents, at every `stride` steps of some frame intervals; and counts of what it took."""
+    def _roll(self, inputs, tangents, stride: int, first: int = 0, intervals: int | None = None, space=None):
+        """x and v with tangents, at every `stride` steps of some frame intervals; and counts of what it took.
+
+        `space`: work arrays of linear solves with factors of steps before; None for none.
+        """
         intervals = self.frames - 1 if intervals is None else intervals
         differentiated = tangents is not None
         (inputs, drive), (tangents, slope) = self._within(inputs, tangents)
         buffers = RolloutBuffers(self, inputs, None, self._mapping(inputs))
         along = RolloutBuffers(self, inputs, tangents, buffers.to)
-        code = step_code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name, bool(self.place))
+        code = self._step_code(buffers)
         records = intervals * self.substeps // stride
         none = inputs[0].new_zeros(0, dtype=torch.long)
         states = []
@@ -113,7 +131,7 @@ class ImplicitParticles:
             state = along.work(records + 1)
             vars(state)["tensor"][:, 0] = vars(start)["tensor"]
             states.append(state)
-        s, space = code.Step(), linear_space(code, buffers, self.place)
+        s, space = code.Step(), space or self._space(code, buffers)
         fill_step(s, buffers, along)
         worst = world_reals(buffers, records + 1)
         counts = buffers.counts(2)
@@ -140,6 +158,21 @@ class ImplicitParticles:
         pairs = [along.to.unvertices(state, along.worlds, along.n) for state in states]
         pairs = [(y.masked_fill_(unsolved[..., None, None], torch.nan), t) for y, t in pairs]
         return pairs, wp.to_torch(counts)
+
+    def _step_code(self, buffers: RolloutBuffers):
+        lane, name = buffers.to.lane, buffers.to.name
+        return step_code(tuple(g.force for g in self.groups), lane, name, self._solver(buffers.n))
+
+    def _solver(self, n: int) -> str:
+        if self.place:
+            return "band"
+        return "factors" if self.factored and len(_elimination(self, n).row) <= MAX_ENTRIES else "blocks"
+
+    def _space(self, code, buffers: RolloutBuffers):
+        space = linear_space(code, buffers, self.place)
+        if self._solver(buffers.n) == "factors":
+            fill_factors(code, space, buffers, _elimination(self, buffers.n))
+        return space
 
     def _mapping(self, inputs: Sequence[Tensor]) -> Worlds | InElements:
         x = inputs[0]
@@ -174,20 +207,23 @@ class ImplicitParticles:
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
         (within, drive), _ = self._within(inputs)
         buffers = RolloutBuffers(self, within, None, self._mapping(inputs))
-        code = adjoint_code(tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name, bool(self.place))
+        code = adjoint_code(
+            tuple(g.force for g in self.groups), buffers.to.lane, buffers.to.name, self._solver(buffers.n)
+        )
         none = inputs[0].new_zeros(0, dtype=torch.long)
         frame_adjoints = [buffers.to.vertices(g, None, buffers.rows, none) for g in adjoints]
         start = [buffers.work() for _ in range(2)]
         grad, gradients = buffers.adjoints()
-        s, space, w = code.AdjointWorkspace(), linear_space(code, buffers, self.place), buffers.work()
+        s, space, w = code.AdjointWorkspace(), self._space(code, buffers), buffers.work()
         fill_adjoint_workspace(s, buffers)
         worst, drives = world_reals(buffers, 1), buffers.work(0 if drive is None else drive.shape[1])
+        again = self._space(self._step_code(buffers), buffers) if self.substeps > 1 else None
         for first in reversed(range(0, self.frames - 1, self.segment)):
             last = min(first + self.segment, self.frames - 1)
             steps = [y[:, first : last + 1] for y in outputs]
             if self.substeps > 1:
                 at = [outputs[0][:, first], outputs[1][:, first], *inputs[2:]]
-                steps = [y for y, _ in self._roll(at, None, 1, first, last - first)[0]]
+                steps = [y for y, _ in self._roll(at, None, 1, first, last - first, again)[0]]
             history = [
                 buffers.to.vertices(y, None, buffers.rows, none if k else buffers.copies) for k, y in enumerate(steps)
             ]
@@ -259,8 +295,42 @@ def fill_adjoint_workspace(s, buffers: RolloutBuffers) -> None:
         setattr(s, name, buffers.work())
 
 
+_eliminations: WeakKeyDictionary[ImplicitParticles, Elimination] = WeakKeyDictionary()  # they go with their program
+
+
+def _elimination(program: ImplicitParticles, n: int) -> Elimination:
+    if program not in _eliminations:
+        indices = tuple((group.index.numpy().tobytes(), group.index.shape[1]) for group in program.groups)
+        _eliminations[program] = _elimination_of(n, indices, tuple(program.pinned))
+    return _eliminations[program]
+
+
+@lru_cache(maxsize=16)
+def _elimination_of(n: int, indices: tuple[tuple[bytes, int], ...], pinned: tuple[int, ...]) -> Elimination:
+    """Programs of a body that differ in their steps share it."""
+    return eliminate(n, [np.frombuffer(data, np.int64).reshape(-1, nodes) for data, nodes in indices], list(pinned))
+
+
+def fill_factors(code, space, buffers: RolloutBuffers, pattern: Elimination) -> None:
+    """Arrays of `Factors` for a pattern."""
+    f, lane = code.Factors(), buffers.to.lane
+    fields = ("start", "row", "colors", "color_start", "neighbor", "neighbor_entry", "neighbor_below", "neighbor_start")
+    counts = {name: getattr(pattern, name) for name in fields} | {"vertex": pattern.order}
+    for name, numbers in counts.items():
+        setattr(f, name, buffers.to.layout.counts(torch.from_numpy(numbers.astype("int32"))))
+    columns, entries, x = len(pattern.order), len(pattern.row), buffers.inputs[0]
+    zeros = lambda *shape: x.new_zeros(buffers.worlds, *shape)
+    for name, kind, count in (("pivot", "Mat3", columns), ("lower", "Mat3", entries), ("z", "Vec3", columns)):
+        shape = SHAPES[kind]
+        one = Worlds(Lane(lane.dtype)) if buffers.to.name == "elements" else buffers.to
+        setattr(f, name, one.uniform(kind, zeros(count, *shape)))
+    f.age = buffers.counts(4)
+    probes, solves = 3 * (len(pattern.color_start) - 1), pattern.operations // max(1, 2 * entries + columns)
+    space.f, space.h, space.patience = f, world_reals(buffers, 1), max(MIN_PATIENCE, probes + solves)
+
+
 def linear_space(code, buffers: RolloutBuffers, line: Sequence[int]):
-    """Work arrays of a linear solve; `line`: place of each vertex in line, none where they are not."""
+    """Work arrays of a linear solve, but for sparse factors; `line`: place of each vertex in line, none where they are not."""
     space = code.Space()
     if line:
         place = torch.tensor(line, dtype=torch.int32)
@@ -279,16 +349,39 @@ def linear_space(code, buffers: RolloutBuffers, line: Sequence[int]):
     return space
 
 
-def _jacobian(banded: bool) -> tuple[str, ...]:
-    """Functions of the assembled forces that make the preconditioner."""
-    return ("add_bands",) if banded else ("add_diagonals",)
+# Functions of the assembled forces that make the preconditioner, by its name
+JACOBIAN = {"band": ("add_bands",), "blocks": ("add_diagonals",), "factors": ()}
+
+
+FACTOR_NAMES = ("Factors", "set_probe", "add_probe", "clear_factors", "make_factors", "solve_factors")
+
+
+@cache
+def _linear_solver(lane: Lane, mapping: str, solver: str) -> dict:
+    """Names that the linear solve leaves open, but for those of its system."""
+    rows = mapping == "elements" and lane.width > 1
+    factors = specialize(
+        factor_kernels,
+        Lane(lane.dtype) if rows else lane,  # numbers of one world
+        Vertex=access(lane, mapping)["Vertex"],
+        ROWS=rows,
+        KEY=f"{lane.name}{mapping}",
+    )
+    return {
+        "JACOBIAN": JACOBIAN[solver],
+        "FACTOR_NAMES": FACTOR_NAMES,
+        "BANDED": solver == "band",
+        "FACTORED": solver == "factors",
+        "ACROSS": mapping == "elements",
+        **members(factors, *FACTOR_NAMES),
+    }
 
 
 VERTICES = ("Vertex", "load", "store")
 
 
 @cache
-def step_code(forces: tuple[Force, ...], lane: Lane, mapping: str, banded: bool):
+def step_code(forces: tuple[Force, ...], lane: Lane, mapping: str, solver: str):
     dual = Lane(lane.dtype, lane.width, True)
     reach, reach_dual = access(lane, mapping), access(dual, mapping)
     plain, moving = assemble(forces, lane, mapping), assemble(forces, dual, mapping)
@@ -307,7 +400,7 @@ def step_code(forces: tuple[Force, ...], lane: Lane, mapping: str, banded: bool)
         **{name: reach[name] for name in VERTICES},
         **split_dual(lane),
         **members(step, "VertexParameters", "constant"),
-        **members(plain, "Elements", *_jacobian(banded), "all_powers"),
+        **members(plain, "Elements", *JACOBIAN[solver], "all_powers"),
         evaluate=residual.evaluate,
         DualParameters=step_dual.VertexParameters,
         DualElements=moving.Elements,
@@ -316,27 +409,23 @@ def step_code(forces: tuple[Force, ...], lane: Lane, mapping: str, banded: bool)
         dual_load=reach_dual["load"],
         dual_store=reach_dual["store"],
         LANE=lane,
-        BANDED=banded,
-        JACOBIAN=_jacobian(banded),
-        ACROSS=mapping == "elements",
+        **_linear_solver(lane, mapping, solver),
         KEY=plain.__name__ + moving.__name__,
     )
     return compiled_for_packs(code, lane)
 
 
 @cache
-def adjoint_code(forces: tuple[Force, ...], lane: Lane, mapping: str, banded: bool):
+def adjoint_code(forces: tuple[Force, ...], lane: Lane, mapping: str, solver: str):
     reach, plain = access(lane, mapping), assemble(forces, lane, mapping)
     code = specialize(
         implicit_adjoint_kernels,
         lane,
         **{name: reach[name] for name in VERTICES},
         **members(particles_code(forces, lane, mapping), "VertexParameters", "constant"),
-        **members(plain, "Elements", "add_forces", "add_adjoints", *_jacobian(banded), "add_products", "all_powers"),
+        **members(plain, "Elements", "add_forces", "add_adjoints", *JACOBIAN[solver], "add_products", "all_powers"),
         LANE=lane,
-        BANDED=banded,
-        JACOBIAN=_jacobian(banded),
-        ACROSS=mapping == "elements",
+        **_linear_solver(lane, mapping, solver),
         KEY=plain.__name__,
     )
     return compiled_for_packs(code, lane)

@@ -32,10 +32,11 @@ if TYPE_CHECKING:  # bound by `specialize`
     )
     from gradsim.physics.soft import jacobian_kernels, krylov_kernels
     from gradsim.physics.soft.kernels import VertexParameters, constant
-    from gradsim.physics.soft.krylov_kernels import ACROSS, BANDED
+    from gradsim.physics.soft.krylov_kernels import ACROSS, BANDED, FACTORED
 
     LANE = Lane()
     JACOBIAN: tuple[str, ...] = ()
+    FACTOR_NAMES: tuple[str, ...] = ()
 else:
     jacobian_kernels = "gradsim.physics.soft.jacobian_kernels"
     krylov_kernels = "gradsim.physics.soft.krylov_kernels"
@@ -91,19 +92,67 @@ krylov = specialize(
     store=store,
     ACROSS=ACROSS,
     BANDED=BANDED,
+    FACTORED=FACTORED,
+    **{name: globals()[name] for name in FACTOR_NAMES},
     KEY=__name__,
 )
-Space, solve, square_of, set_blocks = krylov.Space, krylov.solve, krylov.square_of, krylov.set_blocks
+Space, solve, square_of = krylov.Space, krylov.solve, krylov.square_of
+begin_count, end_count, limit = krylov.begin_count, krylov.end_count, krylov.limit
 
-jacobian = specialize(
-    jacobian_kernels,
-    LANE,
-    **{name: globals()[name] for name in (*JACOBIAN, "VertexParameters", "constant", "Elements", "store", "Vertex")},
-    **members(krylov, "Space", "factorize", "set_band"),
-    BANDED=BANDED,
-    KEY=__name__,
-)
-linearize = jacobian.linearize
+if FACTORED:
+    outdated, probe, set_probed_block = krylov.outdated, krylov.probe, krylov.set_probed_block
+
+    @wp.func
+    def factor(s: AdjointWorkspace, k: Space, i: int, frame: int, h: Real):
+        """Factors and D at the end of the step."""
+        _after = wp.grad(same)(zero(0))  # see assembly
+        blocks = s.p.inverse_mass.shape[1]
+        probe(s, k, i, frame, blocks, h)
+        for b in range(blocks):
+            _weight = set_probed_block(k, i, b, s.p.inverse_mass[i, b], constant(s.p.free[b]))
+
+    @wp.func
+    def prepare(s: AdjointWorkspace, k: Space, i: int, frame: int, h: Real):
+        """Factors and D at the end of the step, unless those of another will do."""
+        _after = wp.grad(same)(zero(0))  # see assembly
+        if outdated(k, i, h) == 1:
+            factor(s, k, i, frame, h)
+
+    @wp.func
+    def renew(s: AdjointWorkspace, k: Space, i: int, frame: int, h: Real, products: int) -> int:
+        """Make factors if a solve took too many products with those of another step; 1 if so."""
+        _after = wp.grad(same)(zero(0))  # see assembly
+        made = wp.int32(0)
+        if products >= k.patience and k.f.age[i, 0] == 2:
+            factor(s, k, i, frame, h)
+            made = wp.int32(1)
+        return made
+
+else:
+    jacobian = specialize(
+        jacobian_kernels,
+        LANE,
+        **{
+            name: globals()[name] for name in (*JACOBIAN, "VertexParameters", "constant", "Elements", "store", "Vertex")
+        },
+        **members(krylov, "Space", "factorize", "set_band"),
+        BANDED=BANDED,
+        KEY=__name__,
+    )
+    linearize, set_blocks = jacobian.linearize, krylov.set_blocks
+
+    @wp.func
+    def prepare(s: AdjointWorkspace, k: Space, i: int, frame: int, h: Real):
+        """The blocks of D at the end of the step."""
+        _after = wp.grad(same)(zero(0))  # see assembly
+        linearize(s.p, s.e, k, i, frame, h, s.x[i], s.u[i], 1)
+        for b in range(s.p.inverse_mass.shape[1]):
+            _weight = set_blocks(k, i, b, h, s.p.inverse_mass[i, b], constant(s.p.free[b]))
+
+    @wp.func
+    def renew(s: AdjointWorkspace, k: Space, i: int, frame: int, h: Real, products: int) -> int:
+        """0: there are no factors of another step."""
+        return 0
 
 
 @wp.func
@@ -159,26 +208,33 @@ def solve_adjoint(
     g = s.p.gravity[i, 0]
     for b in range(blocks):
         store(w, b, zero3(0))
-    linearize(s.p, s.e, k, i, frame, h, s.x[i], s.u[i], 1)
+    prepare(s, k, i, frame, h)
     for b in range(blocks):
         free = constant(s.p.free[b])
-        _weight = set_blocks(k, i, b, h, s.p.inverse_mass[i, b], free)
         store(s.b[i], b, (load(av, b) + load(ax, b) * h) * free)
         store(k.r[i], b, load(s.b[i], b))
     rest = square_of(k, i, blocks, k.r[i])
     aim = rest * (tolerance * tolerance)
     rounds = wp.int32(0)
+    total = wp.int32(0)
+    begin_count(k, i, 0)
     while rounds < REFINEMENTS and any_lane(less(aim * 4.0, rest)):
         for b in range(blocks):
             store(k.y[i], b, zero3(0))
-        _n = solve(s, k, i, frame, blocks, products, aim)
+        taken = solve(s, k, i, frame, blocks, limit(k, i, products), aim)
+        total += taken
         for b in range(blocks):
             store(w, b, load(w, b) + load(k.y[i], b))
         product(s, i, frame, w, k.y[i])
         for b in range(blocks):
             store(k.r[i], b, load(s.b[i], b) - load(k.y[i], b))
-        rest = square_of(k, i, blocks, k.r[i])
         rounds += 1
+        if renew(s, k, i, frame, h, taken) == 1:
+            begin_count(k, i, total)
+            rounds = wp.int32(0)
+            aim = square_of(k, i, blocks, s.b[i]) * (tolerance * tolerance)
+        rest = square_of(k, i, blocks, k.r[i])
+    end_count(k, i, total)
     for b in range(blocks):
         store(s.a[i], b, zero3(0))
     short = less(h, spread(MIN_STEP))

@@ -37,10 +37,11 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.soft.implicit_residual_kernels import evaluate
     from gradsim.physics.soft.kernels import VertexParameters, constant
     from gradsim.physics.soft.kernels import VertexParameters as DualParameters
-    from gradsim.physics.soft.krylov_kernels import ACROSS, BANDED
+    from gradsim.physics.soft.krylov_kernels import ACROSS, BANDED, FACTORED
 
     LANE = Lane()
     JACOBIAN: tuple[str, ...] = ()
+    FACTOR_NAMES: tuple[str, ...] = ()
 else:
     jacobian_kernels = "gradsim.physics.soft.jacobian_kernels"
     krylov_kernels = "gradsim.physics.soft.krylov_kernels"
@@ -86,20 +87,13 @@ krylov = specialize(
     store=store,
     ACROSS=ACROSS,
     BANDED=BANDED,
+    FACTORED=FACTORED,
+    **{name: globals()[name] for name in FACTOR_NAMES},
     KEY=__name__,
 )
 Space, solve = krylov.Space, krylov.solve
-square_of, set_blocks, whole = krylov.square_of, krylov.set_blocks, krylov.whole
-
-jacobian = specialize(
-    jacobian_kernels,
-    LANE,
-    **{name: globals()[name] for name in (*JACOBIAN, "VertexParameters", "constant", "Elements", "store", "Vertex")},
-    **members(krylov, "Space", "factorize", "set_band"),
-    BANDED=BANDED,
-    KEY=__name__,
-)
-linearize = jacobian.linearize
+begin_count, end_count, limit = krylov.begin_count, krylov.end_count, krylov.limit
+square_of, whole = krylov.square_of, krylov.whole
 
 
 @wp.func
@@ -128,18 +122,73 @@ def between(a: DualVec3, b: DualVec3, t: Real) -> DualVec3:
     return pair(x, slope(b) + (slope(b) - slope(a)) * (t - 1.0))
 
 
-@wp.func
-def prepare(p: VertexParameters, e: Elements, s: Step, k: Space, i: int, frame: int):
-    """The blocks of D at the start of the step."""
-    _after = wp.grad(same)(zero(0))  # see assembly
-    blocks = s.weight.shape[1]
-    h = p.step[i, frame] * s.share[i]
-    for b in range(blocks):
-        store(k.r[i], b, value(dual_load(s.x[i], b)))
-        store(k.y[i], b, value(dual_load(s.v[i], b)))
-    linearize(p, e, k, i, frame, h, k.r[i], k.y[i], 0)
-    for b in range(blocks):
-        s.weight[i, b] = set_blocks(k, i, b, h, p.inverse_mass[i, b], constant(p.free[b]))
+if FACTORED:
+    outdated, probe, set_probed_block = krylov.outdated, krylov.probe, krylov.set_probed_block
+
+    @wp.func
+    def factor(p: VertexParameters, s: Step, k: Space, i: int, frame: int):
+        """Factors and D at the velocities u."""
+        _after = wp.grad(same)(zero(0))  # see assembly
+        blocks = s.weight.shape[1]
+        for b in range(blocks):
+            u = value(dual_load(s.u[i], b))
+            store(s.base[i], b, u)
+            dual_store(s.u[i], b, pair(u, zero3(0)))
+        evaluate(s.p, s.e, i, frame, s.share[i], s.x[i], s.v[i], s.u[i], s.f[i], s.xn[i], s.r[i])
+        for b in range(blocks):
+            store(s.c[i], b, slope(dual_load(s.r[i], b)))
+        probe(s, k, i, frame, blocks, p.step[i, frame] * s.share[i])
+        for b in range(blocks):
+            dual_store(s.u[i], b, pair(load(s.base[i], b), zero3(0)))
+            s.weight[i, b] = set_probed_block(k, i, b, p.inverse_mass[i, b], constant(p.free[b]))
+
+    @wp.func
+    def prepare(p: VertexParameters, e: Elements, s: Step, k: Space, i: int, frame: int):
+        """Factors and D at the start of the step, unless those of a step before will do."""
+        _after = wp.grad(same)(zero(0))  # see assembly
+        if outdated(k, i, p.step[i, frame] * s.share[i]) == 1:
+            factor(p, s, k, i, frame)
+
+    @wp.func
+    def renew(p: VertexParameters, s: Step, k: Space, i: int, frame: int, products: int, failed: Real) -> int:
+        """Make factors at u if a linear solve took too many products, or failed with factors of a step before; 1 if so."""
+        _after = wp.grad(same)(zero(0))  # see assembly
+        made = wp.int32(0)
+        if products >= k.patience or (k.f.age[i, 0] == 2 and any_lane(less(zero(0), failed))):
+            factor(p, s, k, i, frame)
+            made = wp.int32(1)
+        return made
+
+else:
+    jacobian = specialize(
+        jacobian_kernels,
+        LANE,
+        **{
+            name: globals()[name] for name in (*JACOBIAN, "VertexParameters", "constant", "Elements", "store", "Vertex")
+        },
+        **members(krylov, "Space", "factorize", "set_band"),
+        BANDED=BANDED,
+        KEY=__name__,
+    )
+    linearize, set_blocks = jacobian.linearize, krylov.set_blocks
+
+    @wp.func
+    def prepare(p: VertexParameters, e: Elements, s: Step, k: Space, i: int, frame: int):
+        """The blocks of D at the start of the step."""
+        _after = wp.grad(same)(zero(0))  # see assembly
+        blocks = s.weight.shape[1]
+        h = p.step[i, frame] * s.share[i]
+        for b in range(blocks):
+            store(k.r[i], b, value(dual_load(s.x[i], b)))
+            store(k.y[i], b, value(dual_load(s.v[i], b)))
+        linearize(p, e, k, i, frame, h, k.r[i], k.y[i], 0)
+        for b in range(blocks):
+            s.weight[i, b] = set_blocks(k, i, b, h, p.inverse_mass[i, b], constant(p.free[b]))
+
+    @wp.func
+    def renew(p: VertexParameters, s: Step, k: Space, i: int, frame: int, products: int, failed: Real) -> int:
+        """0: there are no factors of a step before."""
+        return 0
 
 
 @wp.func
@@ -188,7 +237,8 @@ def newton(
             store(s.base[i], b, value(dual_load(s.u[i], b)))
             store(k.y[i], b, zero3(0))
         aim = where(less(none, live), max(rest * gain, target * 0.25), rest)
-        counts[0] = counts[0] + solve(s, k, i, frame, blocks, products, aim)
+        taken = solve(s, k, i, frame, blocks, limit(k, i, products), aim)
+        counts[0] = counts[0] + taken
         t = live
         worse = live
         ahead = rest
@@ -204,7 +254,14 @@ def newton(
         gain = max(min(fall * fall, none + 0.01), none + 0.00000001)
         rest = ahead
         target = enough(p, s, i, frame, tolerance, rounding)
-        live = where(less(target, rest), where(less(none, worse), none, live), none)
+        unsolved = where(less(target, rest), live, none)
+        live = where(less(none, worse), none, unsolved)
+        if any_lane(less(none, unsolved)):  # noqa: SIM102 -- Warp evaluates both sides of an `and`
+            if renew(p, s, k, i, frame, taken, worse * unsolved) == 1:
+                begin_count(k, i, counts[0])
+                rest = residual(s, k, i, frame)
+                target = enough(p, s, i, frame, tolerance, rounding)
+                live = where(less(target, rest), unsolved, none)
         counts[1] = counts[1] + 1
         n += 1
     return rest / max(target, spread(MIN_RESIDUAL))
@@ -258,8 +315,10 @@ def solve_step(
     for b in range(blocks):
         dual_store(s.u[i], b, dual_load(s.v[i], b))
     s.share[i] = Scalar(1.0)
+    begin_count(k, i, counts[0])
     prepare(p, e, s, k, i, frame)
     level = newton(p, s, k, i, frame, tolerance, rounding, newtons, products, one, counts)
+    end_count(k, i, counts[0])
     if any_lane(less(one, level)):
         stuck = less(one, level)
         for b in range(blocks):

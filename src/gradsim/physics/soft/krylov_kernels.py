@@ -5,7 +5,8 @@
 
 over the last few directions k (Orthomin; Eisenstat, Elman, Schultz 1983), preconditioned by blocks D of 3 × 3. Where the
 vertices are in line, p = (L U)⁻¹ r with the factors of the banded A at the start of a step (`factorize`), in blocks of
-3 × 3 without pivoting (Golub & Van Loan, Matrix Computations, 4th ed., §4.3, §4.5). For a
+3 × 3 without pivoting (Golub & Van Loan, Matrix Computations, 4th ed., §4.3, §4.5). With `FACTORED`, p = (L D Lᵀ)⁻¹ r with
+the factors of a step before (`soft/factor_kernels.py`), which stay as long as they save more than they cost. For a
 symmetric A one of them is enough in exact arithmetic, and these are conjugate residuals; more make up for rounding and
 for what is not symmetric: damping under strain, and friction. Each direction takes one product, and the residual never
 grows. Where a register holds several worlds, each stops by itself.
@@ -21,14 +22,24 @@ from gradsim.engine.lanes import total
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.engine.access_kernels import load, store
     from gradsim.engine.lanes import Vec3 as Vertex
+    from gradsim.physics.soft.factor_kernels import (
+        Factors,
+        add_probe,
+        clear_factors,
+        make_factors,
+        set_probe,
+        solve_factors,
+    )
 
     System = Any
 
     def product(s: System, i: int, frame: int, p: wp.array[Vertex], q: wp.array[Vertex]) -> None: ...
 
 
+FACTORED = globals().get("FACTORED", False)  # whether there are sparse factors
 BANDED = globals().get("BANDED", False)  # whether vertices are in line
 ACROSS = globals().get("ACROSS", False)  # whether the lanes of a register belong to one world
+STEP_CHANGE = Scalar(0.1)  # of a step, relative, at which factors are made again
 MIN_SQUARE = Scalar(1e-37)  # instead of the square of a direction that vanishes
 
 if ACROSS:
@@ -60,6 +71,9 @@ class Space:
     place: wp.array[wp.int32]  # of each vertex in line; none of these three where they are not
     band: wp.array3d[Mat3]  # (threads, vertices in line, neighbors from before to after): A, then its factors
     z: wp.array2d[Vec3]  # in line
+    f: Factors
+    h: wp.array2d[Real]  # step of the factors
+    patience: wp.int32  # products that factors may take in excess before they are made again
 
 
 @wp.func
@@ -88,7 +102,15 @@ def set_blocks(k: Space, i: int, b: int, h: Real, inverse_mass: Real, free: Real
     unit = columns(vec3(one, o, o), vec3(o, one, o), vec3(o, o, one))
     mass = 1.0 / (inverse_mass + (1.0 - free))
     J = blocks_of(k, i, b)
-    S = unit * mass - (J + transpose(J)) * (h * free * 0.5)
+    return invert_block(k, i, b, unit * mass - (J + transpose(J)) * (h * free * 0.5), mass)
+
+
+@wp.func
+def invert_block(k: Space, i: int, b: int, S: Mat3, mass: Real) -> Real:
+    """Block b of D⁻¹ from that of a symmetric A; returns a third of the trace of D."""
+    o = zero(0)
+    one = o + 1.0
+    unit = columns(vec3(one, o, o), vec3(o, one, o), vec3(o, o, one))
     T = S - unit * (mass * 0.5)
     minors = min(dot(column0(T), column0(unit)), dot(column2(cofactor(T)), column2(unit)))
     D = where(less(o, min(minors, det(T))), S, unit * mass)  # Sylvester
@@ -162,6 +184,12 @@ if BANDED:
     def precondition(k: Space, i: int, blocks: int, r: wp.array[Vertex], p: wp.array[Vertex]):
         substitute(k, i, r, p)
 
+elif FACTORED:
+
+    @wp.func
+    def precondition(k: Space, i: int, blocks: int, r: wp.array[Vertex], p: wp.array[Vertex]):
+        solve_factors(k.f, i, r, p)
+
 else:
 
     @wp.func
@@ -219,3 +247,86 @@ def solve(s: System, k: Space, i: int, frame: int, blocks: int, limit: int, targ
         rest = square_of(k, i, blocks, k.r[i])
         n += 1
     return n
+
+
+if FACTORED:
+
+    @wp.func
+    def outdated(k: Space, i: int, h: Real) -> int:
+        """1 if factors have to be made for a step h, else 0."""
+        change = abs(h - k.h[i, 0]) - k.h[i, 0] * STEP_CHANGE
+        wrong = wp.int32(0)
+        if k.f.age[i, 0] == 0 or k.f.age[i, 2] > k.patience or any_lane(less(zero(0), change)):
+            wrong = wp.int32(1)
+        return wrong
+
+    @wp.func
+    def begin_count(k: Space, i: int, products: int):
+        k.f.age[i, 3] = products
+
+    @wp.func
+    def end_count(k: Space, i: int, products: int):
+        """Note what a step took; of the first with its factors it is the measure for the others."""
+        products -= k.f.age[i, 3]
+        if k.f.age[i, 0] == 1:
+            k.f.age[i, 0] = 2
+            k.f.age[i, 1] = products
+            k.f.age[i, 2] = 0
+        k.f.age[i, 2] = k.f.age[i, 2] + wp.max(products - k.f.age[i, 1], 0)
+
+    @wp.func
+    def limit(k: Space, i: int, products: int) -> int:
+        """Products of a linear solve; with factors of a step before, those after which new ones cost less than going on."""
+        most = products
+        if k.f.age[i, 0] == 2:
+            most = wp.min(products, k.patience)
+        return most
+
+    @wp.func
+    def probe(s: System, k: Space, i: int, frame: int, blocks: int, h: Real):
+        """The factors of A, and the columns of its diagonal blocks."""
+        _after = wp.grad(same)(zero(0))  # see assembly
+        for b in range(blocks):
+            store(k.p[i, 0], b, zero3(0))
+        clear_factors(k.f, i)
+        colors = k.f.color_start.shape[0] - 1
+        for color in range(colors):
+            count = int(3)  # noqa: RUF046, UP018 -- else Warp unrolls it
+            for a in range(count):
+                set_probe(k.f, color, a, Scalar(1.0), k.p[i, 0])
+                product(s, i, frame, k.p[i, 0], k.q[i, 0])
+                if a == 0:
+                    add_probe(k.f, i, color, a, k.q[i, 0], k.d0[i])
+                elif a == 1:
+                    add_probe(k.f, i, color, a, k.q[i, 0], k.d1[i])
+                else:
+                    add_probe(k.f, i, color, a, k.q[i, 0], k.d2[i])
+            set_probe(k.f, color, 0, Scalar(0.0), k.p[i, 0])
+        make_factors(k.f, i, k.d0[i], k.d1[i], k.d2[i])
+        k.h[i, 0] = h
+        k.f.age[i, 0] = 1
+
+    @wp.func
+    def set_probed_block(k: Space, i: int, b: int, inverse_mass: Real, free: Real) -> Real:
+        """Block b of D⁻¹ from the columns of that of A; see `set_blocks`."""
+        o = zero(0)
+        one = o + 1.0
+        unit = columns(vec3(one, o, o), vec3(o, one, o), vec3(o, o, one))
+        mass = 1.0 / (inverse_mass + (1.0 - free))
+        A = blocks_of(k, i, b)
+        S = (A + transpose(A)) * (free * 0.5) + unit * (mass * (1.0 - free))
+        return invert_block(k, i, b, S, mass)
+
+else:
+
+    @wp.func
+    def begin_count(k: Space, i: int, products: int):
+        """Nothing: all is made anew in each step."""
+
+    @wp.func
+    def end_count(k: Space, i: int, products: int):
+        """Nothing."""
+
+    @wp.func
+    def limit(k: Space, i: int, products: int) -> int:
+        return products
