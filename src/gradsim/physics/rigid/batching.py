@@ -47,7 +47,11 @@ def together(
         fills = fill if name == "radius" else 0.0
         tail = (0, 0) * (values[0].ndim - 2)
         values = [pad(y, (*tail, 0, most - y.shape[1]), value=fills) for y in values]
-    full = torch.stack(values, 1)
+    return side_by_side(torch.stack(values, 1), width)
+
+
+def side_by_side(full: Tensor, width: int) -> Tensor:
+    """(packs · bodies · lanes, ...) from (worlds, bodies, ...)."""
     missing = -len(full) % width
     full = torch.cat([full, full[-1:].expand(missing, *full.shape[1:])]) if missing else full
     return full.unflatten(0, (-1, width)).transpose(1, 2).flatten(0, 2)
