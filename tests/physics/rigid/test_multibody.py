@@ -73,7 +73,10 @@ def test_gradients_are_those_of_each_body_alone(integrator):
     adjoints = weights(program(integrator).run(*given), 3)
     found = gradients(program(integrator, segment=3).run, given, adjoints)
     expected = gradients(alone(integrator), given, adjoints)
-    assert max(error(got, want) for got, want in zip(found, expected, strict=True)) < 1e-11
+    for name, got, want in zip(program(integrator).names, found, expected, strict=True):
+        if name == "impulse":  # a push of the other body would move this one, too
+            got[:, 0, len(WINDOWS) :], got[:, 1, : len(WINDOWS)] = 0.0, 0.0
+        assert error(got, want) < 1e-11, name
 
 
 @briefly
