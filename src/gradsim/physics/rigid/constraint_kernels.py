@@ -40,7 +40,9 @@ if TYPE_CHECKING:  # bound by `specialize`
 TURN, SLIDE = 0, 1  # kinds of coordinates; others are balls
 TURNING, SLIDING = 2, 3  # rows of an armature; of others, those of points come first
 NO_STIFFNESS = wp.constant(1e-30)  # [N m/rad or N/m]
-KEPT = globals().get("KEPT", False)  # whether an adjoint follows its forces at once, so that rows and factor are there
+ADJOINT_FOLLOWS = globals().get(
+    "ADJOINT_FOLLOWS", False
+)  # whether an adjoint follows its forces at once, so that rows and factor are there
 
 
 @wp.struct
@@ -339,10 +341,10 @@ if not DUAL:
         inertia_grad: wp.array[Mat3], gravity_grad: wp.array[Vec3],
     ):  # fmt: skip
         """Adjoint of `constrain`, whose results f and t are given; returns those of `damping` and `stiffness`."""
-        if not KEPT:
+        if not ADJOINT_FOLLOWS:
             turn_inertias(m, inertia_inverse, i, n, q)
         accelerations(m, mass, gravity, i, n, w, l, f, t, curved)
-        if not KEPT:
+        if not ADJOINT_FOLLOWS:
             form_rows(g, p, m, i, x, q, v, w, curved, damping, stiffness, m.y)
             factorise(g, m, mass, i, n)
         for j in range(g.left.shape[0]):

@@ -404,7 +404,11 @@ def _code(lane: Lane, pairs: tuple, joints: bool, loads: rollout.Loads, integrat
         ]
         forces += [] if lane.dual else ["turn_power", "slide_power", "ball_power"]
         links = specialize(
-            constraint_kernels, lane, **members(single, *forces), **block_functions(lane), KEPT=steps.order == 1
+            constraint_kernels,
+            lane,
+            **members(single, *forces),
+            **block_functions(lane),
+            ADJOINT_FOLLOWS=steps.order == 1,
         )
         names = ["JointShape", "JointNumbers", "LinkWork", "constrain", "add_coordinates"]
         names += [] if lane.dual else ["constrain_adjoint", "coordinates_adjoint", "all_link_powers"]

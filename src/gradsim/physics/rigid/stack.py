@@ -41,20 +41,20 @@ class BodyStack:
     def inputs_after_start(self, values: Values) -> list[Tensor]:
         """Inputs by the names of `BODY`, but for the four of `states`."""
         worlds, count, meeting = len(values["gravity"]), len(self.bodies), self.meeting
-        each = lambda y: y[:, None].expand(worlds, count, *y.shape[1:])
+        for_all = lambda y: y[:, None].expand(worlds, count, *y.shape[1:])
         mass, scale = self._of(lambda body: body.mass(values)), self._of(lambda body: values[f"{body.name}.scale"])
         arrays = {
             "mass": mass,
             "inertia_inverse": self._inertia_inverse(values, mass, scale),
-            "gravity": each(values["gravity"]),
+            "gravity": for_all(values["gravity"]),
             "points": self._points(values) * scale[..., None, None],
             "radius": torch.where(self.is_point, self.radius * scale[..., None], -NO_CONTACT_DEPTH),
-            **{name: each(y) for name, y in zip(("normal", "height"), meeting.planes(values, worlds), strict=True)},
+            **{name: for_all(y) for name, y in zip(("normal", "height"), meeting.planes(values, worlds), strict=True)},
             **{key: self._contact(key, values, worlds) for key in CONTACT},
             **self._pushes(values, worlds),
-            **{name: each(y) for name, y in zip(OBSTACLE, meeting.solids(values, worlds), strict=True)},
+            **{name: for_all(y) for name, y in zip(OBSTACLE, meeting.solids(values, worlds), strict=True)},
             DRAG: self._drag(values, worlds),
-            **{name: each(y) for name, y in zip(ROLLING, meeting.rolling(values, worlds), strict=True)},
+            **{name: for_all(y) for name, y in zip(ROLLING, meeting.rolling(values, worlds), strict=True)},
         }
         return [arrays[name] for name in BODY[len(START) :]]
 
