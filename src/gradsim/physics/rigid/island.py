@@ -7,13 +7,13 @@ from torch import Tensor
 
 from gradsim.numerics import rotation
 from gradsim.physics.integrators import RIGID
+from gradsim.physics.rigid.batching import START, BodyStack
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.joints import joints_of
 from gradsim.physics.rigid.multibody import Bodies
 from gradsim.physics.rigid.pairs import make_pairs
 from gradsim.physics.rigid.recorded.frames import weld_name
 from gradsim.physics.rigid.recorded.rollout import RecordedBodies
-from gradsim.physics.rigid.stack import START, BodyStack
 from gradsim.physics.system import Island, Values
 
 MAX_JOINT_OPENING = 0.2  # of a body's radius, or of 1 rad: a joint that is open by more no longer holds
