@@ -200,8 +200,8 @@ class Model(nn.Module):
             else:
                 owner, key = self._owners[name]
                 value = getattr(owner, key)[None]
-            value = value.to(self.dtype)
-            values[name] = value if len(value) == worlds else value.expand(worlds, *value.shape[1:])
+            value = value if value.dtype == self.dtype else value.to(self.dtype)
+            values[name] = value if value.shape[0] == worlds else value.expand(worlds, *value.shape[1:])
         return values
 
     def rollout(
@@ -691,7 +691,7 @@ class Model(nn.Module):
                 one[name] = repeated if end else one[name][:, 0]
         inputs = group.inputs(one)
         if first:
-            inputs[: len(before)] = before
+            inputs = group.begin(inputs, {system.name: dict(zip(system.states, before, strict=True))})
         elif start is not None:
             inputs = group.begin(
                 inputs, {n: {k: y[world : world + 1].detach() for k, y in s.items()} for n, s in start.items()}

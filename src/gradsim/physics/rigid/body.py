@@ -178,6 +178,10 @@ class RigidBody(System):
         stated = values.get(f"{self.name}.centre_of_mass")
         return points[None] if stated is None else points + (self.stated_centre - stated)[:, None]
 
+    def shifted_points(self, values: Values) -> Tensor:
+        """Contact points (worlds or 1, n, 3) about the centre of mass, at scale 1 [m]."""
+        return self._shifted(self.points, values)
+
     def _shift(self, values: Values) -> float:
         """Largest shift of the shape by a centre of mass that is not the scene's [m]."""
         stated = values.get(f"{self.name}.centre_of_mass")
@@ -217,12 +221,12 @@ class RigidBody(System):
             "gravity": values["gravity"],
             "points": self._shifted(self.points, values) * scale[..., None],
             "radius": self.radius * scale,
-            **dict(zip(("normal", "height"), self._planes(values, worlds), strict=True)),
-            **{key: self._contact(key, values, worlds) for key in CONTACT},
-            **dict(zip(("impulse", "push_point"), self._pushes(values, worlds), strict=True)),
-            **dict(zip(OBSTACLE, self._solids(values, worlds), strict=True)),
+            **dict(zip(("normal", "height"), self.planes(values, worlds), strict=True)),
+            **{key: self.contact_number(key, values, worlds) for key in CONTACT},
+            **dict(zip(("impulse", "push_point"), self.push_numbers(values, worlds), strict=True)),
+            **dict(zip(OBSTACLE, self.solids(values, worlds), strict=True)),
             DRAG: self._drag(values, worlds),
-            **dict(zip(ROLLING, self._rolling(values, worlds), strict=True)),
+            **dict(zip(ROLLING, self.rolling(values, worlds), strict=True)),
         }
         # kernels take them in this order; steps are the model's
         return [arrays[name] for name in INPUTS if name not in STATE and name != "step"]
@@ -265,7 +269,7 @@ class RigidBody(System):
         return moving, -mass * (state["x"] * values["gravity"][:, None]).sum(-1)
 
     def after_impulses(self, state: State, values: Values) -> State:
-        impulses, points = self._pushes(values, len(state["q"]))
+        impulses, points = self.push_numbers(values, len(state["q"]))
         torque = torch.linalg.cross(rotation.rotate(state["q"], points), impulses).sum(1, keepdim=True)
         v = state["v"] + impulses.sum(1, keepdim=True) / self.mass(values)[:, None, None]
         return {**state, "v": v, "l": state["l"] + torque}
@@ -357,7 +361,7 @@ class RigidBody(System):
         """
         x, q, v, l = start
         norm = lambda y: torch.linalg.vector_norm(y.detach(), dim=-1)
-        impulses, points = self._pushes(values, len(q))
+        impulses, points = self.push_numbers(values, len(q))
         least = torch.linalg.eigvalsh(self.inertia(values).detach())[:, 0]
         speed = norm(v) + norm(impulses).sum(1) / self.mass(values).detach()
         spin = norm(self.spin(q, l, values)) + (norm(impulses) * norm(points)).sum(1) / least
@@ -380,7 +384,7 @@ class RigidBody(System):
         """Bounds of speed [m/s] and spin [rad/s] (worlds,) after all pushes: exact where all are blows at the start."""
         norm = lambda y: torch.linalg.vector_norm(y.detach(), dim=-1)
         _, q, velocity, momentum = self.start(values)
-        impulses, points = self._pushes(values, len(q))
+        impulses, points = self.push_numbers(values, len(q))
         if any(push.after_start for push in self.body.pushes):
             least = torch.linalg.eigvalsh(self.inertia(values).detach())[:, 0]
             speed = norm(velocity) + norm(impulses).sum(1) / self.mass(values).detach()
@@ -449,7 +453,7 @@ class RigidBody(System):
             )
             raise InputError(f"`{self.name}` starts {depth:.4g} m inside `{name}`; {out}")
 
-    def _planes(self, values: Values, worlds: int) -> list[Tensor]:
+    def planes(self, values: Values, worlds: int) -> list[Tensor]:
         """Normals (worlds, grounds, 3) and heights (worlds, grounds)."""
         if not self.grounds:
             return [self.rest.new_zeros(worlds, 0, 3), self.rest.new_zeros(worlds, 0)]
@@ -457,13 +461,13 @@ class RigidBody(System):
         height = torch.stack([values[f"{g}.height"] + values[f"{g}.margin"] for g in self.grounds], 1)
         return [normal / torch.linalg.vector_norm(normal, dim=-1, keepdim=True), height]
 
-    def _solids(self, values: Values, worlds: int) -> list[Tensor]:
+    def solids(self, values: Values, worlds: int) -> list[Tensor]:
         """Centre, axis, half and rounding of the obstacles, (worlds, obstacles, ...)."""
         if self.obstacles:
             return [torch.stack(x, 1) for x in zip(*(o.inputs(values) for o in self.obstacles), strict=True)]
         return [self.rest.new_zeros(worlds, 0, *tail) for tail in ((3,), (3, 3), (3,), ())]
 
-    def _contact(self, key: str, values: Values, worlds: int) -> Tensor:
+    def contact_number(self, key: str, values: Values, worlds: int) -> Tensor:
         """A number of the contact with each ground and obstacle (worlds, surfaces)."""
         if not self.surfaces:
             return self.rest.new_zeros(worlds, 0)
@@ -479,7 +483,7 @@ class RigidBody(System):
         drag = values.get(f"{self.name}.{DRAG}")
         return self.rest.new_zeros(worlds, 0) if drag is None else drag[:, None]
 
-    def _rolling(self, values: Values, worlds: int) -> list[Tensor]:
+    def rolling(self, values: Values, worlds: int) -> list[Tensor]:
         """Levers of rolling and of spinning friction on each ground and obstacle (worlds, surfaces) [m]; (worlds, 0) where none has any."""
         keys = [[f"{surface}.{name}_friction" for surface in self.surfaces] for name in ROLLING]
         if not any(key in values for row in keys for key in row):
@@ -487,7 +491,7 @@ class RigidBody(System):
         none = self.rest.new_zeros(worlds)
         return [torch.stack([values.get(key, none) for key in row], 1) for row in keys]
 
-    def _pushes(self, values: Values, worlds: int) -> list[Tensor]:
+    def push_numbers(self, values: Values, worlds: int) -> list[Tensor]:
         impulses, points = [self.rest.new_zeros(worlds, 0, 3)], [self.rest.new_zeros(worlds, 0, 3)]
         for k, push in enumerate(self.body.pushes):
             if push.force is not None:

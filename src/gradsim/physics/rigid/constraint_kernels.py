@@ -20,11 +20,14 @@ import warp as wp
 from gradsim.engine.lanes import *
 
 if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.engine.block_factor import factor_blocks, solve_blocks
     from gradsim.physics.rigid.joint_kernels import (
-        axis_jacobian,
+        axis_demand,
         axis_product,
         ball_power,
         ball_torque,
+        free_effort,
+        point_demand,
         point_jacobian,
         point_product,
         slide_force,
@@ -34,11 +37,12 @@ if TYPE_CHECKING:  # bound by `specialize`
         turning_product,
     )
 
-# A row of which less is left than that share says what others say
-REDUNDANT_SHARE = 1e-10 if Scalar == wp.float64 else 1e-5
-REDUNDANT_PIVOT = 1e150 if Scalar == wp.float64 else 1e15  # pivot of such a row: its multiplier is 0
-POINT, TURN, SLIDE = 0, 0, 1  # kinds of rows and coordinates; others are axis rows, and balls
-TURNING, SLIDING = 2, 3  # rows of an armature
+TURN, SLIDE = 0, 1  # kinds of coordinates; others are balls
+TURNING, SLIDING = 2, 3  # rows of an armature; of others, those of points come first
+NO_STIFFNESS = wp.constant(1e-30)  # [N m/rad or N/m]
+ADJOINT_FOLLOWS = globals().get(
+    "ADJOINT_FOLLOWS", False
+)  # whether an adjoint follows its forces at once, so that rows and factor are there
 
 
 @wp.struct
@@ -46,7 +50,11 @@ class JointShape:
     kind: wp.array[wp.int32]  # of each row
     first: wp.array[wp.int32]  # its body A; the world is the last body of all
     second: wp.array[wp.int32]
-    begin: wp.array[wp.int32]  # first row that shares a body with this one: S and L are zero to the left of it
+    added: wp.array[wp.int32]  # 1 for a row of an armature
+    row: wp.array[wp.int32]  # first row of each joint, and the number of rows
+    points: wp.array[wp.int32]  # number of its rows about points; those of its first row are read
+    left: wp.array[wp.int32]  # first joint that shares a body with each: S and its factor are zero to the left of it
+    block: wp.array[wp.int32]  # of each, see `engine/block_factor.py`
     coordinate: wp.array[wp.int32]  # kind of each coordinate
     from_body: wp.array[wp.int32]
     to_body: wp.array[wp.int32]
@@ -81,7 +89,8 @@ class LinkWork:
     ja: wp.array2d[Vec3]  # force on A per multiplier; on B of a point row its opposite, of an axis row 0
     ta: wp.array2d[Vec3]  # torque on A
     tb: wp.array2d[Vec3]  # torque on B
-    system: wp.array3d[Real]  # S, then its Cholesky factor
+    system: wp.array2d[Real]  # blocks of the Cholesky factor of S
+    inverse: wp.array2d[Mat3]  # of each body: R I⁻¹ Rᵀ
     mu: wp.array3d[Real]  # (stages, packs, rows)
     y: wp.array2d[Real]
     a: wp.array2d[Vec3]  # of each body
@@ -94,6 +103,15 @@ class LinkWork:
 def turned(q: Quat, inertia_inverse: Mat3, u: Vec3) -> Vec3:
     """R I⁻¹ Rᵀ u."""
     return rotate(q, inertia_inverse * unrotate(q, u))
+
+
+@wp.func(inline=True)
+def turned_inverse(q: Quat, inertia_inverse: Mat3) -> Mat3:
+    """R I⁻¹ Rᵀ."""
+    one = spread(Scalar(1.0))
+    o = zero(0)
+    turn = columns(rotate(q, vec3(one, o, o)), rotate(q, vec3(o, one, o)), rotate(q, vec3(o, o, one)))
+    return turn * inertia_inverse * transpose(turn)
 
 
 @wp.func(inline=True)
@@ -114,94 +132,83 @@ def linear_power(f: Vec3, mass: Real, gravity: Vec3, probe: Vec3) -> Real:
 
 
 @wp.func
-def jacobian(
-    g: JointShape, p: JointNumbers, i: int, k: int, x: wp.array2d[Vec3], q: wp.array2d[Quat]
+def form_rows(
+    g: JointShape, p: JointNumbers, m: LinkWork, i: int, x: wp.array2d[Vec3], q: wp.array2d[Quat], v: wp.array2d[Vec3],
+    w: wp.array2d[Vec3], curved: Real, damping: Real, stiffness: Real, mu: wp.array2d[Real],
 ):  # fmt: skip
-    """Force on A, torque on A, torque on B of row k per multiplier."""
-    a = g.first[k]
-    b = g.second[k]
-    force = zero3(0)
-    torque = axis_jacobian(q[i, a], q[i, b], p.b[i, k], p.point_b[i, k])
-    torque_b = neg(torque)
-    if g.kind[k] == TURNING:
-        torque_b = rotate(q[i, a], p.b[i, k])
-        torque = neg(torque_b)
-    if g.kind[k] == POINT or g.kind[k] == SLIDING:
-        u, ta, tb = point_jacobian(x[i, a], q[i, a], x[i, b], q[i, b], p.b[i, k], p.point_a[i, k], p.point_b[i, k])
-        force = neg(u)
-        torque = neg(ta)
-        torque_b = tb
-    return force, torque, torque_b
+    """J of all rows, and −(J a + γ)."""
+    o = zero3(0)
+    none = zero(0)
+    for j in range(g.left.shape[0]):
+        begin = g.row[j]
+        a = g.first[begin]
+        b = g.second[begin]
+        xa = x[i, a]
+        qa = q[i, a]
+        wa = w[i, a]
+        sa = m.s[i, a]
+        xb = x[i, b]
+        qb = q[i, b]
+        wb = w[i, b]
+        sb = m.s[i, b]
+        points = g.points[j]
+        if points > 0:
+            rb = rotate(qb, p.point_b[i, begin])
+            reach = xb + rb - xa
+            demand = point_demand(
+                xa, qa, v[i, a], wa, xb, qb, v[i, b], wb, p.point_a[i, begin], p.point_b[i, begin], m.a[i, a], sa,
+                m.a[i, b], sb, curved, damping, stiffness,
+            )  # fmt: skip
+            for k in range(begin, begin + points):
+                u = rotate(qa, p.b[i, k])
+                m.ja[i, k] = neg(u)
+                m.ta[i, k] = cross(u, reach)
+                m.tb[i, k] = cross(rb, u)
+                mu[i, k] = neg(dot(u, demand))
+        for k in range(begin + points, g.row[j + 1]):
+            if g.kind[k] == SLIDING:
+                u, ta, tb = point_jacobian(xa, qa, xb, qb, p.b[i, k], p.point_a[i, k], p.point_b[i, k])
+                demand = point_demand(
+                    xa, qa, v[i, a], wa, xb, qb, v[i, b], wb, p.point_a[i, k], p.point_b[i, k], m.a[i, a], sa,
+                    m.a[i, b], sb, curved, none, none,
+                )  # fmt: skip
+                m.ja[i, k] = neg(u)
+                m.ta[i, k] = neg(ta)
+                m.tb[i, k] = tb
+                mu[i, k] = neg(dot(u, demand))
+            elif g.kind[k] == TURNING:
+                u = rotate(qa, p.b[i, k])
+                m.ja[i, k] = o
+                m.ta[i, k] = neg(u)
+                m.tb[i, k] = u
+                mu[i, k] = turning_product(qa, wa, wb, p.b[i, k], none, spread(Scalar(1.0)), sa, sb, o, o, curved)
+            else:
+                u = rotate(qa, p.b[i, k])
+                e = rotate(qb, p.point_b[i, k])
+                torque = cross(u, e)
+                m.ja[i, k] = o
+                m.ta[i, k] = torque
+                m.tb[i, k] = neg(torque)
+                mu[i, k] = neg(axis_demand(u, e, wa, wb, sa, sb, curved, damping, stiffness))
 
 
 @wp.func
-def factorise(
-    g: JointShape, p: JointNumbers, m: LinkWork, mass: wp.array[Real], inertia_inverse: wp.array[Mat3],
-    i: int, n: int, x: wp.array2d[Vec3], q: wp.array2d[Quat],
-):  # fmt: skip
-    """J and the Cholesky factor of S at one state."""
-    rows = g.kind.shape[0]
-    for k in range(rows):
-        force, torque, torque_b = jacobian(g, p, i, k, x, q)
-        m.ja[i, k] = force
-        m.ta[i, k] = torque
-        m.tb[i, k] = torque_b
-    for k in range(rows):
-        a = g.first[k]
-        b = g.second[k]
-        fa = zero3(0)
-        sa = zero3(0)
-        fb = zero3(0)
-        sb = zero3(0)
-        if a < n:
-            fa = m.ja[i, k] * (1.0 / mass[i * n + a])
-            sa = turned(q[i, a], inertia_inverse[i * n + a], m.ta[i, k])
-        if b < n:
-            fb = m.ja[i, k] * (neg(spread(Scalar(1.0))) / mass[i * n + b])
-            sb = turned(q[i, b], inertia_inverse[i * n + b], m.tb[i, k])
-        for j in range(g.begin[k], k + 1):
-            total = zero(0)
-            if g.first[j] == a:
-                total = total + dot(m.ja[i, j], fa) + dot(m.ta[i, j], sa)
-            if g.second[j] == a:
-                total = total - dot(m.ja[i, j], fa) + dot(m.tb[i, j], sa)
-            if g.first[j] == b:
-                total = total + dot(m.ja[i, j], fb) + dot(m.ta[i, j], sb)
-            if g.second[j] == b:
-                total = total - dot(m.ja[i, j], fb) + dot(m.tb[i, j], sb)
-            if j == k and g.kind[k] >= TURNING:
-                total = total + spread(Scalar(1.0))
-            m.system[i, k, j] = total
-        pivot = m.system[i, k, k]
-        for j in range(g.begin[k], k + 1):
-            total = m.system[i, k, j]
-            for e in range(wp.max(g.begin[k], g.begin[j]), j):
-                total = total - m.system[i, k, e] * m.system[i, j, e]
-            if j < k:
-                m.system[i, k, j] = total / m.system[i, j, j]
-            else:
-                m.system[i, k, k] = where(
-                    less(pivot * spread(Scalar(REDUNDANT_SHARE)), total),
-                    sqrt(max(total, pivot * spread(Scalar(REDUNDANT_SHARE)))),
-                    spread(Scalar(REDUNDANT_PIVOT)),
-                )
+def turn_inertias(m: LinkWork, inertia_inverse: wp.array[Mat3], i: int, n: int, q: wp.array2d[Quat]):
+    """R I⁻¹ Rᵀ of all bodies."""
+    for r in range(n):
+        m.inverse[i, r] = turned_inverse(q[i, r], inertia_inverse[i * n + r])
+
+
+@wp.func
+def factorise(g: JointShape, m: LinkWork, mass: wp.array[Real], i: int, n: int):
+    """The factor of S by J."""
+    factor_blocks(i, n, g.first, g.second, g.row, g.left, g.block, g.added, mass, m.inverse, m.ja, m.ta, m.tb, m.system)
 
 
 @wp.func
 def solve(g: JointShape, m: LinkWork, i: int, y: wp.array2d[Real]):
     """y ← S⁻¹ y."""
-    rows = g.kind.shape[0]
-    for k in range(rows):
-        total = y[i, k]
-        for e in range(g.begin[k], k):
-            total = total - m.system[i, k, e] * y[i, e]
-        y[i, k] = total / m.system[i, k, k]
-    for back in range(rows):
-        k = rows - 1 - back
-        last = y[i, k] / m.system[i, k, k]
-        y[i, k] = last
-        for e in range(g.begin[k], k):
-            y[i, e] = y[i, e] - m.system[i, k, e] * last
+    solve_blocks(i, g.row, g.left, g.block, m.system, y)
 
 
 @wp.func
@@ -210,60 +217,33 @@ def spread_rows(
     f: wp.array2d[Vec3], t: wp.array2d[Vec3],
 ):  # fmt: skip
     """f, t += sign Jᵀ y."""
-    for k in range(g.kind.shape[0]):
-        a = g.first[k]
-        b = g.second[k]
-        s = y[i, k] * sign
-        f[i, a] = f[i, a] + m.ja[i, k] * s
-        t[i, a] = t[i, a] + m.ta[i, k] * s
-        f[i, b] = f[i, b] - m.ja[i, k] * s
-        t[i, b] = t[i, b] + m.tb[i, k] * s
+    for j in range(g.left.shape[0]):
+        a = g.first[g.row[j]]
+        b = g.second[g.row[j]]
+        force = zero3(0)
+        torque = zero3(0)
+        torque_b = zero3(0)
+        for k in range(g.row[j], g.row[j + 1]):
+            s = y[i, k] * sign
+            force = force + m.ja[i, k] * s
+            torque = torque + m.ta[i, k] * s
+            torque_b = torque_b + m.tb[i, k] * s
+        f[i, a] = f[i, a] + force
+        t[i, a] = t[i, a] + torque
+        f[i, b] = f[i, b] - force
+        t[i, b] = t[i, b] + torque_b
 
 
 @wp.func
 def accelerations(
-    m: LinkWork, mass: wp.array[Real], inertia_inverse: wp.array[Mat3], gravity: wp.array[Vec3],
-    i: int, n: int, q: wp.array2d[Quat], l: wp.array2d[Vec3], f: wp.array2d[Vec3],
-    t: wp.array2d[Vec3], curved: Real,
+    m: LinkWork, mass: wp.array[Real], gravity: wp.array[Vec3], i: int, n: int, w: wp.array2d[Vec3],
+    l: wp.array2d[Vec3], f: wp.array2d[Vec3], t: wp.array2d[Vec3], curved: Real,
 ):  # fmt: skip
-    """Accelerations of all bodies by the forces on them; that of the world stays 0."""
+    """Accelerations of all bodies by the forces on them; that of the world stays 0. See `angular_acceleration`."""
     for r in range(n):
         k = i * n + r
         m.a[i, r] = f[i, r] * (1.0 / mass[k]) + gravity[k]
-        m.s[i, r] = angular_acceleration(q[i, r], l[i, r], t[i, r], inertia_inverse[k], curved)
-
-
-@wp.func
-def row_product(
-    g: JointShape, p: JointNumbers, m: LinkWork, i: int, k: int, x: wp.array2d[Vec3], q: wp.array2d[Quat],
-    v: wp.array2d[Vec3], w: wp.array2d[Vec3], curved: Real, damping: Real, stiffness: Real,
-) -> Real:  # fmt: skip
-    """J_k a + γ_k."""
-    a = g.first[k]
-    b = g.second[k]
-    o = zero3(0)
-    none = zero(0)
-    minus = neg(spread(Scalar(1.0)))
-    result = axis_product(
-        q[i, a], w[i, a], q[i, b], w[i, b], p.b[i, k], p.point_b[i, k], none, minus, m.s[i, a], m.s[i, b], o, o,
-        curved, damping, stiffness,
-    )  # fmt: skip
-    if g.kind[k] == POINT or g.kind[k] == SLIDING:
-        damped = damping
-        stiff = stiffness
-        if g.kind[k] == SLIDING:
-            damped = none
-            stiff = none
-        result = point_product(
-            x[i, a], q[i, a], v[i, a], w[i, a], x[i, b], q[i, b], v[i, b], w[i, b], p.b[i, k], p.point_a[i, k],
-            p.point_b[i, k], none, minus, m.a[i, a], m.s[i, a], m.a[i, b], m.s[i, b], o, o, o, o,
-            curved, damped, stiff,
-        )  # fmt: skip
-    if g.kind[k] == TURNING:
-        result = turning_product(
-            q[i, a], w[i, a], w[i, b], p.b[i, k], none, minus, m.s[i, a], m.s[i, b], o, o, curved
-        )  # fmt: skip
-    return result
+        m.s[i, r] = m.inverse[i, r] * (t[i, r] - cross(w[i, r], l[i, r]) * curved)
 
 
 @wp.func
@@ -274,13 +254,32 @@ def constrain(
     stiffness: Real, mu: wp.array2d[Real], f: wp.array2d[Vec3], t: wp.array2d[Vec3],
 ):  # fmt: skip
     """Add what the joints do to forces and torques."""
-    factorise(g, p, m, mass, inertia_inverse, i, n, x, q)
-    accelerations(m, mass, inertia_inverse, gravity, i, n, q, l, f, t, curved)
-    rows = g.kind.shape[0]
-    for k in range(rows):
-        mu[i, k] = neg(row_product(g, p, m, i, k, x, q, v, w, curved, damping, stiffness))
+    turn_inertias(m, inertia_inverse, i, n, q)
+    accelerations(m, mass, gravity, i, n, w, l, f, t, curved)
+    form_rows(g, p, m, i, x, q, v, w, curved, damping, stiffness, mu)
+    factorise(g, m, mass, i, n)
     solve(g, m, i, mu)
     spread_rows(g, m, i, mu, spread(Scalar(1.0)), f, t)
+
+
+if DUAL:
+
+    @wp.func(inline=True)
+    def is_free(p: JointNumbers, i: int, k: int) -> bool:
+        """False: springs of no stiffness have a derivative by it."""
+        return False
+
+else:
+
+    @wp.func(inline=True)
+    def is_free(p: JointNumbers, i: int, k: int) -> bool:
+        """True if neither a spring nor a limit acts along a coordinate in any world, so that its angle does not matter."""
+        acting = where(
+            less(abs(p.spring[i, k]) + abs(p.limit[i, k]), spread(Scalar(NO_STIFFNESS))),
+            zero(0),
+            spread(Scalar(1.0)),
+        )
+        return not any_lane(less(zero(0), acting))
 
 
 @wp.func
@@ -295,11 +294,17 @@ def add_coordinates(
         target = p.target[i, wp.min(frame, p.target.shape[1] - 1), k]
         torque = p.torque[i, wp.min(frame, p.torque.shape[1] - 1), k]
         if g.coordinate[k] == TURN:
-            on_b = turn_torque(
-                q[i, a], w[i, a], q[i, b], w[i, b], p.axis[i, k], p.across_a[i, k], p.across_b[i, k], p.spring[i, k],
-                target, p.damping[i, k], torque, p.lower[i, k], p.upper[i, k], p.limit[i, k],
-                p.friction[i, k], p.slip[i, k], p.backlash[i, k],
-            )  # fmt: skip
+            on_b = zero3(0)
+            if is_free(p, i, k):
+                hinge = rotate(q[i, a], p.axis[i, k])
+                rate = dot(hinge, w[i, b] - w[i, a])
+                on_b = hinge * free_effort(rate, p.damping[i, k], torque, p.friction[i, k], p.slip[i, k])
+            else:
+                on_b = turn_torque(
+                    q[i, a], w[i, a], q[i, b], w[i, b], p.axis[i, k], p.across_a[i, k], p.across_b[i, k], p.spring[i, k],
+                    target, p.damping[i, k], torque, p.lower[i, k], p.upper[i, k], p.limit[i, k],
+                    p.friction[i, k], p.slip[i, k], p.backlash[i, k],
+                )  # fmt: skip
             t[i, a] = t[i, a] - on_b
             t[i, b] = t[i, b] + on_b
         elif g.coordinate[k] == SLIDE:
@@ -336,13 +341,20 @@ if not DUAL:
         inertia_grad: wp.array[Mat3], gravity_grad: wp.array[Vec3],
     ):  # fmt: skip
         """Adjoint of `constrain`, whose results f and t are given; returns those of `damping` and `stiffness`."""
-        factorise(g, p, m, mass, inertia_inverse, i, n, x, q)
-        accelerations(m, mass, inertia_inverse, gravity, i, n, q, l, f, t, curved)
-        rows = g.kind.shape[0]
-        for k in range(rows):
-            a = g.first[k]
-            b = g.second[k]
-            m.y[i, k] = dot(m.ja[i, k], fp[i, a] - fp[i, b]) + dot(m.ta[i, k], tp[i, a]) + dot(m.tb[i, k], tp[i, b])
+        if not ADJOINT_FOLLOWS:
+            turn_inertias(m, inertia_inverse, i, n, q)
+        accelerations(m, mass, gravity, i, n, w, l, f, t, curved)
+        if not ADJOINT_FOLLOWS:
+            form_rows(g, p, m, i, x, q, v, w, curved, damping, stiffness, m.y)
+            factorise(g, m, mass, i, n)
+        for j in range(g.left.shape[0]):
+            a = g.first[g.row[j]]
+            b = g.second[g.row[j]]
+            probe = fp[i, a] - fp[i, b]
+            turning = tp[i, a]
+            turning_b = tp[i, b]
+            for k in range(g.row[j], g.row[j + 1]):
+                m.y[i, k] = dot(m.ja[i, k], probe) + dot(m.ta[i, k], turning) + dot(m.tb[i, k], turning_b)
         solve(g, m, i, m.y)
         for r in range(n + 1):
             m.pa[i, r] = zero3(0)
@@ -363,48 +375,72 @@ if not DUAL:
             inertia_grad[k] = inertia_grad[k] + inertia_
         damping_adjoint = zero(0)
         stiffness_adjoint = zero(0)
-        for k in range(rows):
-            a = g.first[k]
-            b = g.second[k]
-            damped = damping
-            stiff = stiffness
-            if g.kind[k] == SLIDING:
-                damped = zero(0)
-                stiff = zero(0)
-            if g.kind[k] == TURNING:
-                q_, w_, wb_, b_, _mu, _y, _s, _sb, _t, _tb, _c = wp.grad(turning_product)(
-                    q[i, a], w[i, a], w[i, b], p.b[i, k], mu[i, k], m.y[i, k], m.s[i, a], m.s[i, b],
-                    tp[i, a], tp[i, b], curved,
-                )  # fmt: skip
-            elif g.kind[k] == POINT or g.kind[k] == SLIDING:
-                (
-                    x_, q_, v_, w_, xb_, qb_, vb_, wb_, b_, pa_, pb_, _mu, _y, _a, _s, _ab, _sb, _f, _t, _fb, _tb,
-                    _c, d_, k_,
-                ) = wp.grad(point_product)(
-                    x[i, a], q[i, a], v[i, a], w[i, a], x[i, b], q[i, b], v[i, b], w[i, b], p.b[i, k], p.point_a[i, k],
-                    p.point_b[i, k], mu[i, k], m.y[i, k], m.a[i, a], m.s[i, a], m.a[i, b], m.s[i, b],
-                    fp[i, a], tp[i, a], fp[i, b], tp[i, b], curved, damped, stiff,
+        for j in range(g.left.shape[0]):
+            begin = g.row[j]
+            a = g.first[begin]
+            b = g.second[begin]
+            points = g.points[j]
+            if points > 0:  # all at once
+                b_mu = zero3(0)
+                b_y = zero3(0)
+                for k in range(begin, begin + points):
+                    b_mu = b_mu + p.b[i, k] * mu[i, k]
+                    b_y = b_y + p.b[i, k] * m.y[i, k]
+                x_, q_, v_, w_, xb_, qb_, vb_, wb_, bm_, by_, pa_, pb_, _a, _s, _ab, _sb, _f, _t, _fb, _tb, _c, d_, k_ = wp.grad(
+                    point_product
+                )(
+                    x[i, a], q[i, a], v[i, a], w[i, a], x[i, b], q[i, b], v[i, b], w[i, b], b_mu, b_y,
+                    p.point_a[i, begin], p.point_b[i, begin], m.a[i, a], m.s[i, a], m.a[i, b], m.s[i, b],
+                    fp[i, a], tp[i, a], fp[i, b], tp[i, b], curved, damping, stiffness,
                 )  # fmt: skip
                 ax[i, a] = ax[i, a] + x_
+                aq[i, a] = aq[i, a] + q_
                 av[i, a] = av[i, a] + v_
+                aw[i, a] = aw[i, a] + w_
                 ax[i, b] = ax[i, b] + xb_
-                av[i, b] = av[i, b] + vb_
-                grad.point_a[i, k] = grad.point_a[i, k] + pa_
-            else:
-                q_, w_, qb_, wb_, b_, pb_, _mu, _y, _s, _sb, _t, _tb, _c, d_, k_ = wp.grad(axis_product)(
-                    q[i, a], w[i, a], q[i, b], w[i, b], p.b[i, k], p.point_b[i, k], mu[i, k], m.y[i, k],
-                    m.s[i, a], m.s[i, b], tp[i, a], tp[i, b], curved, damping, stiffness,
-                )  # fmt: skip
-            aq[i, a] = aq[i, a] + q_
-            aw[i, a] = aw[i, a] + w_
-            aw[i, b] = aw[i, b] + wb_
-            grad.b[i, k] = grad.b[i, k] + b_
-            if g.kind[k] != TURNING:
                 aq[i, b] = aq[i, b] + qb_
-                grad.point_b[i, k] = grad.point_b[i, k] + pb_
-            if g.kind[k] < TURNING:
+                av[i, b] = av[i, b] + vb_
+                aw[i, b] = aw[i, b] + wb_
+                for k in range(begin, begin + points):
+                    grad.b[i, k] = grad.b[i, k] + bm_ * mu[i, k] + by_ * m.y[i, k]
+                grad.point_a[i, begin] = grad.point_a[i, begin] + pa_
+                grad.point_b[i, begin] = grad.point_b[i, begin] + pb_
                 damping_adjoint = damping_adjoint + d_
                 stiffness_adjoint = stiffness_adjoint + k_
+            for k in range(begin + points, g.row[j + 1]):
+                if g.kind[k] == TURNING:
+                    q_, w_, wb_, b_, _mu, _y, _s, _sb, _t, _tb, _c = wp.grad(turning_product)(
+                        q[i, a], w[i, a], w[i, b], p.b[i, k], mu[i, k], m.y[i, k], m.s[i, a], m.s[i, b],
+                        tp[i, a], tp[i, b], curved,
+                    )  # fmt: skip
+                elif g.kind[k] == SLIDING:
+                    x_, q_, v_, w_, xb_, qb_, vb_, wb_, bm_, by_, pa_, pb_, _a, _s, _ab, _sb, _f, _t, _fb, _tb, _c, d_, k_ = wp.grad(
+                        point_product
+                    )(
+                        x[i, a], q[i, a], v[i, a], w[i, a], x[i, b], q[i, b], v[i, b], w[i, b], p.b[i, k] * mu[i, k],
+                        p.b[i, k] * m.y[i, k], p.point_a[i, k], p.point_b[i, k], m.a[i, a], m.s[i, a], m.a[i, b],
+                        m.s[i, b], fp[i, a], tp[i, a], fp[i, b], tp[i, b], curved, zero(0), zero(0),
+                    )  # fmt: skip
+                    b_ = bm_ * mu[i, k] + by_ * m.y[i, k]
+                    ax[i, a] = ax[i, a] + x_
+                    av[i, a] = av[i, a] + v_
+                    ax[i, b] = ax[i, b] + xb_
+                    av[i, b] = av[i, b] + vb_
+                    grad.point_a[i, k] = grad.point_a[i, k] + pa_
+                else:
+                    q_, w_, qb_, wb_, b_, pb_, _mu, _y, _s, _sb, _t, _tb, _c, d_, k_ = wp.grad(axis_product)(
+                        q[i, a], w[i, a], q[i, b], w[i, b], p.b[i, k], p.point_b[i, k], mu[i, k], m.y[i, k],
+                        m.s[i, a], m.s[i, b], tp[i, a], tp[i, b], curved, damping, stiffness,
+                    )  # fmt: skip
+                    damping_adjoint = damping_adjoint + d_
+                    stiffness_adjoint = stiffness_adjoint + k_
+                aq[i, a] = aq[i, a] + q_
+                aw[i, a] = aw[i, a] + w_
+                aw[i, b] = aw[i, b] + wb_
+                grad.b[i, k] = grad.b[i, k] + b_
+                if g.kind[k] != TURNING:
+                    aq[i, b] = aq[i, b] + qb_
+                    grad.point_b[i, k] = grad.point_b[i, k] + pb_
         return damping_adjoint, stiffness_adjoint
 
     @wp.func
@@ -472,7 +508,7 @@ if not DUAL:
     @wp.func
     def all_link_powers(a: Vec3, t: Quat, m: Mat3, r: Real) -> Real:
         """Reaches every function that `wp.grad` takes here: a kernel with a backward pass has to call it."""
-        first = point_product(a, t, a, a, a, t, a, a, a, a, a, r, r, a, a, a, a, a, a, a, a, r, r, r)
+        first = point_product(a, t, a, a, a, t, a, a, a, a, a, a, a, a, a, a, a, a, a, a, r, r, r)
         second = axis_product(t, a, t, a, a, a, r, r, a, a, a, a, r, r, r)
         third = turn_power(t, a, t, a, a, a, a, r, r, r, r, r, r, r, r, r, r, a, a) + ball_power(a, a, r, r, r, a, a)
         fourth = slide_power(a, t, a, a, a, t, a, a, a, a, a, r, r, r, r, r, r, r, r, r, r, a, a, a, a)

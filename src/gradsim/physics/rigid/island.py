@@ -7,21 +7,17 @@ from torch import Tensor
 
 from gradsim.numerics import rotation
 from gradsim.physics.integrators import RIGID
-from gradsim.physics.rigid.batching import BODY, share_drag
+from gradsim.physics.rigid.batching import START, BodyStack
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.joints import joints_of
 from gradsim.physics.rigid.multibody import Bodies
 from gradsim.physics.rigid.pairs import make_pairs
 from gradsim.physics.rigid.recorded.frames import weld_name
 from gradsim.physics.rigid.recorded.rollout import RecordedBodies
-from gradsim.physics.rigid.rollout import CONTACT, OBSTACLE, ROLLING
 from gradsim.physics.system import Island, Values
 
 MAX_JOINT_OPENING = 0.2  # of a body's radius, or of 1 rad: a joint that is open by more no longer holds
-START = ("x", "q", "v", "l")
 JOINT_STEP_DIVISOR = 8  # two bars on ball joints keep their energy within a hundredth over ten seconds
-# Inputs about grounds and obstacles
-CONTACT_INPUTS = [BODY.index(name) for name in ("normal", "height", *OBSTACLE, *ROLLING, *CONTACT)]
 
 
 class ConstrainedIsland(Island):
@@ -41,6 +37,7 @@ class ConstrainedIsland(Island):
         self.integrator = scene.integrator_of(systems[0].name)
         self.recorded = list(self.joints.recorded.values()) if self.joints else []
         self.timing = scene.timing
+        self.stack = BodyStack(systems)
         self._programs: dict[tuple, Bodies | RecordedBodies] = {}
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Bodies | RecordedBodies:
@@ -56,7 +53,7 @@ class ConstrainedIsland(Island):
         return self._programs[key]
 
     def inputs(self, values: Values) -> list[Tensor]:
-        arguments = [x for body in self._bodies(values) for x in body]
+        arguments = [*self.stack.states(self._start(values)), *self.stack.inputs_after_start(values)]
         for links in (self.pairs, self.joints):
             arguments += links.inputs(values) if links else []
         arguments += [frame.samples(values) for frame in self.recorded]
@@ -64,12 +61,11 @@ class ConstrainedIsland(Island):
         return [x if len(x) == worlds else x.expand(worlds, *x.shape[1:]) for x in arguments]
 
     def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
-        bodies = [inputs[k * len(BODY) : (k + 1) * len(BODY)] for k in range(len(self.systems))]
         states = {s.name: [start[s.name][name] for name in START] for s in self.systems}
-        return [*self._with_states(bodies, states), *inputs[len(bodies) * len(BODY) :]]
+        return [*self.stack.states(states), *inputs[len(START) :]]
 
     def split(self, outputs: Sequence[Tensor]) -> list[list[Tensor]]:
-        return [list(outputs[4 * k : 4 * k + 4]) for k in range(len(self.systems))]
+        return [list(states) for states in zip(*(y.unbind(2) for y in outputs), strict=True)]
 
     def stable_step(self, values: Values) -> float:
         """Largest stable step [s] of the bodies with their contacts and joints: bounds of k/m add up, so 1/h² do."""
@@ -111,9 +107,8 @@ class ConstrainedIsland(Island):
             end = next(iter(states.values()))["x"].shape[1] - 1
             times = values["timing.offset"] + values["timing.rate"] * self.timing.time(end)
             away = self.joints.residual(last, values, times[:, None])[0].abs()[:, 0]  # (worlds, rows)
-            size = max(
-                torch.linalg.vector_norm(s.rest, dim=-1).max() * values[f"{s.name}.scale"].max() for s in self.systems
-            )
+            scales = torch.stack([values[f"{s.name}.scale"].max() for s in self.systems])
+            size = (self.stack.reach * scales).max()
         apart = away / torch.where(
             torch.tensor([kind == "point" for kind, _ in self.joints.constraints], device=away.device), size, 1.0
         )
@@ -145,23 +140,6 @@ class ConstrainedIsland(Island):
     def _start(self, values: Values) -> dict[str, list[Tensor]]:
         states = starts(self.systems, values)
         return {n: list(state) for n, state in self.joints.start(states, values).items()} if self.joints else states
-
-    def _bodies(self, values: Values) -> list[list[Tensor]]:
-        """Inputs of each body; a body without contact points has the grounds and obstacles of the others."""
-        start = self._start(values)
-        body_inputs = [[*start[s.name], *s.inputs_after_start(values)] for s in self.systems]
-        meeting = [one for s, one in zip(self.systems, body_inputs, strict=True) if s.surfaces]
-        for s, arguments in zip(self.systems, body_inputs, strict=True):
-            if meeting and not s.surfaces:
-                for k in CONTACT_INPUTS:
-                    arguments[k] = meeting[0][k]
-        share_drag(body_inputs)
-        return body_inputs
-
-    def _with_states(self, bodies: Sequence[Sequence[Tensor]], states) -> list[Tensor]:
-        """Inputs of the bodies, with initial states replaced."""
-        pairs = zip(self.systems, bodies, strict=True)
-        return [x for s, arguments in pairs for x in (*states[s.name], *arguments[len(START) :])]
 
 
 def starts(bodies: Sequence[RigidBody], values: Values) -> dict[str, list[Tensor]]:

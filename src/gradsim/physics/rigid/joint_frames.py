@@ -26,6 +26,7 @@ from gradsim.physics.rigid.recorded.frames import RecordedFrame
 from gradsim.physics.system import Values
 from gradsim.scene.joint import WORLD, AnyJoint, Ball, Prismatic, Revolute, placing_joints
 
+ACROSS, THIRD, AXIS, CHILD = 0, 1, 2, 3  # places in `JointFrames.vectors`; those of the child come behind
 States = Mapping[str, Mapping[str, Tensor]]  # x, q, v, l (worlds, ...) or (worlds, frames, ...) by body
 
 
@@ -83,19 +84,37 @@ class JointFrames:
 
     def points(self, name: str, values: Values) -> tuple[Tensor, Tensor]:
         """Points where parent and child are held (worlds, 3) [m], in their frames."""
-        pair = []
+        pair = zip(self.joints[name].between, self._stated_points(name, values), strict=True)
+        first, second = (p if body == WORLD else p * values[f"{body}.scale"][:, None] for body, p in pair)
+        return first, second
+
+    def _stated_points(self, name: str, values: Values) -> tuple[Tensor, Tensor]:
+        """The same at scale 1."""
         if f"joints.{name}.parent_point" not in values:  # of a body that follows a recording: its center of mass
             nothing = torch.zeros_like(values["gravity"])
             return nothing, nothing
-        for body, key in zip(self.joints[name].between, ("parent_point", "child_point"), strict=True):
-            point = values[f"joints.{name}.{key}"]
-            if body != WORLD and self.joints[name].points_from == "shape":
-                point = point - self.bodies[body].center_in_shape(values)
-            pair.append(point if body == WORLD else point * values[f"{body}.scale"][:, None])
-        return pair[0], pair[1]
+        joint = self.joints[name]
+        first, second = values[f"joints.{name}.parent_point"], values[f"joints.{name}.child_point"]
+        if joint.points_from == "shape":
+            center = [None if body == WORLD else self.bodies[body].center_in_shape(values) for body in joint.between]
+            first, second = (p if c is None else p - c for p, c in zip((first, second), center, strict=True))
+        return first, second
 
     def frames(self, values: Values) -> dict[str, Frame]:
         """Frames of every joint."""
+        turns = self._turns(values)
+        frames = {}
+        for name, turn, six in zip(self.joints, turns, self._vectors(values, turns).unbind(1), strict=True):
+            across, third, axis, *child = six.unbind(1)
+            frames[name] = Frame(across, third, axis, turn, child[0], child[1], child[2])
+        return frames
+
+    def vectors(self, values: Values) -> Tensor:
+        """`across`, `third` and `axis` of the parents, then of the children, of every joint (worlds, joints, 6, 3)."""
+        return self._vectors(values, self._turns(values))
+
+    def _turns(self, values: Values) -> list[Tensor]:
+        """Q of every joint."""
         worlds = len(values["gravity"])
         turns = {name: self.bodies[child].quat.expand(worlds, 4) for child, name in self.placed.items()}
         if self.loops:
@@ -104,15 +123,26 @@ class JointFrames:
             for name in self.loops:
                 parent, child = (self._at_start(n, start, values) for n in self.ends(name))
                 turns[name] = rotation.multiply(rotation.conjugate(parent.q), child.q)
+        return [turns[name] for name in self.joints]
+
+    def _vectors(self, values: Values, turns: Sequence[Tensor]) -> Tensor:
         triads = self._triads(values)
-        Q = torch.stack([turns[name] for name in self.joints], 1)
-        of_child = rotation.rotate(rotation.conjugate(Q)[:, :, None], triads)
-        vectors = torch.cat([triads, of_child], 2).unbind(1)  # of each joint six (worlds, 6, 3)
-        frames = {}
-        for name, six in zip(self.joints, vectors, strict=True):
-            across, third, axis, *child = six.unbind(1)
-            frames[name] = Frame(across, third, axis, turns[name], child[0], child[1], child[2])
-        return frames
+        of_child = rotation.rotate(rotation.conjugate(torch.stack(list(turns), 1))[:, :, None], triads)
+        return torch.cat([triads, of_child], 2)
+
+    def all_points(self, values: Values) -> tuple[Tensor, Tensor]:
+        """Points where parents and children of all joints are held (worlds, joints, 3) [m], in their frames."""
+        worlds = len(values["gravity"])
+        parent, child = zip(*(self._stated_points(name, values) for name in self.joints), strict=True)
+        scales = [self._scales(k, values) for k in (0, 1)]
+        stack = lambda ys: torch.stack([y.expand(worlds, 3) for y in ys], 1)
+        return stack(parent) * scales[0][..., None], stack(child) * scales[1][..., None]
+
+    def _scales(self, side: int, values: Values) -> Tensor:
+        """Scale of the body at one side of each joint (worlds, joints), 1 of the world."""
+        one = torch.ones_like(values["gravity"][:, 0])
+        ends = [joint.between[side] for joint in self.joints.values()]
+        return torch.stack([one if body == WORLD else values[f"{body}.scale"] for body in ends], 1)
 
     def place(self, start: Mapping[str, Sequence[Tensor]], values: Values) -> dict[str, list[Tensor]]:
         """x, q, v, l (worlds, ·) of all bodies at the start, with the children where their joints place them.
@@ -126,15 +156,16 @@ class JointFrames:
         tree = self._tree
         bases = [self._at_start(name, states, values) for name in tree.roots]
         x, q, v, w = (torch.stack(y, 1)[:, tree.root] for y in zip(*bases, strict=True))
-        held, holding = zip(*(self.points(name, values) for name in self.placed.values()), strict=True)
+        order = [list(self.joints).index(name) for name in self.placed.values()]
+        held, holding = (y[:, order] for y in self.all_points(values))
         turn, rate, slide, speed = self._coordinates(values)
         bodies = [self.bodies[child] for child in self.placed]
         local = rotation.multiply(rotation.exponential(turn), torch.stack([body.quat for body in bodies]))
         orientation = rotation.multiply(q, tree.products(local))
         before = tree.of_parents(orientation, q)
         spin = w + tree.sums(rotation.rotate(before, rate))
-        arm = rotation.rotate(orientation, torch.stack(holding, 1))
-        reach = rotation.rotate(before, torch.stack(held, 1) + slide)
+        arm = rotation.rotate(orientation, holding)
+        reach = rotation.rotate(before, held + slide)
         at = x + tree.sums(reach - arm)
         moving = rotation.cross(tree.of_parents(spin, w), reach) + rotation.rotate(before, speed)
         v = v + tree.sums(moving - rotation.cross(spin, arm))

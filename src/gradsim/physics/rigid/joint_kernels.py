@@ -45,12 +45,6 @@ def point_jacobian(x: Vec3, q: Quat, xb: Vec3, qb: Quat, b: Vec3, point: Vec3, p
 
 
 @wp.func(inline=True)
-def axis_jacobian(q: Quat, qb: Quat, b: Vec3, c: Vec3) -> Vec3:
-    """u × w: the torque on A per μ, and its opposite on B."""
-    return cross(rotate(q, b), rotate(qb, c))
-
-
-@wp.func(inline=True)
 def point_rate(
     x: Vec3, q: Quat, xb: Vec3, qb: Quat, b: Vec3, point: Vec3, point_b: Vec3, v: Vec3, w: Vec3, vb: Vec3, wb: Vec3
 ) -> Real:
@@ -61,25 +55,46 @@ def point_rate(
 
 
 @wp.func(inline=True)
-def point_product(
-    x: Vec3, q: Quat, v: Vec3, w: Vec3, xb: Vec3, qb: Quat, vb: Vec3, wb: Vec3, b: Vec3, point: Vec3, point_b: Vec3,
-    mu: Real, y: Real, a: Vec3, s: Vec3, ab: Vec3, sb: Vec3, f: Vec3, t: Vec3, fb: Vec3, tb: Vec3,
-    curved: Real, damping: Real, stiffness: Real,
-) -> Real:  # fmt: skip
-    """μ J(f, t) − y (J(a, s) + curved · bias + damping · J(v, ω) + stiffness · C); f, t are probes, a, s accelerations."""
-    u = rotate(q, b)
+def point_demand(
+    x: Vec3, q: Quat, v: Vec3, w: Vec3, xb: Vec3, qb: Quat, vb: Vec3, wb: Vec3, point: Vec3, point_b: Vec3, a: Vec3, s: Vec3,
+    ab: Vec3, sb: Vec3, curved: Real, damping: Real, stiffness: Real,
+) -> Vec3:  # fmt: skip
+    """H, with u · H = J(a, s) + curved · bias + damping · J(v, ω) + stiffness · C for every u; a, s are accelerations.
+
+    Of d with u̇ = ω × u, since triple products turn it to u: Ċ = u · (ḋ + d × ω), C̈ = u · (d̈ + 2 ḋ × ω + d × ω̇ + ω × (ω × d)).
+    """
     ra = rotate(q, point)
     rb = rotate(qb, point_b)
     d = xb + rb - x - ra
-    reach = ra + d
-    across = cross(w, u)
     moving = vb + cross(wb, rb) - v - cross(w, ra)
-    bias = dot(cross(w, across), d) + dot(across, moving) * 2.0
-    bias = bias + dot(u, cross(wb, cross(wb, rb)) - cross(w, cross(w, ra)))
-    applied = dot(u, fb - f) - dot(cross(reach, u), t) + dot(cross(rb, u), tb)
-    driven = dot(u, ab - a) - dot(cross(reach, u), s) + dot(cross(rb, u), sb)
-    rate = dot(u, moving) + dot(across, d)
-    return mu * applied - y * (driven + curved * bias + damping * rate + stiffness * dot(u, d))
+    driven = ab + cross(sb, rb) - a - cross(s, ra + d)
+    bias = cross(wb, cross(wb, rb)) - cross(w, cross(w, ra - d)) + cross(moving, w) * spread(Scalar(2.0))
+    return driven + bias * curved + (moving - cross(w, d)) * damping + d * stiffness
+
+
+@wp.func(inline=True)
+def point_product(
+    x: Vec3, q: Quat, v: Vec3, w: Vec3, xb: Vec3, qb: Quat, vb: Vec3, wb: Vec3, b_mu: Vec3, b_y: Vec3, point: Vec3, point_b: Vec3,
+    a: Vec3, s: Vec3, ab: Vec3, sb: Vec3, f: Vec3, t: Vec3, fb: Vec3, tb: Vec3,
+    curved: Real, damping: Real, stiffness: Real,
+) -> Real:  # fmt: skip
+    """Σ μ J(f, t) − y u · H of rows with the same points, from Σ μ b and Σ y b; f, t are probes."""
+    rb = rotate(qb, point_b)
+    probe = fb - f + cross(tb, rb) - cross(t, xb + rb - x)
+    demand = point_demand(x, q, v, w, xb, qb, vb, wb, point, point_b, a, s, ab, sb, curved, damping, stiffness)
+    return dot(rotate(q, b_mu), probe) - dot(rotate(q, b_y), demand)
+
+
+@wp.func(inline=True)
+def axis_demand(
+    u: Vec3, e: Vec3, w: Vec3, wb: Vec3, s: Vec3, sb: Vec3, curved: Real, damping: Real, stiffness: Real
+) -> Real:
+    """J(s) + curved · bias + damping · J(ω) + stiffness · C of an axis row, from u and e = R_B c; s are accelerations."""
+    n = cross(u, e)
+    across = cross(w, u)
+    along = cross(wb, e)
+    bias = dot(cross(w, across), e) + dot(across, along) * 2.0 + dot(u, cross(wb, along))
+    return dot(n, s - sb) + curved * bias + damping * dot(n, w - wb) + stiffness * dot(u, e)
 
 
 @wp.func(inline=True)
@@ -87,15 +102,10 @@ def axis_product(
     q: Quat, w: Vec3, qb: Quat, wb: Vec3, b: Vec3, c: Vec3, mu: Real, y: Real, s: Vec3, sb: Vec3, t: Vec3, tb: Vec3,
     curved: Real, damping: Real, stiffness: Real,
 ) -> Real:  # fmt: skip
-    """The same for an axis row."""
+    """μ J(t) less y times the demand of an axis row; t are probes."""
     u = rotate(q, b)
     e = rotate(qb, c)
-    n = cross(u, e)
-    across = cross(w, u)
-    along = cross(wb, e)
-    bias = dot(cross(w, across), e) + dot(across, along) * 2.0 + dot(u, cross(wb, along))
-    rate = dot(n, w - wb)
-    return mu * dot(n, t - tb) - y * (dot(n, s - sb) + curved * bias + damping * rate + stiffness * dot(u, e))
+    return mu * dot(cross(u, e), t - tb) - y * axis_demand(u, e, w, wb, s, sb, curved, damping, stiffness)
 
 
 @wp.func(inline=True)
@@ -136,6 +146,12 @@ def effort(
     back = max(lower - phi, zero(0)) - max(phi - upper, zero(0))
     dry = friction / sqrt(rate * rate + slip * slip)
     return neg(spring * stretch) - (damping + dry) * rate + torque + limit * back
+
+
+@wp.func(inline=True)
+def free_effort(rate: Real, damping: Real, torque: Real, friction: Real, slip: Real) -> Real:
+    """Q where neither a spring nor a limit acts."""
+    return torque - (damping + friction / sqrt(rate * rate + slip * slip)) * rate
 
 
 @wp.func(inline=True)

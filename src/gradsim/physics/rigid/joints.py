@@ -17,6 +17,7 @@ Where the world's side of a joint follows a recording, A is a frame of its own (
 frame by a fixed joint of no name in the scene, so that contacts and joints at the body see its motion, and it yields to none.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.numerics import rotation
 from gradsim.physics.rigid.body import RigidBody
-from gradsim.physics.rigid.joint_frames import Frame, JointFrames, Moving, States, named
+from gradsim.physics.rigid.joint_frames import ACROSS, AXIS, CHILD, THIRD, Frame, JointFrames, Moving, States, named
 from gradsim.physics.rigid.recorded.frames import RecordedFrame, recorded_frames, weld_name
 from gradsim.physics.system import STEP_SAFETY, Values
 from gradsim.scene.joint import WORLD, AnyJoint, Ball, Fixed, Prismatic, Revolute
@@ -70,13 +71,23 @@ class Joints:
         return tuple(pair for pair in pairs if pair[0] not in reflected)
 
     @cached_property
-    def skyline(self) -> list[int]:
-        """First row that each shares one of its bodies with, which may be itself."""
+    def blocks(self) -> dict[str, list[int]]:
+        """`row`, `left`, `block` and `added` of `engine/block_factor.py`, with the number of `points`: the rows of a joint are a block."""
+        kinds = [[kind for kind, *_ in _rows(joint)] for joint in self.joints.values()]
         first: dict[int, int] = {}
-        for k, (_, *ends) in enumerate(self.rows):
-            for body in [end for end in set(ends) if end < len(self.bodies)]:
+        left = []
+        for k, ends in enumerate(map(self._ends, self.joints)):
+            for body in [end for end in ends if end < len(self.bodies)]:
                 first.setdefault(body, k)
-        return [min([k, *(first[body] for body in ends if body in first)]) for k, (_, *ends) in enumerate(self.rows)]
+            left.append(min([k, *(first[body] for body in ends if body in first)]))
+        before = itertools.accumulate((k - start + 1 for k, start in enumerate(left)), initial=0)
+        return {
+            "row": [0, *itertools.accumulate(map(len, kinds))],
+            "points": [one.count("point") for one in kinds],
+            "left": left,
+            "block": [total - start for total, start in zip(before, left, strict=False)],
+            "added": [int(kind in REFLECTED.values()) for kind, *_ in self.rows],
+        }
 
     @cached_property
     def coordinates(self) -> tuple[tuple[str, int, int], ...]:
@@ -99,22 +110,35 @@ class Joints:
         across_b (unit vectors), pivot_a, pivot_b [m] (worlds, K, 3), and spring, target, damping, torque, lower, upper,
         limit, friction, slip, backlash (worlds, K); target and torque are (worlds, intervals, K) where one is given for each frame interval.
         """
-        frames, rows, moves, like = self.geometry.frames(values), [], [], values["gravity"]
-        for name, joint in self.joints.items():
-            frame, (p, r) = frames[name], self.geometry.points(name, values)
-            for kind, b, c in _rows(joint):
-                vector, none = getattr(frame, b), torch.zeros_like(p)
-                if kind in REFLECTED.values():
-                    vector = vector * (values[f"joints.{name}.armature"].reshape(-1, 1) + NO_ARMATURE).sqrt()
-                points = (p, r) if kind in ("point", "sliding") else (none, frame.of_child(c) if c else none)
-                rows.append((vector, *points))
-            if name in self._moving:
-                moves.append((frame.axis, frame.across, frame.child_across, p, r))
-        arrays = []
-        for count, parts in ((3, rows), (5, moves)):
-            columns = zip(*parts, strict=True) if parts else [()] * count
-            arrays += [torch.stack(c, 1) if c else like.new_zeros(len(like), 0, 3) for c in columns]
-        return arrays + [self._number(key, values) for key in NUMBERS]
+        vectors, points = self.geometry.vectors(values), self.geometry.all_points(values)
+        joints = list(self.joints)
+        moving = [joints.index(name) for name in self._moving]
+        moves = [vectors[:, moving, which] for which in (AXIS, ACROSS, CHILD + ACROSS)] + [y[:, moving] for y in points]
+        return [*self._row_vectors(vectors, points, values), *moves, *(self._number(key, values) for key in NUMBERS)]
+
+    def _row_vectors(self, vectors: Tensor, points: tuple[Tensor, Tensor], values: Values) -> list[Tensor]:
+        """b, point_a and point_b of all rows, see `inputs`."""
+        joint, which, other = self._row_places
+        b = vectors[:, joint, which]
+        if any(kind in REFLECTED.values() for kind, *_ in self.rows):
+            one = torch.ones_like(values["gravity"][:, 0])
+            factors = []
+            for name, node in self.joints.items():
+                for kind, *_ in _rows(node):
+                    armature = values[f"joints.{name}.armature"].reshape(-1) if kind in REFLECTED.values() else None
+                    factors.append(one if armature is None else (armature + NO_ARMATURE).sqrt())
+            b = b * torch.stack(factors, 1)[..., None]
+        held = torch.tensor([kind in ("point", "sliding") for kind, *_ in self.rows], device=b.device)[:, None]
+        across = torch.tensor([kind == "axis" for kind, *_ in self.rows], device=b.device)[:, None]
+        child = torch.where(across, vectors[:, joint, other], 0.0)
+        return [b, torch.where(held, points[0][:, joint], 0.0), torch.where(held, points[1][:, joint], child)]
+
+    @cached_property
+    def _row_places(self) -> tuple[list[int], list[int], list[int]]:
+        """Joint of each row, and which of its vectors (`JointFrames.vectors`) b and c are."""
+        of = {"across": ACROSS, "third": THIRD, "axis": AXIS}
+        rows = [(k, b, c) for k, joint in enumerate(self.joints.values()) for _, b, c in _rows(joint)]
+        return [k for k, *_ in rows], [of[b] for _, b, _ in rows], [CHILD + of.get(c, ACROSS) for *_, c in rows]
 
     def start(self, states: Mapping[str, Sequence[Tensor]], values: Values) -> dict[str, list[Tensor]]:
         """x, q, v, l (worlds, ·) of all bodies at the start, with the children where their joints place them."""
@@ -238,7 +262,9 @@ class Joints:
         parents, children = [self.rows[k][1] for k in rows], [self.rows[k][2] for k in rows]
         moving = self._all_moving(states, values, times)
         a, b = (Moving(*(y[..., ends, :] for y in moving)) for ends in (parents, children))
-        vector, of_parent, of_child = (y[:, rows] for y in self.inputs(values)[:3])
+        geometry = self.geometry
+        columns = self._row_vectors(geometry.vectors(values), geometry.all_points(values), values)
+        vector, of_parent, of_child = (y[:, rows] for y in columns)
         if a.x.ndim == 4:
             vector, of_parent, of_child = vector[:, None], of_parent[:, None], of_child[:, None]
         u, turned = rotation.rotate(a.q, vector), rotation.rotate(b.q, of_child)
@@ -266,6 +292,11 @@ class Joints:
         return {name: joint for name, joint in self.joints.items() if not isinstance(joint, Fixed)}
 
     @cached_property
+    def _parameters(self) -> dict[str, list[str]]:
+        """Names of the parameters of all coordinates by the kernels' names of their numbers."""
+        return {key: [f"joints.{n}.{_named(joint, key)}" for n, joint in self._moving.items()] for key in NUMBERS}
+
+    @cached_property
     def _places(self) -> dict[str, int]:
         return {name: k for k, name in enumerate([*(body.name for body in self.bodies), WORLD])}
 
@@ -281,11 +312,12 @@ class Joints:
 
     def _number(self, key: str, values: Values) -> Tensor:
         """A number of all coordinates (worlds, K), or (worlds, intervals, K) where one has a value for each interval."""
-        like, parts = values["gravity"][:, 0], []
+        like = values["gravity"][:, 0]
         absent = torch.full_like(like, _absent(key))
-        for name, joint in self._moving.items():
-            parameter = _named(joint, key)
-            value = values.get(f"joints.{name}.{parameter}", absent)
+        parts = []
+        for name in self._parameters[key]:
+            value = values.get(name)
+            value = absent if value is None else value
             parts.append(value[:, 0] if value.ndim == 2 else value)  # (worlds, 1): one for its one element
         intervals = [y.shape[1] for y in parts if y.ndim == 3]
         if not intervals:

@@ -6,7 +6,7 @@ in `rigid/joint_kernels.py` and `rigid/constraint_kernels.py`, the steps in `rig
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,6 +14,7 @@ import warp as wp
 from torch import Tensor
 
 from gradsim.engine.angle import angle_functions
+from gradsim.engine.block_factor import block_functions, block_size
 from gradsim.engine.compiler import compiled_for_packs
 from gradsim.engine.lanes import Lane, members, native_width, specialize
 from gradsim.engine.launch import replay
@@ -21,7 +22,7 @@ from gradsim.engine.layout import Layout
 from gradsim.engine.operation import operation
 from gradsim.physics.integrators import RIGID
 from gradsim.physics.rigid import rollout
-from gradsim.physics.rigid.batching import BODY, apart, check_alike, slopes_together, together, unpacked
+from gradsim.physics.rigid.batching import BODY, side_by_side, unpacked
 
 if TYPE_CHECKING:
     from gradsim.physics.rigid import (
@@ -55,9 +56,9 @@ COORDINATES = {"turn": 0, "slide": 1, "ball": 2}
 class Bodies:
     """A program (see `engine.operation`) that moves several rigid bodies through time, in every world.
 
-    Inputs: for each body those of `RigidRollout` but for the step; then the numbers of `pairs` and of `joints`, by their
+    Inputs: those of `RigidRollout` but for the step, (B, bodies, ...), with a column for each push of any body, zero for the others; then the numbers of `pairs` and of `joints`, by their
     `names`; then, where joints have frames that follow recordings, the motion of these by `FRAME_KINDS` (B, instants, frames, ·), see
-    `rigid/recorded/rollout.py`; then step (B, frames - 1) [s], or (B, 0) for `dt` throughout. Outputs: x, q, v, l (B, frames, ·) of each body;
+    `rigid/recorded/rollout.py`; then step (B, frames - 1) [s], or (B, 0) for `dt` throughout. Outputs: x, q, v, l (B, frames, bodies, ·);
     frame 0 is the start, which has to obey the joints.
 
     Args:
@@ -98,15 +99,14 @@ class Bodies:
 
     @property
     def names(self) -> list[str]:
-        """Names of the inputs; those of a body begin with "body" and its place."""
-        body_names = [f"body{r}.{name}" for r in range(len(self.windows)) for name in BODY]
+        """Names of the inputs."""
         pairs = [f"pairs.{name}" for name in self.pairs.names] if self.pairs else []
         joints = [f"joints.{name}" for name in self.joints.names] if self.joints else []
         motion = [f"motion.{name}" for name in FRAME_KINDS] if self.recorded else []
-        return [*body_names, *pairs, *joints, *motion, "step"]
+        return [*BODY, *pairs, *joints, *motion, "step"]
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
-        return [(len(inputs[0]), self.frames, n) for n in (3, 4, 3, 3)] * len(self.windows)
+        return [(len(inputs[0]), self.frames, len(self.windows), n) for n in (3, 4, 3, 3)]
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         return [value for value, _ in self._forward(inputs, None)]
@@ -136,9 +136,7 @@ class Bodies:
         replay(buffers.code.backward, buffers.packs, args, buffers.device)
         gradients = buffers.adjoints(grad)
         for k, (name, kind) in enumerate(STATE.items()):
-            value = buffers.layout.unpack(kind, getattr(state, name), buffers.worlds)[0]
-            for r in range(buffers.n):
-                gradients[r * len(BODY) + k] = value[:, r]
+            gradients[k] = buffers.layout.unpack(kind, getattr(state, name), buffers.worlds)[0][:, : buffers.n]
         return [g.to(x.dtype).reshape(x.shape) for g, x in zip(gradients, inputs, strict=True)]
 
     def _forward(self, inputs, tangents):
@@ -150,11 +148,7 @@ class Bodies:
             [buffers.parameters, self.substeps, 0, self.frames - 1, trajectory],
             buffers.device,
         )
-        states = [
-            buffers.layout.unpack(kind, getattr(trajectory, name), buffers.worlds) for name, kind in STATE.items()
-        ]
-        cut = lambda y, r: y[:, :, r].contiguous()
-        return [(cut(y, r), None if t is None else cut(t, r)) for r in range(buffers.n) for y, t in states]
+        return [buffers.layout.unpack(kind, getattr(trajectory, name), buffers.worlds) for name, kind in STATE.items()]
 
 
 class _BodyBuffers:
@@ -173,10 +167,9 @@ class _BodyBuffers:
         self.worlds, self.device = len(like), str(like.device)
         dtype = str(like.dtype).removeprefix("torch.")
         width = program.width or (native_width(dtype) if like.device.type == "cpu" and self.worlds > 1 else 1)
-        cut = lambda ys, r: dict(zip(BODY, ys[r * len(BODY) : (r + 1) * len(BODY)], strict=True))
-        self.bodies = [cut(inputs, r) for r in range(self.n)]
-        slopes = [cut(tangents, r) for r in range(self.n)] if tangents else None
-        loads = rollout.Loads.of(program.law, self.bodies)
+        self.bodies = dict(zip(BODY, inputs, strict=False))
+        slopes = dict(zip(BODY, tangents, strict=False)) if tangents else {}
+        loads = rollout.Loads.of(program.law, [{name: y[:, 0] for name, y in self.bodies.items() if y.ndim > 2}])
         lane = Lane(dtype, width, tangents is not None)
         self.code, self.rigid, self.layout = _code(
             lane,
@@ -186,13 +179,14 @@ class _BodyBuffers:
             program.integrator,
             program.recorded > 0,
         )
-        self.packs, self.counts = self.layout.packs(self.worlds), [len(windows) for windows in program.windows]
+        self.packs = self.layout.packs(self.worlds)
         self.read = [name for name in BODY[4:] if loads.reads(name)]
         parameters = self.code.Parameters()
         bodies = self.rigid.Parameters()
         for name in self.read:
-            value = together(name, self.bodies, self.counts, width)
-            slope = slopes_together(name, self.bodies, slopes, self.counts, width) if slopes else None
+            slope = slopes.get(name)
+            slope = None if slope is None else side_by_side(slope, width)
+            value = side_by_side(self.bodies[name], width)
             setattr(bodies, name, self.layout.pack(rollout.PARAMETERS[name], value, slope))
         for name, array in zip(
             rollout.SCHEDULE, rollout.push_schedule(program.pushes, self.layout, like.device), strict=True
@@ -204,7 +198,7 @@ class _BodyBuffers:
             parameters.pair = program.pairs.shape(self.code, self.layout, like.device)
             parameters.pairs = self._struct(self.code.PairNumbers, "pairs.")
         if program.joints:
-            parameters.joint = self._joint_shape(program.joints)
+            parameters.joint = _joint_shape(program.joints, self.code, self.layout, str(like.device))
             parameters.joints = self._struct(self.code.JointNumbers, "joints.")
             parameters.links = self._links(program.joints)
         if program.recorded:
@@ -229,10 +223,10 @@ class _BodyBuffers:
         return self.layout.zeros(kind, self.worlds, items, self.like.device)
 
     def trajectory(self, states: Sequence[Tensor]):
-        """`States` of x, q, v, l (worlds, frames, ·) of all bodies."""
+        """`States` of x, q, v, l (worlds, frames, bodies, ·)."""
         trajectory = self.code.States()
-        for k, (name, kind) in enumerate(STATE.items()):
-            setattr(trajectory, name, self.layout.pack(kind, torch.stack(list(states[k :: len(STATE)]), 2)))
+        for (name, kind), value in zip(STATE.items(), states, strict=True):
+            setattr(trajectory, name, self.layout.pack(kind, value))
         return trajectory
 
     def blank(self, instants: int):
@@ -245,12 +239,7 @@ class _BodyBuffers:
         """`States` with the start in frame 0."""
         trajectory = self.blank(self.program.frames)
         for k, (name, kind) in enumerate(STATE.items()):
-            value = torch.stack([inputs[r * len(BODY) + k] for r in range(self.n)], 1)
-            slope = None
-            if tangents:
-                body_tangents = [tangents[r * len(BODY) + k] for r in range(self.n)]
-                slope = torch.stack([torch.zeros_like(value[:, 0]) if t is None else t for t in body_tangents], 1)
-            start = self.layout.pack(kind, value, slope)
+            start = self.layout.pack(kind, inputs[k], tangents[k] if tangents else None)
             self.layout.memory(getattr(trajectory, name))[:, 0] = self.layout.memory(start)
         return trajectory
 
@@ -274,14 +263,11 @@ class _BodyBuffers:
     def adjoints(self, grad) -> list[Tensor]:
         """Adjoints of every input; those of the start are zero."""
         adjoints = []
-        values = {name: unpacked(name, getattr(grad.bodies, name), self.layout, self.n) for name in self.read}
-        for r, body in enumerate(self.bodies):
-            adjoints += [torch.zeros_like(body[name]) for name in STATE]
-            for name in BODY[4:]:
-                if name in values:
-                    adjoints.append(apart(name, values[name], body[name], r, self.counts))
-                else:
-                    adjoints.append(torch.zeros_like(body[name]))
+        for name, value in self.bodies.items():
+            if name in self.read:
+                adjoints.append(unpacked(name, getattr(grad.bodies, name), self.layout, self.n)[: self.worlds])
+            else:
+                adjoints.append(torch.zeros_like(value))
         for name, (value, _) in self.numbers.items():
             prefix, _, key = name.partition(".")
             array = getattr(getattr(grad, prefix), key)
@@ -292,7 +278,7 @@ class _BodyBuffers:
 
     def _numbers(self, tangents) -> dict[str, tuple[Tensor, Tensor | None]]:
         """Inputs of pairs, joints and frames with their tangents, by name."""
-        names, first = self.program.names, self.n * len(BODY)
+        names, first = self.program.names, len(BODY)
         rows = range(first, len(names) - 1)
         return {names[k]: (self.inputs[k], tangents[k] if tangents else None) for k in rows}
 
@@ -313,22 +299,13 @@ class _BodyBuffers:
     def _like(self, kind: str, array):
         return self.layout.zeros(kind, array.shape[0] * self.layout.lane.width, array.shape[1:], self.like.device)
 
-    def _joint_shape(self, joints: "Joints"):
-        shape = self.code.JointShape()
-        count = lambda values: self.layout.counts(torch.tensor(values, dtype=torch.int32, device=self.like.device))
-        rows, coordinates = joints.rows, joints.coordinates
-        shape.kind = count([ROWS[kind] for kind, _, _ in rows])
-        shape.first, shape.second = count([a for _, a, _ in rows]), count([b for _, _, b in rows])
-        shape.begin = count(joints.skyline)
-        shape.coordinate = count([COORDINATES[kind] for kind, _, _ in coordinates])
-        shape.from_body, shape.to_body = count([a for _, a, _ in coordinates]), count([b for _, _, b in coordinates])
-        return shape
-
     def _links(self, joints: "Joints"):
         work, rows, one = self.code.LinkWork(), len(joints.rows), self.n + 1 + self.program.recorded
         for name in ("ja", "ta", "tb"):
             setattr(work, name, self.zeros("Vec3", rows))
-        work.system, work.y = self.zeros("Real", rows, rows), self.zeros("Real", rows)
+        blocks = joints.blocks["block"][-1] + len(joints.joints)
+        work.system = self.zeros("Real", blocks * block_size(self.layout.lane))
+        work.y, work.inverse = self.zeros("Real", rows), self.zeros("Mat3", one)
         work.mu = _stages_first(self.layout, self.worlds, rows, 5, self.like.device)  # four stages, and impulses
         for name in ("a", "s", "pa", "ps"):
             setattr(work, name, self.zeros("Vec3", one))
@@ -356,6 +333,21 @@ class _BodyBuffers:
         if pairs := self.program.pairs:
             work.near = pairs.empty_list(self.code, self.layout, self.worlds, self.like.device)
         return work
+
+
+@lru_cache(maxsize=64)
+def _joint_shape(joints: "Joints", code, layout: Layout, device: str):
+    """The `JointShape` of a template."""
+    shape = code.JointShape()
+    count = lambda values: layout.counts(torch.tensor(values, dtype=torch.int32, device=device))
+    rows, coordinates = joints.rows, joints.coordinates
+    shape.kind = count([ROWS[kind] for kind, _, _ in rows])
+    shape.first, shape.second = count([a for _, a, _ in rows]), count([b for _, _, b in rows])
+    for name, values in joints.blocks.items():
+        setattr(shape, name, count(values))
+    shape.coordinate = count([COORDINATES[kind] for kind, _, _ in coordinates])
+    shape.from_body, shape.to_body = count([a for _, a, _ in coordinates]), count([b for _, _, b in coordinates])
+    return shape
 
 
 def _one_instant(array):
@@ -400,16 +392,24 @@ def _code(lane: Lane, pairs: tuple, joints: bool, loads: rollout.Loads, integrat
         single = specialize(joint_kernels, lane, **angle_functions(lane))
         forces = [
             "point_jacobian",
-            "axis_jacobian",
+            "point_demand",
+            "axis_demand",
             "point_product",
             "axis_product",
             "turning_product",
             "turn_torque",
             "slide_force",
             "ball_torque",
+            "free_effort",
         ]
         forces += [] if lane.dual else ["turn_power", "slide_power", "ball_power"]
-        links = specialize(constraint_kernels, lane, **members(single, *forces))
+        links = specialize(
+            constraint_kernels,
+            lane,
+            **members(single, *forces),
+            **block_functions(lane),
+            ADJOINT_FOLLOWS=steps.order == 1,
+        )
         names = ["JointShape", "JointNumbers", "LinkWork", "constrain", "add_coordinates"]
         names += [] if lane.dual else ["constrain_adjoint", "coordinates_adjoint", "all_link_powers"]
         bound |= members(links, *names)
@@ -435,7 +435,12 @@ def _check(program: Bodies, inputs: Sequence[Tensor]) -> None:
     names = program.names
     if len(inputs) != len(names):
         raise ValueError(f"got {len(inputs)} inputs; expected {len(names)}: {', '.join(names)}.")
-    check_alike(inputs, [len(windows) for windows in program.windows])
+    count, pushes = len(program.windows), sum(map(len, program.windows))
+    for name, x in zip(BODY, inputs, strict=False):
+        if x.shape[1] != count:
+            raise ValueError(f"`{name}` has {x.shape[1]} bodies; expected {count}.")
+        if name in ("impulse", "push_point") and x.shape[2] != pushes:
+            raise ValueError(f"`{name}` has {x.shape[2]} pushes for {pushes} windows; give one for each.")
 
 
 __all__ = ["BODY", "Bodies"]
