@@ -71,6 +71,23 @@ def begin_run(clip: wp.array2d[Corner], colors: wp.array2d[Color], faces: wp.arr
 
 
 @wp.func
+def inner_shares(run: Run, step: int):
+    """Barycentrics of the pixel so many columns after the first."""
+    e = run.e + run.slope * wp.float64(step)
+    scale = wp.float64(1.0) / (e[0] + e[1] + e[2])
+    return Color(Scalar(e[0] * scale), Scalar(e[1] * scale), Scalar(e[2] * scale))
+
+
+@wp.func
+def inner_adjoint(run: Run, step: int, w: Color, by_w: Color):
+    """∂loss/∂e of that pixel, from its barycentrics w and ∂loss/∂w."""
+    e = run.e + run.slope * wp.float64(step)
+    scale = wp.float64(1.0) / (e[0] + e[1] + e[2])
+    level = wp.dot(by_w, w)
+    return Double(wp.float64(by_w[0] - level), wp.float64(by_w[1] - level), wp.float64(by_w[2] - level)) * scale
+
+
+@wp.func
 def face_of_mark(mark: wp.int64):
     """Face · 4 + side of a mark in the table of the z-buffer, see `unpack` of `fragment_kernels.py`; -1: none."""
     if mark == wp.int64(0):
@@ -90,74 +107,73 @@ def touched_shares(clip: wp.array2d[Corner], image: int, corners: wp.vec3i, side
     return Color(place[0], place[1], place[2])
 
 
+@wp.func
+def background_at(background: wp.array4d[Scalar], page: int, row: int, column: int):
+    return Color(background[page, 0, row, column], background[page, 1, row, column], background[page, 2, row, column])
+
+
 @wp.kernel(enable_backward=False)
 def paint(
     clip: wp.array2d[Corner],  # (images, vertices), all beyond the near plane
     colors: wp.array2d[Color],  # (images or 1, vertices)
-    alpha: wp.array3d[Scalar],  # (images, rows, columns)
+    height: int,
+    width: int,
+    alpha: wp.array[Scalar],  # (images, rows, columns) as one row: long indices cost more than sums
     background: wp.array4d[Scalar],  # (images or 1, channels, rows or 1, columns or 1)
     faces: wp.array[wp.vec3i],
-    key: wp.array3d[wp.int64],  # (images, rows, columns): see `zbuffer_kernels.py`
+    key: wp.array[wp.int64],  # (images, rows, columns): see `zbuffer_kernels.py`
     # out
-    painted: wp.array4d[Scalar],  # (images, channels, rows, columns)
+    painted: wp.array[Scalar],  # (images, channels, rows, columns)
 ):
     line = wp.tid()
-    height = alpha.shape[1]
     image = line / height
+    first = line * width
+    plane = height * width
+    first_painted = (line + 2 * image * height) * width
     row = line - image * height
     page = wp.min(image, background.shape[0] - 1)
     behind_row = wp.min(row, background.shape[2] - 1)
     y = Scalar(row) + Scalar(0.5)
-    face = wp.int32(NOTHING)
-    start = wp.int32(0)
-    run = Run()
-    for column in range(alpha.shape[2]):
-        behind_column = wp.min(column, background.shape[3] - 1)
-        under = Color(
-            background[page, 0, behind_row, behind_column],
-            background[page, 1, behind_row, behind_column],
-            background[page, 2, behind_row, behind_column],
-        )
-        mark = face_of_mark(key[image, row, column])
-        if mark >= 0:
-            w = Color()
-            x = Scalar(column) + Scalar(0.5)
-            if mark / 4 != face:
-                face = mark / 4
-                start = column
-                run = begin_run(clip, colors, faces, image, face, x, y)
-            if mark % 4 == INSIDE:
-                e = run.e + run.slope * wp.float64(column - start)
-                scale = wp.float64(1.0) / (e[0] + e[1] + e[2])
-                w = Color(Scalar(e[0] * scale), Scalar(e[1] * scale), Scalar(e[2] * scale))
-            else:
-                w = touched_shares(clip, image, run.corners, mark % 4, x, y)
-            color = run.first * w[0] + run.second * w[1] + run.third * w[2]
-            under = under + (color - under) * alpha[image, row, column]
-        painted[image, 0, row, column] = under[0]
-        painted[image, 1, row, column] = under[1]
-        painted[image, 2, row, column] = under[2]
-
-
-@wp.struct
-class Sums:
-    """Sums over the pixels of a run."""
-
-    e: Double  # ∂loss/∂e
-    slope: Double  # ∂loss/∂slope
-    first: Color  # ∂loss/∂colors
-    second: Color
-    third: Color
+    behind = background_at(background, page, behind_row, 0)
+    varies = background.shape[3] > 1
+    column = wp.int32(0)
+    while column < width:
+        mark = face_of_mark(key[first + column])
+        face = mark >> 2
+        if mark < 0:
+            if varies:
+                behind = background_at(background, page, behind_row, column)
+            painted[first_painted + column] = behind[0]
+            painted[first_painted + plane + column] = behind[1]
+            painted[first_painted + 2 * plane + column] = behind[2]
+            column += 1
+        else:
+            start = column
+            run = begin_run(clip, colors, faces, image, face, Scalar(column) + Scalar(0.5), y)
+            # an inner loop, since what changes under a condition is copied at every turn
+            while mark >= 0 and (mark >> 2) == face:
+                w = inner_shares(run, column - start)
+                if (mark & 3) != INSIDE:
+                    w = touched_shares(clip, image, run.corners, mark & 3, Scalar(column) + Scalar(0.5), y)
+                if varies:
+                    behind = background_at(background, page, behind_row, column)
+                color = run.first * w[0] + run.second * w[1] + run.third * w[2]
+                color = behind + (color - behind) * alpha[first + column]
+                painted[first_painted + column] = color[0]
+                painted[first_painted + plane + column] = color[1]
+                painted[first_painted + 2 * plane + column] = color[2]
+                column += 1
+                mark = NOTHING
+                if column < width:
+                    mark = face_of_mark(key[first + column])
 
 
 @wp.func
-def end_run(run: Run, sums: Sums, image: int, x: Scalar, y: Scalar, clip_adjoint: wp.array2d[Corner], colors_adjoint: wp.array2d[Color]):  # fmt: skip
-    """Add the adjoints of a run, with its first pixel at x, y, to those of its corners."""
+def add_to_corners(run: Run, g: Double, h: Double, image: int, x: Scalar, y: Scalar, clip_adjoint: wp.array2d[Corner]):
+    """Add to the adjoints of the corners of a run, with its first pixel at x, y, from ∂loss/∂e = g and ∂loss/∂slope = h."""
     a = run.a
     b = run.b
     c = run.c
-    g = sums.e
-    h = sums.slope
     # e_0 = b × c, e_1 = c × a, e_2 = a × b, and the slopes are linear in the same products
     to_a = Double(g[2] * b[1] - g[1] * c[1], g[1] * c[0] - g[2] * b[0] + h[2] * b[2] - h[1] * c[2], h[1] * c[1] - h[2] * b[1])  # fmt: skip
     to_b = Double(g[0] * c[1] - g[2] * a[1], g[2] * a[0] - g[0] * c[0] + h[0] * c[2] - h[2] * a[2], h[2] * a[1] - h[0] * c[1])  # fmt: skip
@@ -165,10 +181,6 @@ def end_run(run: Run, sums: Sums, image: int, x: Scalar, y: Scalar, clip_adjoint
     wp.atomic_add(clip_adjoint, image, run.corners[0], back_to_pixels(to_a, x, y))
     wp.atomic_add(clip_adjoint, image, run.corners[1], back_to_pixels(to_b, x, y))
     wp.atomic_add(clip_adjoint, image, run.corners[2], back_to_pixels(to_c, x, y))
-    page = wp.min(image, colors_adjoint.shape[0] - 1)
-    wp.atomic_add(colors_adjoint, page, run.corners[0], sums.first)
-    wp.atomic_add(colors_adjoint, page, run.corners[1], sums.second)
-    wp.atomic_add(colors_adjoint, page, run.corners[2], sums.third)
 
 
 @wp.func
@@ -201,69 +213,74 @@ def touched_adjoint(clip: wp.array2d[Corner], image: int, corners: wp.vec3i, sid
 def paint_adjoint(
     clip: wp.array2d[Corner],
     colors: wp.array2d[Color],
-    alpha: wp.array3d[Scalar],
+    height: int,
+    width: int,
+    alpha: wp.array[Scalar],
     background: wp.array4d[Scalar],
     faces: wp.array[wp.vec3i],
-    key: wp.array3d[wp.int64],
-    painted_adjoint: wp.array4d[Scalar],  # (images, channels, rows, columns)
+    key: wp.array[wp.int64],
+    painted_adjoint: wp.array[Scalar],  # (images, channels, rows, columns)
     # out
     clip_adjoint: wp.array2d[Corner],  # zero before
     colors_adjoint: wp.array2d[Color],  # zero before
-    alpha_adjoint: wp.array3d[Scalar],
+    alpha_adjoint: wp.array[Scalar],
 ):
     line = wp.tid()
-    height = alpha.shape[1]
     image = line / height
+    first = line * width
+    plane = height * width
+    first_painted = (line + 2 * image * height) * width
     row = line - image * height
     page = wp.min(image, background.shape[0] - 1)
     behind_row = wp.min(row, background.shape[2] - 1)
     y = Scalar(row) + Scalar(0.5)
-    face = wp.int32(NOTHING)
-    start = wp.int32(0)
-    run = Run()
-    sums = Sums()
-    for column in range(alpha.shape[2]):
-        mark = face_of_mark(key[image, row, column])
+    behind = background_at(background, page, behind_row, 0)
+    varies = background.shape[3] > 1
+    column = wp.int32(0)
+    while column < width:
+        mark = face_of_mark(key[first + column])
+        face = mark >> 2
         if mark < 0:
-            alpha_adjoint[image, row, column] = Scalar(0.0)
-            continue
-        x = Scalar(column) + Scalar(0.5)
-        if mark / 4 != face:
-            if face >= 0:
-                end_run(run, sums, image, Scalar(start) + Scalar(0.5), y, clip_adjoint, colors_adjoint)
-            face = mark / 4
-            start = column
-            run = begin_run(clip, colors, faces, image, face, x, y)
-            sums = Sums()
-        e = run.e + run.slope * wp.float64(column - start)
-        scale = wp.float64(1.0) / (e[0] + e[1] + e[2])
-        w = Color(Scalar(e[0] * scale), Scalar(e[1] * scale), Scalar(e[2] * scale))
-        if mark % 4 != INSIDE:
-            w = touched_shares(clip, image, run.corners, mark % 4, x, y)
-        color = run.first * w[0] + run.second * w[1] + run.third * w[2]
-        behind_column = wp.min(column, background.shape[3] - 1)
-        under = Color(
-            background[page, 0, behind_row, behind_column],
-            background[page, 1, behind_row, behind_column],
-            background[page, 2, behind_row, behind_column],
-        )
-        g = Color(
-            painted_adjoint[image, 0, row, column],
-            painted_adjoint[image, 1, row, column],
-            painted_adjoint[image, 2, row, column],
-        )
-        alpha_adjoint[image, row, column] = wp.dot(g, color - under)
-        g = g * alpha[image, row, column]
-        sums.first += g * w[0]
-        sums.second += g * w[1]
-        sums.third += g * w[2]
-        by_w = Color(wp.dot(g, run.first), wp.dot(g, run.second), wp.dot(g, run.third))
-        if mark % 4 == INSIDE:
-            level = wp.dot(by_w, w)
-            by_e = Double(wp.float64(by_w[0] - level), wp.float64(by_w[1] - level), wp.float64(by_w[2] - level)) * scale
-            sums.e += by_e
-            sums.slope += by_e * wp.float64(column - start)
+            alpha_adjoint[first + column] = Scalar(0.0)
+            column += 1
         else:
-            touched_adjoint(clip, image, run.corners, mark % 4, x, y, by_w, clip_adjoint)
-    if face >= 0:
-        end_run(run, sums, image, Scalar(start) + Scalar(0.5), y, clip_adjoint, colors_adjoint)
+            start = column
+            run = begin_run(clip, colors, faces, image, face, Scalar(column) + Scalar(0.5), y)
+            by_e = Double()
+            by_slope = Double()
+            by_first = Color()
+            by_second = Color()
+            by_third = Color()
+            while mark >= 0 and (mark >> 2) == face:
+                w = inner_shares(run, column - start)
+                if (mark & 3) != INSIDE:
+                    w = touched_shares(clip, image, run.corners, mark & 3, Scalar(column) + Scalar(0.5), y)
+                if varies:
+                    behind = background_at(background, page, behind_row, column)
+                g = Color(
+                    painted_adjoint[first_painted + column],
+                    painted_adjoint[first_painted + plane + column],
+                    painted_adjoint[first_painted + 2 * plane + column],
+                )
+                color = run.first * w[0] + run.second * w[1] + run.third * w[2]
+                alpha_adjoint[first + column] = wp.dot(g, color - behind)
+                g = g * alpha[first + column]
+                by_first += g * w[0]
+                by_second += g * w[1]
+                by_third += g * w[2]
+                by_w = Color(wp.dot(g, run.first), wp.dot(g, run.second), wp.dot(g, run.third))
+                if (mark & 3) == INSIDE:
+                    change = inner_adjoint(run, column - start, w, by_w)
+                    by_e += change
+                    by_slope += change * wp.float64(column - start)
+                else:
+                    touched_adjoint(clip, image, run.corners, mark & 3, Scalar(column) + Scalar(0.5), y, by_w, clip_adjoint)  # fmt: skip
+                column += 1
+                mark = NOTHING
+                if column < width:
+                    mark = face_of_mark(key[first + column])
+            add_to_corners(run, by_e, by_slope, image, Scalar(start) + Scalar(0.5), y, clip_adjoint)
+            drawn = wp.min(image, colors_adjoint.shape[0] - 1)
+            wp.atomic_add(colors_adjoint, drawn, run.corners[0], by_first)
+            wp.atomic_add(colors_adjoint, drawn, run.corners[1], by_second)
+            wp.atomic_add(colors_adjoint, drawn, run.corners[2], by_third)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gradsim.engine.kernel_program import KernelProgram
 from gradsim.engine.lanes import lane_of, members, specialize
-from gradsim.engine.launch import arrays
+from gradsim.engine.launch import array
 from gradsim.engine.operation import may_be_differentiated, operation
 from gradsim.render.view import View
 
@@ -52,7 +52,10 @@ def _code(dtype: torch.dtype) -> ModuleType:
 
 
 def _arguments(code: ModuleType, inputs: Sequence[Tensor]) -> list:
-    return arrays((code.Corner, code.Color, code.Scalar, code.Scalar, wp.vec3i, wp.int64), inputs)
+    clip, colors, alpha, background, faces, key = inputs
+    vertices = array(code.Corner, clip), array(code.Color, colors)
+    pixels = *alpha.shape[1:], array(code.Scalar, alpha.view(-1)), array(code.Scalar, background)
+    return [*vertices, *pixels, array(wp.vec3i, faces), array(wp.int64, key.view(-1))]
 
 
 def _image(inputs: Sequence[Tensor]) -> Tensor:
@@ -73,6 +76,6 @@ _paint = operation(
         threads=lambda inputs: len(inputs[2]) * inputs[2].shape[1],
         output=_image,
         gradients=_gradients,
-        elements=("Scalar", "Corner", "Color", "Scalar"),
+        elements=(("Scalar", (-1,)), "Corner", "Color", ("Scalar", (-1,))),
     )
 )
