@@ -180,9 +180,7 @@ def _check(screen: Tensor, faces: Tensor, convex: bool) -> None:
     if not torch.compiler.is_compiling() and faces.numel():
         least, greatest = index_range(faces)
         if not 0 <= least <= greatest < screen.shape[2]:
-            raise ValueError(
-                f"`faces` names vertices {least} to {greatest}; `screen` has {screen.shape[2]}, from 0."
-            )
+            raise ValueError(f"`faces` names vertices {least} to {greatest}; `screen` has {screen.shape[2]}, from 0.")
     if convex and not torch.compiler.is_compiling():
         gap = open_edge(faces)
         if gap:
