@@ -30,7 +30,7 @@ Color = wp.types.vector(3, Scalar)
 Double = wp.types.vector(3, wp.float64)
 
 INSIDE = wp.constant(3)
-NOTHING = wp.constant(-1)
+NO_FACE = wp.constant(-1)
 
 
 @wp.struct
@@ -42,7 +42,7 @@ class Run:
     b: Double
     c: Double
     e: Double  # e_i at the first pixel
-    slope: Double  # their change from a column to the next
+    slope: Double  # changes by a column
     first: Color  # colors of the corners
     second: Color
     third: Color
@@ -50,7 +50,7 @@ class Run:
 
 @wp.func
 def along(p: Double, q: Double):
-    """Change of p × q from a column to the next."""
+    """Slope of p × q: its change by a column."""
     return p[1] * q[2] - p[2] * q[1]
 
 
@@ -72,7 +72,7 @@ def begin_run(clip: wp.array2d[Corner], colors: wp.array2d[Color], faces: wp.arr
 
 @wp.func
 def inner_shares(run: Run, step: int):
-    """Barycentrics of the pixel so many columns after the first."""
+    """Barycentrics of the pixel `step` columns after the first."""
     e = run.e + run.slope * wp.float64(step)
     scale = wp.float64(1.0) / (e[0] + e[1] + e[2])
     return Color(Scalar(e[0] * scale), Scalar(e[1] * scale), Scalar(e[2] * scale))
@@ -91,7 +91,7 @@ def inner_adjoint(run: Run, step: int, w: Color, by_w: Color):
 def face_of_mark(mark: wp.int64):
     """Face · 4 + side of a mark in the table of the z-buffer, see `unpack` of `fragment_kernels.py`; -1: none."""
     if mark == wp.int64(0):
-        return NOTHING
+        return NO_FACE
     low = wp.int32(MAX_KEY - (mark & MAX_KEY))
     if (mark >> wp.int64(32)) < TOUCHED_RANK:
         return low
@@ -163,7 +163,7 @@ def paint(
                 painted[first_painted + plane + column] = color[1]
                 painted[first_painted + 2 * plane + column] = color[2]
                 column += 1
-                mark = NOTHING
+                mark = NO_FACE
                 if column < width:
                     mark = face_of_mark(key[first + column])
 
@@ -276,11 +276,11 @@ def paint_adjoint(
                 else:
                     touched_adjoint(clip, image, run.corners, mark & 3, Scalar(column) + Scalar(0.5), y, by_w, clip_adjoint)  # fmt: skip
                 column += 1
-                mark = NOTHING
+                mark = NO_FACE
                 if column < width:
                     mark = face_of_mark(key[first + column])
             add_to_corners(run, by_e, by_slope, image, Scalar(start) + Scalar(0.5), y, clip_adjoint)
-            drawn = wp.min(image, colors_adjoint.shape[0] - 1)
-            wp.atomic_add(colors_adjoint, drawn, run.corners[0], by_first)
-            wp.atomic_add(colors_adjoint, drawn, run.corners[1], by_second)
-            wp.atomic_add(colors_adjoint, drawn, run.corners[2], by_third)
+            color_page = wp.min(image, colors_adjoint.shape[0] - 1)
+            wp.atomic_add(colors_adjoint, color_page, run.corners[0], by_first)
+            wp.atomic_add(colors_adjoint, color_page, run.corners[1], by_second)
+            wp.atomic_add(colors_adjoint, color_page, run.corners[2], by_third)
