@@ -30,7 +30,14 @@ from gradsim.render import Antialiased, Renderer, Shading, SoftRas, look_at
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.view import View
 
-BALLS = {"320": (2,), "720": (12, 30), "5120": (4,)}  # icosphere by subdivisions, or sphere by rings and segments
+BALLS = {
+    "320": (2,),
+    "720": (12, 30),
+    "5120": (4,),
+    "81920": (6,),
+}  # icosphere by subdivisions, or sphere by rings and segments
+TABLE = ("320", "720", "5120")
+BESIDE_DEODR = (("320", 64, 1), ("5120", 256, 1), ("81920", 256, 1), ("320", 64, 30), ("320", 256, 30))
 SIZES, BATCHES = (64, 256, 512), (1, 30)
 REACH = 3.035  # [blur] where SoftRas cuts off: D = 1e-4 at d² = σ log(1e4 - 1)
 SPP = 16  # samples of a pixel by Mitsuba
@@ -218,7 +225,7 @@ def table() -> tuple[list[str], dict[tuple, float]]:
     """Nanoseconds per box-pixel (silhouette, colour) or per pixel (aa, texture), and memory, of all cases."""
     lines = ["faces  size  batch  how         forward   + backward   per       memory"]
     found = {}
-    for name in BALLS:
+    for name in TABLE:
         for size in SIZES:
             for batch in BATCHES:
                 if batch > 1 and (size == 512 or (size == 256 and name == "5120")):
@@ -249,9 +256,24 @@ def render() -> tuple[dict, list[str]]:
         figures[f"{how}_ns_per_box_pixel"] = figure(worst, goal=goal)
     for name, size in (("320", 256), ("5120", 256)):
         figures |= beside_peers(name, size, lines)
+    if importlib.util.find_spec("deodr"):
+        for name, size, batch in BESIDE_DEODR:
+            figures |= beside_deodr(name, size, batch, lines)
     video = best({"video": video_gradient()}, 3)["video"]
     figures["video_gradient_seconds"] = figure(video, goal=1.0)
     return figures, lines
+
+
+def beside_deodr(name: str, size: int, batch: int, lines: list[str]) -> dict:
+    """Times of `aa` and of soft silhouettes, forward and backward, over those of DEODR, which draws one image at a time."""
+    job = Job(name, size, batch)
+    cases = {"deodr": deodr(job)[1], "aa": job.ours("aa")[1], "silhouette": job.ours("silhouette")[1]}
+    times = best(cases)
+    times["deodr"] *= batch
+    lines += [f"{name} faces, {size} px, {batch} images: {key} {1e3 * t:.2f} ms" for key, t in times.items()]
+    goals = {"aa": 2.0 if batch == 1 else 1.0, "silhouette": 1.5}
+    which = f"vs_deodr_{name}_{size}" + (f"_x{batch}" if batch > 1 else "")
+    return {f"{how}_{which}": figure(times[how] / times["deodr"], goal=goal) for how, goal in goals.items()}
 
 
 def beside_peers(name: str, size: int, lines: list[str]) -> dict:

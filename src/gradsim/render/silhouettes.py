@@ -6,6 +6,8 @@ if these were independent (α of the nearer, 1 − α of the other), or, by `sha
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -31,6 +33,31 @@ LENS = (
     *OPTICS,
     *RESPONSE,  # which masks of a video read, and no image
 )  # parameters of a scene that replace those of the camera
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Map of world points to homogeneous pixels, M x + c.
+
+    Args:
+        M: (worlds or 1, 3, 3).
+        c: (worlds or 1, 3).
+        eye: Position of the camera (worlds or 1, 3) [m].
+    """
+
+    M: Tensor
+    c: Tensor
+    eye: Tensor
+
+    def clip(self, points: Tensor) -> Tensor:
+        """Homogeneous pixels (u z, v z, z) of points (worlds, frames, n, 3), differentiable by all."""
+        if len(self.M) == len(self.c) == 1:
+            return torch.addmm(self.c, points.reshape(-1, 3), self.M[0].mT).view(points.shape)
+        return points @ self.M[:, None].mT + self.c[:, None, None]
+
+
+# of pinholes that are constant, by the memory, precision and samples of a pixel
+_projections: WeakKeyDictionary[Camera, dict[tuple, Projection]] = WeakKeyDictionary()
 
 
 class Silhouettes:
@@ -293,6 +320,25 @@ class Silhouettes:
         turn = parameters.get("rotation_vector")
         R = R[None] if turn is None else rotation.to_matrix(rotation.exponential(turn.to(points))) @ R
         return K * factor + self._binned(replaced)[:, 0], R, parameters.get("translation", t[None]).to(points)
+
+    def projection(self, points: Tensor, values: Mapping[str, Tensor], samples: int = 1) -> Projection:
+        """Map of world points to homogeneous pixels of an image `samples` times as large, as `matrices`."""
+        camera, changed = self.camera, bool(self._camera_parameters(values))
+        arrays = camera.K, camera.R, camera.t
+        if changed or self.binning != 1 or any(x.requires_grad for x in arrays):
+            return self._projection(points, values, samples)
+        key = points.dtype, points.device, samples, *(x._version for x in arrays)
+        known = _projections.setdefault(camera, {})
+        if key not in known:
+            exact = self._projection(camera.K, {}, samples)
+            known[key] = Projection(*(x.to(points) for x in (exact.M, exact.c, exact.eye)))
+        return known[key]
+
+    def _projection(self, points: Tensor, values: Mapping[str, Tensor], samples: int) -> Projection:
+        K, R, t = self.matrices(points, values)
+        if samples > 1:
+            K = K * K.new_tensor([[samples], [samples], [1.0]])
+        return Projection(K @ R, (K @ t[..., None])[..., 0], -(t[:, None] @ R)[:, 0])
 
     def _turning(self, values: Mapping[str, Tensor], direction: Mapping[str, Tensor], like: Tensor) -> Tensor | None:
         """Derivatives (worlds, unknowns, 3) of the rotation as vectors w, dR = [w]× R; None for zero."""

@@ -1,16 +1,27 @@
 """Views: triangles in the camera of all images, the input of all rasterizers."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import torch
+import warp as wp
 from torch import Tensor
 
+from gradsim.engine.lanes import lane_of, specialize
+from gradsim.engine.launch import array, replay
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Part, Surface
-from gradsim.render.coverage.edges import is_closed
+from gradsim.render.coverage.edges import MESHES, is_closed, memory_key
 from gradsim.render.silhouettes import Silhouettes
+
+if TYPE_CHECKING:
+    from gradsim.render import view_kernels
+else:
+    view_kernels = "gradsim.render.view_kernels"
 
 MAX_PIXELS = 2**31 // 3  # pixels of all images: kernels count RGB in 32 bits
 NEAR_DEPTH = 1e-3  # [m] default distance of the near plane
@@ -65,12 +76,8 @@ class View:
         """
         _check(surface)
         points = surface.vertices
-        K, R, t = camera.matrices(points, values or {})
-        camera_points = points @ R[:, None].mT + t[:, None, None]
-        clip = camera_points @ K[:, None].mT
-        if samples > 1:
-            clip = clip * clip.new_tensor([samples, samples, 1.0])
-        eye = -(t[:, None] @ R)[:, 0]
+        projection = camera.projection(points, values or {}, samples)
+        clip, eye = projection.clip(points), projection.eye
         points = points.expand(len(clip), -1, -1, -1)  # one world before the cameras of several
         lens = camera.camera
         images, pixels = points.shape[0] * points.shape[1], lens.height * lens.width * samples**2
@@ -83,7 +90,7 @@ class View:
             points.flatten(0, 1),
             clip.flatten(0, 1),
             eye.repeat_interleave(points.shape[1], 0) if len(eye) > 1 else eye,
-            surface.faces.to(points.device, torch.int32),
+            _faces(surface.parts, points.device),
             surface.parts,
             lens.height * samples,
             lens.width * samples,
@@ -93,7 +100,7 @@ class View:
 
     @cached_property
     def part_of(self) -> Tensor:
-        """Number of the part that each face belongs to (m,)."""
+        """Number of the part that each face belongs to (m,), int64."""
         return _owners(tuple(len(p.faces) for p in self.parts)).to(self.faces.device)
 
     @cached_property
@@ -103,27 +110,56 @@ class View:
         safe = torch.where(depth > 0, depth, 1.0)
         return torch.cat([self.clip[..., :2] / safe, depth], -1)
 
+    @property
+    def pixels(self) -> Tensor:
+        """Pixels (u, v) of the vertices (images, n, 2), of a view with all of them before the camera."""
+        return self.clip[..., :2] / self.clip[..., 2:]
+
     @cached_property
     def is_front(self) -> Tensor:
         """True where a face shows its outer side (images, m)."""
-        a, b, c = self.clip.detach().double()[:, self.faces.long()].unbind(2)  # the products cancel
-        # seen from outside, corners run counter-clockwise to the eye, and y points down
-        return (a * torch.linalg.cross(b, c)).sum(-1) < 0
+        code, clip = _code(self.clip.dtype), self.clip.detach()
+        front = torch.empty(len(clip), len(self.faces), dtype=torch.bool, device=clip.device)
+        arguments = [array(code.Corner, clip), array(wp.vec3i, self.faces), array(wp.bool, front)]
+        replay(code.show_sides, front.numel(), arguments, str(clip.device))
+        return front
 
     @cached_property
     def is_solid(self) -> bool:
         """True if all parts are closed with outward faces, and the camera is certainly outside."""
         if not len(self.points) or self.reaches_behind or not all(is_closed(p.faces) for p in self.parts):
             return False
-        a, b, c = self.points[0].detach().double()[self.faces.long()].unbind(1)  # in one image, so in all
-        volumes = torch.zeros(len(self.parts), dtype=a.dtype, device=a.device)
-        volumes.index_add_(0, self.part_of, ((a - a[:1]) * torch.linalg.cross(b - a[:1], c - a[:1])).sum(-1))
+        code, points = _code(self.points.dtype), self.points.detach()
+        volumes = torch.zeros(len(self.parts), dtype=torch.float64, device=points.device)  # in one image, so in all
+        mesh = array(wp.vec3i, self.faces), array(wp.int32, self.part_of.int())
+        arguments = [array(code.Corner, points), *mesh, array(wp.float64, volumes)]
+        replay(code.add_volumes, len(self.faces), arguments, str(points.device))
         return bool((volumes > 0).all())
 
     @cached_property
     def reaches_behind(self) -> bool:
         """True if a vertex of any image is nearer than the near plane."""
-        return bool((self.clip.detach()[..., 2] < self.near).any())
+        depth = self.clip.detach()[..., 2]
+        return bool(depth.numel()) and depth.amin().item() < self.near
+
+
+@cache
+def _code(dtype: torch.dtype) -> ModuleType:
+    return specialize(view_kernels, lane_of(dtype))
+
+
+_meshes: dict[tuple, Tensor] = {}
+
+
+def _faces(parts: tuple[Part, ...], device: torch.device) -> Tensor:
+    """Triangles (m, 3) of all parts, int32; the same tensor as long as the parts have the same tables."""
+    key = device, *((memory_key(p.faces), p.vertices.start) for p in parts)
+    faces = _meshes.get(key)
+    if faces is None:
+        while len(_meshes) >= MESHES:
+            _meshes.pop(next(iter(_meshes)), None)
+        faces = _meshes[key] = torch.cat([p.faces + p.vertices.start for p in parts]).to(device, torch.int32)
+    return faces
 
 
 @cache
@@ -134,6 +170,9 @@ def _owners(sizes: tuple[int, ...]) -> Tensor:
 def _check(surface: Surface) -> None:
     if not isinstance(surface, Surface):
         raise InputError(f"got a {type(surface).__name__}; expected a Surface, such as Surface.of(vertices, faces).")
+    # a sum is not finite if one of its terms is not
+    if math.isfinite(surface.vertices.detach().sum().item()):
+        return
     finite = torch.isfinite(surface.vertices).all(-1)
     if bool(finite.all()):
         return

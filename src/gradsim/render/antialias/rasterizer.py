@@ -27,6 +27,7 @@ from gradsim.render.coverage.edges import functions
 from gradsim.render.near_clipping import cut_near
 from gradsim.render.raster.composite import composite
 from gradsim.render.raster.fragments import Fragments
+from gradsim.render.raster.vertex_colors import paint
 from gradsim.render.raster.zbuffer import nearest
 from gradsim.render.shading.surface_color import ColorSource
 from gradsim.render.view import View
@@ -68,6 +69,9 @@ class Antialiased:
         """
         alpha, key = self.alpha(view), nearest(view, self.cull)
         add_touched(view, key, alpha, self.cull)
+        colors = color_source.by_vertex
+        if colors is not None and not _is_divided(view, color_source.flat) and not view.reaches_behind:
+            return paint(view, key, colors, alpha, background), alpha
         fragments = Fragments.of(view, key)
         colors = divide_pixels(fragments, color_source.at(fragments), alpha, color_source.flat)
         return composite(fragments, colors, alpha, background), alpha
@@ -80,12 +84,22 @@ def _covered(view: View) -> Tensor:
     size = view.height, view.width
     if not view.reaches_behind:
         convex = len(view.parts) == 1 and view.parts[0].convex
-        return coverage(view.screen[:, None, :, :2], view.faces, *size, convex)[:, 0]
+        return coverage(view.pixels[None], view.faces, *size, convex)[0]
     cut = cut_near(view.clip, view.faces, view.near)
     tables = cut.faces.expand(len(view.clip), *cut.faces.shape[-2:])
     tables = [faces[faces[:, 0] >= 0] for faces in tables]
     pairs = zip(cut.screen[:, None, None, :, :2], tables, strict=True)
     return torch.cat([coverage(screen, faces, *size, convex=False) for screen, faces in pairs])[:, 0]
+
+
+def _may_hide(view: View) -> bool:
+    """True if one face may be before another one that shows its outer side."""
+    return not (len(view.parts) == 1 and view.parts[0].convex)
+
+
+def _is_divided(view: View, flat: Tensor | None) -> bool:
+    """True if an edge may divide pixels."""
+    return len(view.faces) > 0 and (_may_hide(view) or flat is not None)
 
 
 def divide_pixels(fragments: Fragments, colors: Tensor, alpha: Tensor, flat: Tensor | None = None) -> Tensor:
@@ -98,10 +112,9 @@ def divide_pixels(fragments: Fragments, colors: Tensor, alpha: Tensor, flat: Ten
         flat: True for flat-shaded faces (m,); None if there are none.
     """
     view = fragments.view
-    hidden = not (len(view.parts) == 1 and view.parts[0].convex)  # occlusion is possible
-    if not len(view.faces) or not (hidden or flat is not None):
+    if not _is_divided(view, flat):
         return colors
-    edges = outlines(view)
+    hidden, edges = _may_hide(view), outlines(view)
     if flat is not None:
         shares = _shares(fragments, edges, creases(view, edges[0], flat))
         colors = mix(colors, shares, torch.ones_like(alpha), fragments.owner, fragments.rows)

@@ -4,6 +4,7 @@ Exact to rounding (`kernels.py`) for any mesh, closed or open, anywhere on the s
 duplicated body, one counts and has the derivatives.
 """
 
+import threading
 from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
@@ -16,7 +17,7 @@ from torch import Tensor
 from gradsim.engine.lanes import lane_of, members, specialize
 from gradsim.engine.launch import array, field, replay, struct_of
 from gradsim.engine.operation import operation
-from gradsim.render.coverage.edges import functions, mesh_of, open_edge
+from gradsim.render.coverage.edges import functions, index_range, mesh_of, open_edge
 
 if TYPE_CHECKING:
     from gradsim.render.coverage import kernels, outline_kernels
@@ -129,9 +130,16 @@ _exact, _other = operation(_Coverage(convex=True)), operation(_Coverage(convex=F
 
 def _scratch(points: Tensor, faces: Tensor, convex: bool, height: int) -> tuple[int, wp.array, Any]:
     """Number of outlines that are kept (one on a CPU, where threads run in turn), front faces of each body, and outlines."""
-    sheets = 1 if points.device.type == "cpu" else len(points)
-    front = points.new_empty(len(points), len(faces), dtype=torch.bool)
-    return sheets, array(wp.bool, front), outline_scratch(points, faces, sheets, convex, height)
+    front = array(wp.bool, points.new_empty(len(points), len(faces), dtype=torch.bool))
+    if points.device.type != "cpu":
+        return len(points), front, outline_scratch(points, faces, len(points), convex, height)
+    key = points.dtype, len(faces), convex, height
+    if getattr(_reused, "key", None) != key:
+        _reused.key, _reused.outline = key, outline_scratch(points, faces, 1, convex, height)
+    return 1, front, _reused.outline
+
+
+_reused = threading.local()  # scratch memory of the last launch on a CPU, whose threads run in turn
 
 
 def outline_scratch(points: Tensor, faces: Tensor, pages: int, convex: bool, height: int) -> Any:
@@ -169,14 +177,10 @@ def _check(screen: Tensor, faces: Tensor, convex: bool) -> None:
     if faces.ndim != 2 or faces.shape[-1] != 3 or faces.is_floating_point():
         got = f"shape {tuple(faces.shape)} and {faces.dtype}"
         raise ValueError(f"`faces` has {got}; coverage needs whole numbers (m, 3).")
-    if (
-        not torch.compiler.is_compiling()
-        and faces.numel()
-        and not 0 <= int(faces.min()) <= int(faces.max()) < screen.shape[2]
-    ):
-        raise ValueError(
-            f"`faces` names vertices {int(faces.min())} to {int(faces.max())}; `screen` has {screen.shape[2]}, from 0."
-        )
+    if not torch.compiler.is_compiling() and faces.numel():
+        least, greatest = index_range(faces)
+        if not 0 <= least <= greatest < screen.shape[2]:
+            raise ValueError(f"`faces` names vertices {least} to {greatest}; `screen` has {screen.shape[2]}, from 0.")
     if convex and not torch.compiler.is_compiling():
         gap = open_edge(faces)
         if gap:

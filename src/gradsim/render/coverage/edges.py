@@ -8,6 +8,7 @@ import numpy as np
 import torch
 import warp as wp
 from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from gradsim.engine.lanes import lane_of, members, specialize
 from gradsim.engine.launch import check_memory
@@ -65,10 +66,36 @@ def _open_edge(table: bytes) -> tuple[int, int] | None:
     return next(((a, b) for a, b, forward, back in rows if forward < 0 or back < 0), None)
 
 
+def index_range(faces: Tensor) -> tuple[int, int]:
+    """Least and greatest index of a table that is not empty."""
+    return _index_range(_table(faces))
+
+
+@lru_cache(MESHES)
+def _index_range(table: bytes) -> tuple[int, int]:
+    indices = np.frombuffer(table, np.int32)
+    return int(indices.min()), int(indices.max())
+
+
+_tables: dict[tuple, bytes] = {}
+
+
 def _table(faces: Tensor) -> bytes:
-    faces = faces.cpu()
+    """Table of faces as bytes: always the same object for the same memory, since hashing a large one takes long."""
     check_memory(faces)
-    return faces.numpy().astype(np.int32).tobytes()
+    key = memory_key(faces)
+    table = _tables.get(key)
+    if table is None:
+        while len(_tables) >= MESHES:
+            _tables.pop(next(iter(_tables)), None)
+        table = _tables[key] = faces.cpu().numpy().astype(np.int32).tobytes()
+    return table
+
+
+def memory_key(tensor: Tensor) -> tuple:
+    """Hashable key of a tensor's memory and of what PyTorch has written into it; does not keep the memory alive."""
+    memory = StorageWeakRef(tensor.untyped_storage())
+    return memory, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype, tensor._version
 
 
 def functions(dtype: torch.dtype, *names: str) -> dict[str, Any]:

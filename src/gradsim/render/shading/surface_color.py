@@ -45,6 +45,11 @@ class ColorSource(Protocol):
         ...
 
     @property
+    def by_vertex(self) -> Tensor | None:
+        """Colors of the vertices (images or 1, n, 3) if those of fragments are interpolated from them, else None."""
+        ...
+
+    @property
     def corners(self) -> Corners:
         """Colors at the corners of all faces."""
         ...
@@ -89,6 +94,13 @@ class SurfaceColor:
         smooth = torch.tensor([p.appearance.smooth for p in self.view.parts], device=self.view.faces.device)
         return ~smooth[self.view.part_of]
 
+    @property
+    def by_vertex(self) -> Tensor | None:
+        """Colors of the vertices (1, n, 3) without lights and textures, else None."""
+        if self.shading.law != "colour" or any(self._pattern(p) is not None for p in self.view.parts):
+            return None
+        return self._colors
+
     def normals_at(self, fragments: Fragments) -> Tensor:
         """Unit normals (P, 3) at fragments, on the visible side."""
         normals = unit(fragments.interpolate(self._normals, self._normal_table))
@@ -123,7 +135,7 @@ class SurfaceColor:
         for p in self.view.parts:
             n, by_vertex = p.size, p.appearance.vertex_colors
             rows.append(p.appearance.rgb(points).expand(n, 3) if by_vertex is None else by_vertex.to(points))
-        return torch.cat(rows)[None]
+        return (rows[0] if len(rows) == 1 else torch.cat(rows))[None]
 
     def _plain(self, fragments: Fragments) -> Tensor:
         """Colors (P, 3) of fragments without textures and lights."""
@@ -221,6 +233,11 @@ class Labels:
     def at(self, fragments: Fragments) -> Tensor:
         """(P, parts)."""
         return self._label(fragments.part)
+
+    @property
+    def by_vertex(self) -> None:
+        """None: labels jump where parts meet."""
+        return None
 
     @property
     def corners(self) -> Corners:

@@ -6,7 +6,8 @@ faces together by A = 1 - Π (1 - D) (Eq. 2; the binary loss of no face). With l
 
     ∂A/∂x = (1 - A) D
 
-has no division, where Eq. 2 gives 0/0 inside. One thread takes one face of one image and goes over the tiles within
+has no division, where Eq. 2 gives 0/0 inside. Pixels with 1 - A below 4e-18 are covered, and nothing in them has a
+derivative. One thread takes one face of one image and goes over the tiles within
 its reach; sums over faces are atomic.
 """
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:  # bound by `specialize`
         tiles_in_row,
     )
 
+SATURATED = wp.constant(Scalar(4.0e-18))  # 1 - A, below which A is 1 in any precision: further faces are left out
+MIN_CLEAR = wp.constant(Scalar(1.0e-30))  # its least value, since products below are subnormal (slow)
 MAX_EXPONENT = wp.constant(Scalar(40.0))  # e^-40 is negligible against 1, and its square is not subnormal (slow)
 
 
@@ -62,6 +65,30 @@ def cover(x: Real, cut: Scalar):
     d.softplus = where(counts, max(x, zero(0)) + log1p(e), zero(0))
     d.share = where(counts, where(less(x, zero(0)), e, spread(Scalar(1.0))) / (e + Scalar(1.0)), zero(0))
     return d
+
+
+if ROWS * COLUMNS > 1:  # registers are for CPUs, where threads run in turn: a product needs no logarithm
+
+    @wp.func(inline=True)
+    def cover_tile(clear: wp.array3d[Real], image: int, row: int, column: int, x: Real, cut: Scalar):
+        e = exp(max(zero(0) - abs(x), spread(-MAX_EXPONENT)))
+        factor = where(less(x, zero(0)), spread(Scalar(1.0)), e) / (e + Scalar(1.0))
+        factor = where(less(spread(-cut), x), factor, spread(Scalar(1.0)))
+        clear[image, row, column] = max(clear[image, row, column] * factor, spread(MIN_CLEAR))
+
+    @wp.func(inline=True)
+    def is_open(clear: wp.array3d[Real], image: int, row: int, column: int):
+        return any_lane(less(spread(SATURATED), clear[image, row, column]))
+
+else:
+
+    @wp.func(inline=True)
+    def cover_tile(clear: wp.array3d[Real], image: int, row: int, column: int, x: Real, cut: Scalar):
+        add_to(clear, image, row, column, cover(x, cut).softplus)
+
+    @wp.func(inline=True)
+    def is_open(clear: wp.array3d[Real], image: int, row: int, column: int):
+        return True
 
 
 @wp.struct
@@ -115,7 +142,7 @@ def cover_faces(
     centers: wp.array[Real],  # x and y of a tile's pixels from its first one [px]
     reach: Reach,
     # out
-    opaque: wp.array3d[Real],  # Σ softplus(x) = -log(1 - A), (images, tiles down, tiles across), zero before
+    clear: wp.array3d[Real],  # Π (1 - D), one before; in tiles of one pixel Σ softplus(x) = -log(1 - A), zero before
 ):
     image, k = wp.tid()
     corners = faces[wp.min(image, faces.shape[0] - 1), k]
@@ -124,9 +151,10 @@ def cover_faces(
         first, last = tiles_in_row(face, row, reach.radius)
         y = centers[1] + Scalar((row - face.top) * ROWS)
         for column in range(first, last):
-            x = centers[0] + Scalar((column - face.left) * COLUMNS)
-            square = signed_square(distance(face.a, x, y), distance(face.b, x, y), distance(face.c, x, y))
-            add_to(opaque, image, row, column, cover(square * reach.sharpness, reach.cut).softplus)
+            if is_open(clear, image, row, column):
+                x = centers[0] + Scalar((column - face.left) * COLUMNS)
+                square = signed_square(distance(face.a, x, y), distance(face.b, x, y), distance(face.c, x, y))
+                cover_tile(clear, image, row, column, square * reach.sharpness, reach.cut)
 
 
 @wp.kernel(enable_backward=False)
@@ -152,12 +180,15 @@ def cover_faces_adjoint(
         first, last = tiles_in_row(face, row, reach.radius)
         y = centers[1] + Scalar((row - face.top) * ROWS)
         for column in range(first, last):
+            along = opaque_adjoint[image, row, column]
+            if not any_lane(less(zero(0), abs(along))):
+                continue
             x = centers[0] + Scalar((column - face.left) * COLUMNS)
             a = distance(face.a, x, y)
             b = distance(face.b, x, y)
             c = distance(face.c, x, y)
             square = signed_square(a, b, c)
-            g = opaque_adjoint[image, row, column] * cover(square * reach.sharpness, reach.cut).share * reach.sharpness
+            g = along * cover(square * reach.sharpness, reach.cut).share * reach.sharpness
             g = where(less(square, zero(0)), zero(0) - g, g)
             at_a = if_nearest(min(b.square, c.square), a.square, g)
             at_b = if_nearest(c.square, b.square, g - at_a)

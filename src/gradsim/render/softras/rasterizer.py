@@ -145,16 +145,18 @@ class _Silhouette:
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         code, tiles, arguments = face_arguments(border_code, inputs)
-        opaque = tiles.empty(len(inputs[0]))
-        if opaque.numel():
-            replay(code.cover_faces, _threads(inputs), [*arguments, tiles.array(opaque)], str(opaque.device))
-        return [tiles.join(opaque.neg_().exp_()).contiguous()]
+        product = tiles.lane.width > 1  # else the sum of its logarithms
+        clear = tiles.empty(len(inputs[0]), float(product))
+        if clear.numel():
+            replay(code.cover_faces, _threads(inputs), [*arguments, tiles.array(clear)], str(clear.device))
+        return [tiles.join(clear if product else clear.neg_().exp_()).contiguous()]
 
     def backward(
         self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
     ) -> list[Tensor | None]:
         code, tiles, arguments = face_arguments(border_code, inputs)
-        opaque, adjoint = tiles.cut(-outputs[0] * adjoints[0]), torch.zeros_like(inputs[0])
+        clear, adjoint = outputs[0], torch.zeros_like(inputs[0])
+        opaque = tiles.cut(torch.where(clear > float(code.SATURATED), -clear * adjoints[0], 0.0))
         if opaque.numel():
             args = [*arguments, tiles.array(opaque), array(code.Point, adjoint)]
             replay(code.cover_faces_adjoint, _threads(inputs), args, str(opaque.device))

@@ -1,0 +1,63 @@
+"""Pictures with colors of vertices: one pass, as fragments, interpolation and compositing."""
+
+import pytest
+import torch
+
+from gradsim.geometry.surface import Appearance, Surface
+from gradsim.render import look_at
+from gradsim.render.antialias.passes import add_touched
+from gradsim.render.coverage.coverage import coverage
+from gradsim.render.coverage.edges import edges_of, mesh_of
+from gradsim.render.raster.composite import composite
+from gradsim.render.raster.fragments import Fragments
+from gradsim.render.raster.vertex_colors import paint
+from gradsim.render.raster.zbuffer import nearest
+from gradsim.render.silhouettes import Silhouettes
+from gradsim.render.view import View
+
+HEIGHT, WIDTH, IMAGES = 20, 24, 2
+OCTAHEDRON = torch.tensor([[0, 2, 4], [2, 1, 4], [1, 3, 4], [3, 0, 4], [2, 0, 5], [1, 2, 5], [3, 1, 5], [0, 3, 5]])
+
+
+def random(*shape: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.rand(*shape, dtype=torch.float64, generator=generator)
+
+
+def parts(size: tuple[int, int]):
+    """View of two images of an octahedron, its colors, coverage, background and table of visible triangles."""
+    axes = torch.eye(3, dtype=torch.float64)
+    corners = torch.stack([axes, -axes], 1).flatten(0, 1) + 0.2 * random(IMAGES, 6, 3)
+    corners = corners[None].requires_grad_()
+    camera = look_at((0.3, -5.0, 0.4), (0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.5, WIDTH, HEIGHT)
+    view = View.of(Surface.of(corners, OCTAHEDRON, Appearance(), convex=True), Silhouettes(camera))
+    alpha, key = coverage(view.pixels[None], view.faces, HEIGHT, WIDTH)[0], nearest(view)
+    add_touched(view, key, alpha)
+    background = random(1, 3, *size).requires_grad_()
+    return corners, view, random(1, 6, 3).requires_grad_(), alpha, background, key
+
+
+@pytest.mark.parametrize("size", [(1, 1), (HEIGHT, WIDTH)])
+def test_one_pass_is_fragments_interpolated_and_composited(size):
+    corners, view, colors, alpha, background, key = parts(size)
+    fragments = Fragments.of(view, key)
+    separate = composite(fragments, fragments.interpolate(colors), alpha, background)
+    image = paint(view, key, colors, alpha, background)
+    touched = int((fragments.side != 3).sum())
+    assert 10 < touched < 0.5 * len(fragments.side)
+    assert torch.allclose(image, separate, rtol=0, atol=1e-13)
+    weight = random(*image.shape)
+    inputs = [corners, colors, background]
+    pairs = zip(*(torch.autograd.grad(x, inputs, weight, retain_graph=True) for x in (image, separate)), strict=True)
+    for a, b in pairs:
+        assert b.abs().max() > 1e-2
+        assert torch.allclose(a, b, rtol=0, atol=1e-11 * float(b.abs().max()))
+
+
+def test_table_of_faces_changed_in_place_is_another_mesh():
+    faces = OCTAHEDRON.clone()
+    whole = mesh_of(faces)[1].numpy()
+    faces[0] = faces[1]
+    changed = mesh_of(faces)[1].numpy()
+    assert whole.tolist() != changed.tolist()
+    assert changed.tolist() == [list(row) for row in edges_of(faces.numpy())]
