@@ -104,7 +104,8 @@ class Particles:
             inputs: As for `forward`.
             tangents: One tensor of the same shape for each input, or None for zero.
         """
-        return self._forward(inputs, tangents)  # pyright: ignore[reportReturnType] -- dual lanes have tangents
+        with torch.no_grad():
+            return self._forward(inputs, tangents)  # pyright: ignore[reportReturnType] -- dual lanes have tangents
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
         return self._bound(inputs, None).backward(inputs, outputs, adjoints)
@@ -141,8 +142,8 @@ class BoundRollout:
     """
 
     def __init__(self, program: Particles, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None):
-        copies = [x.clone() for x in inputs]  # arrays may share the memory of what they are made of
-        slopes = None if tangents is None else [None if x is None else x.clone() for x in tangents]
+        copies = [x.detach().clone() for x in inputs]  # arrays may share the memory of what they are made of
+        slopes = None if tangents is None else [None if x is None else x.detach().clone() for x in tangents]
         self.program, self.buffers = program, RolloutBuffers(program, copies, slopes)
         self.none = inputs[0].new_zeros(0, dtype=torch.long)
         buffers = self.buffers
