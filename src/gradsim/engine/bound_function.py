@@ -4,7 +4,6 @@ A recording belongs to the shapes of the tensors. It keeps the result of each ca
 again whose numbers are others now, or of which a derivative may be taken. What a function does in Python beside them is not done again.
 """
 
-import ctypes
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +14,9 @@ from torch._C import _are_functorch_transforms_active as are_transforms_active
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
+from gradsim.engine.numbers import bytes_of
+
 MOST_RECORDINGS = 16  # sets of shapes of one function
-MOST_BYTES = 4096  # of a tensor whose numbers are compared in Python
 _OF_SHAPES = {
     Tensor.__len__,
     Tensor.dim,
@@ -106,14 +106,13 @@ class _Recording:
 
     def __init__(self, function: Callable[[dict[str, Tensor]], list[Tensor]], tensors: Mapping[str, Tensor]):
         self.names = list(tensors)
-        self.contiguous = [torch.empty_like(x, memory_format=torch.contiguous_format).stride() for x in tensors.values()]
         copies = {name: _copy(x) for name, x in tensors.items()}
         recorder = _Recorder(copies.values())
         with torch.no_grad(), recorder:
             outputs = function(copies)
         self.is_replayable = recorder.is_replayable and all(id(y) in recorder.places for y in outputs)
         self.tensors = recorder.tensors
-        self.numbers = [self._numbers(k, x) for k, x in enumerate(copies.values())]
+        self.numbers = [bytes_of(x) for x in copies.values()]
         self.plans: dict[frozenset[int], list[_Call]] = {}
         if not self.is_replayable:
             return
@@ -137,7 +136,7 @@ class _Recording:
         if changed:
             for k in changed:
                 self.tensors[k] = _copy(values[k])
-                self.numbers[k] = self._numbers(k, self.tensors[k])
+                self.numbers[k] = bytes_of(self.tensors[k])
             with torch.no_grad():
                 for call in self._plan(changed):
                     call.run(self.tensors)
@@ -164,18 +163,8 @@ class _Recording:
 
     def _is_same(self, k: int, x: Tensor) -> bool:
         """Whether the k-th tensor has the numbers of the results."""
-        numbers = self._numbers(k, x)
-        return torch.equal(x, self.tensors[k]) if numbers is None else numbers == self.numbers[k]
-
-    def _numbers(self, k: int, x: Tensor) -> bytes | None:
-        """Numbers of the k-th tensor, of its first row where all rows are that; None where they are many."""
-        strides, contiguous = x.stride(), self.contiguous[k]
-        size = x.nbytes
-        if strides != contiguous:
-            if not strides or strides[0] or strides[1:] != contiguous[1:]:
-                return None
-            size //= len(x)
-        return ctypes.string_at(x.data_ptr(), size) if size <= MOST_BYTES else None
+        numbers = bytes_of(x)
+        return numbers == self.numbers[k] if numbers and self.numbers[k] else torch.equal(x, self.tensors[k])
 
 
 class _Recorder(TorchFunctionMode):

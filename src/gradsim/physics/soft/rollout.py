@@ -154,7 +154,8 @@ class BoundRollout:
         """States of all frames, and their tangents, of the numbers in the buffers."""
         buffers, (work, starts, states, launch) = self.buffers, self._forward_launch
         memory = buffers.to.layout.memory
-        torch._foreach_zero_(work)
+        if work:
+            torch._foreach_zero_(work)
         for k, (start, state) in enumerate(zip(starts, states, strict=True)):
             copies = self.none if k else buffers.copies
             buffers.to.fill_vertices(start, inputs[k], tangents[k] if tangents else None, copies)
@@ -184,7 +185,8 @@ class BoundRollout:
     def backward(self, inputs, outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
         """Gradients of all inputs, whose numbers are in the buffers."""
         buffers, (work, frames, frame_adjoints, start, unpacked, launch) = self.buffers, self._backward_launch
-        torch._foreach_zero_(work)
+        if work:
+            torch._foreach_zero_(work)
         for k, (frame, y) in enumerate(zip(frames, outputs, strict=True)):
             buffers.to.fill_vertices(frame, y, None, self.none if k else buffers.copies)
         for frame, y in zip(frame_adjoints, adjoints, strict=True):
