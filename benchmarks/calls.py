@@ -30,7 +30,10 @@ GOALS = {
     "call_ms_cube": 0.8,
 }
 NEWTON_GOAL = 1.2  # at least
-SOFTER = {"damping": 1.0, "friction_stiffness": 5.0}  # of the ground: corners of the scene's box are lighter than those of the arrays
+SOFTER = {
+    "damping": 1.0,
+    "friction_stiffness": 5.0,
+}  # of the ground: corners of the scene's box are lighter than those of the arrays
 
 
 def box_scene(tets: int, frames: int) -> Scene:

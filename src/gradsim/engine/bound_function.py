@@ -26,7 +26,11 @@ _OF_SHAPES = {
 }
 
 
-_MAY_BE_SAME = {Tensor.to, Tensor.contiguous, torch.broadcast_tensors}  # return the tensor itself where there is nothing to do
+_MAY_BE_SAME = {
+    Tensor.to,
+    Tensor.contiguous,
+    torch.broadcast_tensors,
+}  # return the tensor itself where there is nothing to do
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,11 @@ class BoundFunction:
             tensors: By name.
             differentiated: Those with a forward-mode tangent.
         """
-        if torch.compiler.is_compiling() or are_transforms_active() or (forward_ad._current_level >= 0 and not differentiated):
+        if (
+            torch.compiler.is_compiling()
+            or are_transforms_active()
+            or (forward_ad._current_level >= 0 and not differentiated)
+        ):
             return self.function(tensors)
         key = (*tensors, *(x.shape for x in tensors.values()))
         if key not in self.recordings:
@@ -196,7 +204,9 @@ class _Recorder(TorchFunctionMode):
             self.is_replayable = False
             return result
         places = tuple(self._place(y) for y in results)
-        call = _Call(func, tuple(args), dict(keywords), tuple(tensors), tuple(lists), places, isinstance(result, Tensor))
+        call = _Call(
+            func, tuple(args), dict(keywords), tuple(tensors), tuple(lists), places, isinstance(result, Tensor)
+        )
         self.calls.append(call)
         return result
 

@@ -55,4 +55,6 @@ class _WithoutZeros(TorchFunctionMode):
 def _value_and_derivative(x: Any) -> tuple[Any, Tensor | None]:
     """Value and derivative of an argument, which may be a number."""
     # `forward_ad.unpack_dual` asks first in Python whether a program is being exported, which takes ten times as long
-    return torch._unpack_dual(x, level=forward_ad._current_level) if isinstance(x, Tensor) else (x, None)
+    if not isinstance(x, Tensor):
+        return x, None
+    return torch._unpack_dual(x, level=forward_ad._current_level)  # pyright: ignore[reportPrivateImportUsage]

@@ -44,7 +44,10 @@ HEAD = (*STATE, "inverse_mass", "gravity")  # before the parameters of the force
 DRIVE = ("drive_x", "drive_v")  # behind them, where vertices follow a recording
 MOST_BOUND = 8  # kinds of tensors of one program whose arrays are used again
 BOUND_BYTES = 64e6  # largest size of those of one kind
-SIZE_OF_ROW, ARRAYS_OF_STATES = 64, 6  # of a vertex with its tangent, at most [bytes]; of frames, and of steps between them
+SIZE_OF_ROW, ARRAYS_OF_STATES = (
+    64,
+    6,
+)  # of a vertex with its tangent, at most [bytes]; of frames, and of steps between them
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +111,7 @@ class Particles:
             return self._forward(inputs, tangents)  # pyright: ignore[reportReturnType] -- dual lanes have tangents
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        return self._bound(inputs, None).backward(inputs, outputs, adjoints)
+        return self._bound(inputs, None, again=True).backward(inputs, outputs, adjoints)
 
     def _forward(self, inputs, tangents):
         pairs = self._bound(inputs, tangents).forward(inputs, tangents)
@@ -116,8 +119,13 @@ class Particles:
             return pairs
         return [(y, torch.zeros_like(y) if t is None else t) for y, t in pairs]
 
-    def _bound(self, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None) -> "BoundRollout":
-        """Arrays and launches for tensors of these shapes, with the numbers of these tensors in them."""
+    def _bound(
+        self, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None, again: bool = False
+    ) -> "BoundRollout":
+        """Arrays and launches for tensors of these shapes, with the numbers of these tensors in them.
+
+        `again`: after a forward pass, whose inputs nobody may write to. If no other came between, they are in the arrays.
+        """
         like = (inputs[0].dtype, inputs[0].device, tangents is None, threading.get_ident())
         key = (like, tuple(x.shape for x in inputs))
         bound = self.bound.get(key)
@@ -127,8 +135,8 @@ class Particles:
                 if len(self.bound) >= MOST_BOUND:
                     self.bound.clear()
                 self.bound[key] = bound
-        else:
-            bound.buffers.load(inputs, tangents)
+        elif not (again and bound.holds(inputs)):
+            bound.load(inputs, tangents)
         return bound
 
 
@@ -146,16 +154,29 @@ class BoundRollout:
         slopes = None if tangents is None else [None if x is None else x.detach().clone() for x in tangents]
         self.program, self.buffers = program, RolloutBuffers(program, copies, slopes)
         self.none = inputs[0].new_zeros(0, dtype=torch.long)
+        self.loaded: list[tuple[Tensor, int]] = []
         buffers = self.buffers
         count = buffers.worlds * buffers.rows * (program.frames + program.segment * buffers.evaluations)
         self.size = ARRAYS_OF_STATES * SIZE_OF_ROW * count + sum(x.nbytes for x in inputs)
+
+    def load(self, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None) -> None:
+        """Write other numbers over those in the arrays."""
+        self.buffers.load(inputs, tangents)
+        self.loaded = [(x.detach(), x._version) for x in inputs]
+
+    def holds(self, inputs: Sequence[Tensor]) -> bool:
+        """Whether these tensors are those whose numbers are in the arrays."""
+        pairs = zip(inputs, self.loaded, strict=False)
+        return len(self.loaded) == len(inputs) and all(
+            x.data_ptr() == y.data_ptr() and x._version == version for x, (y, version) in pairs
+        )
 
     def forward(self, inputs, tangents) -> list[tuple[Tensor, Tensor | None]]:
         """States of all frames, and their tangents, of the numbers in the buffers."""
         buffers, (work, starts, states, launch) = self.buffers, self._forward_launch
         memory = buffers.to.layout.memory
         if work:
-            torch._foreach_zero_(work)
+            torch._foreach_zero_(work)  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
         for k, (start, state) in enumerate(zip(starts, states, strict=True)):
             copies = self.none if k else buffers.copies
             buffers.to.fill_vertices(start, inputs[k], tangents[k] if tangents else None, copies)
@@ -186,7 +207,7 @@ class BoundRollout:
         """Gradients of all inputs, whose numbers are in the buffers."""
         buffers, (work, frames, frame_adjoints, start, unpacked, launch) = self.buffers, self._backward_launch
         if work:
-            torch._foreach_zero_(work)
+            torch._foreach_zero_(work)  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
         for k, (frame, y) in enumerate(zip(frames, outputs, strict=True)):
             buffers.to.fill_vertices(frame, y, None, self.none if k else buffers.copies)
         for frame, y in zip(frame_adjoints, adjoints, strict=True):
@@ -210,7 +231,7 @@ class BoundRollout:
         if launched:
             work = [buffers.work(), buffers.work()]
             run = lambda: gpu_rollout.backward(
-                buffers, program.segment, frames, states, *work, frame_adjoints, start, gradient
+                buffers, program.segment, frames, states, work[0], work[1], frame_adjoints, start, gradient
             )
             return [], frames, frame_adjoints, start, unpacked, run
         trajectories = [struct_of(buffers.code.States, by_state(ys)) for ys in (frames, states, frame_adjoints)]
