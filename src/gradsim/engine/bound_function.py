@@ -1,7 +1,7 @@
-"""Functions of named tensors whose PyTorch calls are recorded once and replayed, but for those whose result is known.
+"""Functions of named tensors whose PyTorch calls are recorded once and replayed, except those whose result is known.
 
-A recording belongs to the shapes of the tensors. It keeps the result of each call with the numbers that it is of, and a replay makes those calls
-again whose numbers are others now, or of which a derivative may be taken. What a function does in Python beside them is not done again.
+A recording is for tensors of the same shapes. It keeps the result of each call, and a replay repeats the calls that depend on a tensor with other
+numbers, or on one of which a derivative may be taken. Python code between the calls is not repeated.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -170,7 +170,7 @@ class _Recording:
         return self.plans[key]
 
     def _is_same(self, k: int, x: Tensor) -> bool:
-        """Whether the k-th tensor has the numbers of the results."""
+        """True if the k-th tensor has the numbers of the results."""
         numbers = bytes_of(x)
         return numbers == self.numbers[k] if numbers and self.numbers[k] else torch.equal(x, self.tensors[k])
 

@@ -207,7 +207,7 @@ class InElements:
     def _fill(
         self, kind: str, array: wp.array, x: Tensor, tangent: Tensor | None, intervals: int, filled: bool = True
     ) -> None:
-        """What `_packs` makes, in each interval; `filled`: with copies of the last item in the rest of the last register, else as it is."""
+        """Write the result of `_packs` in each interval; `filled`: with copies of the last item in the rest of the last register, else as it is."""
         size, width = math.prod(SHAPES[kind]), self.lane.width
         for place, part in zip(self._places(kind, array), (x, tangent), strict=False):
             if part is None:

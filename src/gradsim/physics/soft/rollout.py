@@ -165,7 +165,7 @@ class BoundRollout:
         self.loaded = [(x.detach(), x._version) for x in inputs]
 
     def holds(self, inputs: Sequence[Tensor]) -> bool:
-        """Whether these tensors are those whose numbers are in the arrays."""
+        """True if these tensors are those whose numbers are in the arrays."""
         pairs = zip(inputs, self.loaded, strict=False)
         return len(self.loaded) == len(inputs) and all(
             x.data_ptr() == y.data_ptr() and x._version == version for x, (y, version) in pairs
@@ -186,7 +186,7 @@ class BoundRollout:
 
     @cached_property
     def _forward_launch(self):
-        """What is zero before a launch, the starts, the states, and the launch."""
+        """Memory that is zero before a launch, the starts, the states, and the launch."""
         buffers = self.buffers
         starts = [buffers.work() for _ in STATE]
         within = [buffers.work(self.program.frames) for _ in buffers.within]
@@ -219,7 +219,7 @@ class BoundRollout:
 
     @cached_property
     def _backward_launch(self):
-        """What is zero before a launch, frames, their adjoints, those of the start, a function for those of the parameters, and the launch."""
+        """Memory that is zero before a launch, frames, their adjoints, those of the start, a function for those of the parameters, and the launch."""
         buffers, program = self.buffers, self.program
         steps = max(1, min(program.segment, program.frames - 1)) * buffers.evaluations
         frames, frame_adjoints = ([buffers.work(program.frames) for _ in STATE] for _ in range(2))
@@ -252,7 +252,7 @@ class BoundRollout:
 
     @property
     def _work(self) -> list[Tensor]:
-        """What steps add to."""
+        """Memory that steps add to."""
         parameters, memory = self._parameters, self.buffers.to.layout.memory
         return [memory(getattr(parameters, name)) for name in self.buffers.work_names]
 
@@ -325,8 +325,7 @@ class RolloutBuffers:
         """Write other tensors of the same shapes over those in the arrays."""
         slopes = list(tangents) if tangents else [None] * len(inputs)
         p, to = self.structs[0], self.to
-        each = zip(inputs, slopes, strict=True)
-        _, _, (mass, mass_slope), (gravity, gravity_slope), *others = each
+        _, _, (mass, mass_slope), (gravity, gravity_slope), *others = zip(inputs, slopes, strict=True)
         slope = None if mass_slope is None else mass_slope * self.moves
         to.fill_scalars(p.inverse_mass, mass * self.moves, slope)
         to.fill_uniform(p.gravity, "Vec3", gravity, gravity_slope)
