@@ -212,10 +212,11 @@ def test_arrays_that_are_used_again_hold_the_numbers_of_the_last_call(mapping):
     one, other = (cases.inputs(3, seed=seed) for seed in (5, 6))
     program = cases.program(mapping)
     outputs, adjoints = program.forward(one), weights(program.forward(one), seed=7)
-    program.forward(other)  # between a forward pass and its backward pass
+    between = program.forward(other)  # a forward pass and its backward pass
     gradient = program.backward(one, outputs, adjoints)
     fresh = cases.program(mapping)
-    expected = fresh.forward(one)
+    assert all(torch.equal(x, y) for x, y in zip(between, fresh.forward(other), strict=True))
+    expected = cases.program(mapping).forward(one)
     assert all(torch.equal(x, y) for x, y in zip(outputs, expected, strict=True))
     assert all(torch.equal(x, y) for x, y in zip(program.forward(one), expected, strict=True))
     slopes = fresh.backward(one, expected, adjoints)
