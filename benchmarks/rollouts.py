@@ -47,27 +47,27 @@ class Rollout:
         launches = []
 
         def noted(*args):
-            launches.append(args)
-            launch.replay(*args)
+            launches.append((args, launch.recorded(*args)))
+            return launches[-1][1]
 
-        rollout.replay = noted  # pyright: ignore[reportPrivateImportUsage] -- to see what it launches
+        rollout.recorded = noted  # pyright: ignore[reportPrivateImportUsage] -- to see what it launches
         try:
             outputs = self.program.forward(self.inputs)
             adjoints = [torch.zeros_like(y) for y in outputs]
             adjoints[0][:, -1] = self.weights
             self.program.backward(self.inputs, outputs, adjoints)
         finally:
-            rollout.replay = launch.replay  # pyright: ignore[reportPrivateImportUsage]
-        forward, backward = launches
-        start = [vars(array)["tensor"] for array in (backward[2][-2].x, backward[2][-2].v)]
+            rollout.recorded = launch.recorded  # pyright: ignore[reportPrivateImportUsage]
+        (_, forward), (args, backward) = launches
+        start = [vars(array)["tensor"] for array in (args[2][-2].x, args[2][-2].v)]
 
         def back():
             for tensor in start:
                 tensor.zero_()
-            launch.replay(*backward)
+            backward()
             return start[0]
 
-        return lambda: launch.replay(*forward), back
+        return forward, back
 
 
 def per_step(cases: Mapping[str, tuple[int, Case]], job: str, lines: list[str]) -> dict[str, float]:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import torch
+from calls import calls
 from chain import chain
 from cloth import cloth
 from fits import fits
@@ -45,6 +46,7 @@ def identify() -> tuple[dict, list[str]]:
 
 
 CASES = {
+    "calls": calls,
     "rigid": rigid,
     "solid": solid,
     "cloth": cloth,

@@ -7,7 +7,7 @@ import pytest
 import torch
 import warp as wp
 
-from gradsim.engine.launch import array, replay
+from gradsim.engine.launch import array, recorded, replay
 
 
 @wp.kernel(enable_backward=False)
@@ -40,3 +40,14 @@ def test_an_array_keeps_the_copy_that_it_describes():
     gc.collect()
     replay(double, 4, [described, array(wp.float64, y)], "cpu")
     assert torch.equal(y, 2 * x)
+
+
+def test_a_recorded_launch_reads_what_its_arrays_hold_now():
+    x, y = torch.arange(4).double(), torch.zeros(4).double()
+    arguments = [array(wp.float64, x), array(wp.float64, y)]
+    run, nothing = recorded(double, 4, arguments, "cpu"), recorded(double, 0, arguments, "cpu")
+    for factor in (1, 3):
+        x.mul_(factor)
+        nothing()
+        run()
+        assert torch.equal(y, 2 * x)

@@ -90,3 +90,17 @@ def test_an_array_is_filled_again_from_tensors_that_require_a_gradient(kind, wor
             assert torch.equal(layout.unpack(kind, array, worlds)[0], value)
         assert not layout.memory(array).requires_grad
         assert torch.equal(layout.memory(array), layout.memory(layout.pack(kind, value.detach())))
+
+
+@pytest.mark.parametrize("lane", LANES, ids=lambda lane: lane.name)
+def test_an_array_is_filled_again_where_numbers_are_others(lane):
+    layout = Layout(lane)
+    value = numbers(3, 4, 3, dtype=layout.dtype)
+    array = layout.zeros("Vec3", 3, (4,), torch.device("cpu"))
+    for step in range(3):
+        for _ in range(2):
+            layout.fill_where_new(array, "Vec3", value)
+            assert torch.equal(layout.unpack("Vec3", array, 3)[0], value)
+        value[2, 3, step] += 1  # in place
+    layout.fill_where_new(array, "Vec3", value[:1])
+    assert torch.equal(layout.unpack("Vec3", array, 3)[0], value[:1].expand(3, 4, 3))

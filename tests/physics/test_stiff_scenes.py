@@ -62,7 +62,7 @@ def test_scenes_of_the_library_keep_their_steps(name):
 
 def test_motion_is_that_of_verlet_steps():
     explicit = Model(_scene({"integrator": "verlet"})).rollout().states["beam"]["x"]
-    implicit = [Model(_scene()).with_substeps(n).rollout().states["beam"]["x"] for n in (64, 128)]
+    implicit = [Model(_scene()).with_substeps(n).rollout().states["beam"]["x"] for n in (128, 256)]
     fall = lambda x: x[:, -1] - x[:, 0]
     errors = [error(fall(x), fall(explicit)) for x in implicit]
     assert errors[1] < 0.02

@@ -259,3 +259,17 @@ def test_binned_silhouettes_are_means_of_pixels_also_of_their_derivatives(scene,
     assert_near(rigid.K[:, :2] * 4, fine.projection_camera(lenses, along).K[:, :2], ROUNDING)
     with pytest.raises(InputError, match="no whole pixels of 3 × 3"):
         fine.binned(3)
+
+
+def test_matrices_follow_numbers_that_are_written_in_place(camera, scene, lenses):
+    view = Silhouettes(camera)
+    for name in lenses:
+        matrices = view.matrices(scene.vertices, lenses)
+        before = [x.clone() for x in matrices]
+        lenses[name].data[1] += 0.5
+        fresh = Silhouettes(camera).matrices(scene.vertices, lenses)
+        again = view.matrices(scene.vertices, lenses)
+        assert all(torch.equal(x, y) for x, y in zip(again, fresh, strict=True)), name
+        assert any(not torch.equal(x, y) for x, y in zip(again, before, strict=True)), name
+    coarse = view.binned(2)
+    assert not torch.equal(coarse.matrices(scene.vertices, lenses)[0], again[0])

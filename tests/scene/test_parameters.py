@@ -163,3 +163,18 @@ def test_other_names_are_refused_with_a_way_out(full, name, words):
     with pytest.raises(InputError) as error:
         resolve(full, name)
     assert words in str(error.value)
+
+
+def test_tables_are_of_the_scene_as_it_is(full):
+    before = parameters(full)
+    before.pop("gravity")
+    assert "gravity" in parameters(full)  # a table is the caller's own
+    heavier = full.model_copy(
+        update={"bodies": {**full.bodies, "cube": full.bodies["cube"].model_copy(update={"mass": 7.0})}}
+    )
+    assert parameters(heavier)["cube.mass"].value == 7
+    assert parameters(full)["cube.mass"].value == 5
+    full.bodies["other"] = full.bodies["ball"]
+    assert "other.density" in parameters(full)
+    del full.bodies["other"]
+    assert "other.density" not in parameters(full)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
@@ -53,4 +54,7 @@ class _WithoutZeros(TorchFunctionMode):
 
 def _value_and_derivative(x: Any) -> tuple[Any, Tensor | None]:
     """Value and derivative of an argument, which may be a number."""
-    return forward_ad.unpack_dual(x) if isinstance(x, Tensor) else (x, None)
+    # `forward_ad.unpack_dual` asks first in Python whether a program is being exported, which takes ten times as long
+    if not isinstance(x, Tensor):
+        return x, None
+    return torch._unpack_dual(x, level=forward_ad._current_level)  # pyright: ignore[reportPrivateImportUsage]

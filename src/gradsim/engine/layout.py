@@ -11,6 +11,7 @@ import warp as wp
 from torch import Tensor
 
 from gradsim.engine.lanes import Lane, names
+from gradsim.engine.numbers import bytes_of
 from gradsim.runtime.warp_init import init_warp
 
 SHAPES = {"Real": (), "Vec3": (3,), "Mat3": (3, 3), "Quat": (4,)}
@@ -67,6 +68,18 @@ class Layout:
                 if left.shape[0] > 1:
                     place[whole, :, :, : left.shape[0]].copy_(left.permute(1, 2, 0))
                 place[whole:, :, :, max(left.shape[0] - 1, 0) :].copy_(flat[-1][..., None])
+
+    def fill_where_new(self, array: wp.array, kind: str, value: Tensor, tangent: Tensor | None = None) -> None:
+        """`fill` of an array that nothing else writes to, but where it has these numbers already."""
+        numbers = len(value), bytes_of(value), tangent if tangent is None else bytes_of(tangent)
+        known = vars(array)
+        if numbers[1] is None or (tangent is not None and numbers[2] is None):
+            known["numbers"] = None
+        elif known.get("numbers") == numbers:
+            return
+        else:
+            known["numbers"] = numbers
+        self.fill(array, kind, value, tangent)
 
     def _places(self, array: wp.array, kind: str) -> tuple[Tensor, ...]:
         """Views (packs, items, size, width) of the memory of values, and of tangents of a dual lane type; none of an empty array."""

@@ -2,7 +2,8 @@
 
 Both mappings have the same methods. `vertices` lays out what each vertex of a mesh has, `elements` what each element
 has (or all of them share, if there is one item), in each of some intervals of time where there is a dimension more,
-`uniform` what belongs to a whole world; `constants` and `index` are the same in all worlds. Each `un...` is the way back, of an adjoint: what several lanes share is summed.
+`uniform` what belongs to a whole world; `constants` and `index` are the same in all worlds. Each `fill_...` writes over an array what its namesake
+would make of tensors of the same shapes. Each `un...` is the way back, of an adjoint: what several lanes share is summed.
 """
 
 import math
@@ -70,6 +71,17 @@ class Worlds:
         return self.layout.pack(kind, flat(x), None if tangent is None else flat(tangent))
 
     uniform = elements
+
+    def fill_vertices(self, array: wp.array, x: Tensor, tangent: Tensor | None, copies: Tensor) -> None:
+        self.layout.fill(array, "Vec3", x, tangent)
+
+    def fill_scalars(self, array: wp.array, x: Tensor, tangent: Tensor | None) -> None:
+        self.layout.fill(array, "Real", x, tangent)
+
+    def fill_elements(self, array: wp.array, kind: str, x: Tensor, tangent: Tensor | None) -> None:
+        self.layout.fill(array, kind, x, tangent)
+
+    fill_uniform = fill_elements
 
     def constants(self, kind: str, x: Tensor) -> wp.array:
         """Array (blocks,) of (elements, ...)."""
@@ -161,6 +173,70 @@ class InElements:
     def uniform(self, kind: str, x: Tensor, tangent: Tensor | None = None) -> wp.array:
         wide = lambda y: y.repeat_interleave(self.lane.width, 1)
         return self._packs(kind, wide(x), None if tangent is None else wide(tangent))
+
+    def fill_vertices(self, array: wp.array, x: Tensor, tangent: Tensor | None, copies: Tensor) -> None:
+        memory, n = self.layout.memory(array), x.shape[-2]
+        for k, part in enumerate((x, tangent) if self.lane.dual else (x,)):
+            place = memory[..., :n, 4 * k : 4 * k + 3]
+            if part is None:
+                place.zero_()
+            else:
+                place.copy_(part)
+        if len(copies):
+            memory[..., n : n + len(copies), :3] = x.index_select(-2, copies)
+
+    def fill_scalars(self, array: wp.array, x: Tensor, tangent: Tensor | None) -> None:
+        self._fill("Real", array, x, tangent, 1, filled=False)
+
+    def fill_elements(self, array: wp.array, kind: str, x: Tensor, tangent: Tensor | None) -> None:
+        intervals = _intervals(kind, x)
+        shared = x.shape[2 if intervals else 1] == 1
+        if shared:
+            self.fill_uniform(array, kind, x, tangent)
+        else:
+            self._fill(kind, array, x, tangent, max(intervals, 1))
+
+    def fill_uniform(self, array: wp.array, kind: str, x: Tensor, tangent: Tensor | None) -> None:
+        size = math.prod(SHAPES[kind])
+        for place, part in zip(self._places(kind, array), (x, tangent), strict=False):
+            if part is None:
+                place.zero_()
+            else:
+                place.copy_(part.reshape(*place.shape[:2], size, 1))
+
+    def _fill(
+        self, kind: str, array: wp.array, x: Tensor, tangent: Tensor | None, intervals: int, filled: bool = True
+    ) -> None:
+        """Write the result of `_packs` in each interval; `filled`: with copies of the last item in the rest of the last register, else as it is."""
+        size, width = math.prod(SHAPES[kind]), self.lane.width
+        for place, part in zip(self._places(kind, array), (x, tangent), strict=False):
+            if part is None:
+                place.zero_()
+                continue
+            if not part.numel():
+                continue
+            flat = part.contiguous().view(len(x) * intervals, -1, size)
+            place = place.reshape(len(flat), -1, size, width)
+            rows, items, _ = flat.shape
+            whole, left = divmod(items, width)
+            if whole:
+                source = flat.as_strided(
+                    (rows, whole, size, width), (items * size, width * size, 1, size), flat.storage_offset()
+                )
+                place[:, :whole].copy_(source)
+            if left:
+                place[:, whole, :, :left].copy_(flat[:, whole * width :].transpose(1, 2))
+            if left and filled:
+                place[:, whole, :, left:].copy_(flat[:, -1][..., None])
+
+    def _places(self, kind: str, array: wp.array) -> tuple[Tensor, ...]:
+        """Views (worlds, blocks, size, width) of the memory of values, and of tangents of a dual lane type."""
+        known = vars(array)
+        if "places" not in known:
+            shape = (*array.shape[:2], self.parts, math.prod(SHAPES[kind]), self.lane.width)
+            places = self.layout.memory(array).view(shape)
+            known["places"] = tuple(places[:, :, k] for k in range(self.parts))
+        return known["places"]
 
     def constants(self, kind: str, x: Tensor) -> wp.array:
         return self._flat(self._packs(kind, x[None], None), kind)

@@ -7,6 +7,7 @@ operations of PyTorch: a plain autograd function, and a custom operation, which 
 for the compiler.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Protocol
@@ -110,6 +111,10 @@ class _Eager(torch.autograd.Function):
     @staticmethod
     def vmap(info, in_dims, program: Program, *inputs: Tensor):
         return _one_by_one(lambda *some: _Eager.apply(program, *some), info, in_dims[1:], inputs)
+
+
+# PyTorch asks for it at each call
+vars(_Eager.forward)["__signature__"] = inspect.signature(_Eager.forward)
 
 
 class _Gradient(torch.autograd.Function):

@@ -14,9 +14,10 @@ _SERIES_LIMIT = 1e-3  # [rad²] |θ|² below which series replace sin(x)/x: thei
 
 
 def _is_transformed() -> bool:
-    """True if tensors may have tangents, be wrapped by `torch.func`, or be traced by the compiler, which knows neither."""
+    """True if tensors may have tangents, be wrapped by `torch.func`, be traced by the compiler, which knows neither, or calls be recorded."""
     compiled = torch.compiler.is_compiling()
-    return compiled or forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+    transformed = forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+    return compiled or transformed or torch._C._is_torch_function_mode_enabled()
 
 
 def cross(a: Tensor, b: Tensor) -> Tensor:

@@ -5,11 +5,12 @@ groups of elements behind those of the bodies.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
 
+from gradsim.engine.bound_function import BoundFunction
 from gradsim.errors import InputError
 from gradsim.numerics import rotation
 from gradsim.physics.contact.broad_phase import Candidates
@@ -39,12 +40,16 @@ class SingleBody(Island):
 
     def __init__(self, system: System):
         self.systems = (system,)
+        self.bound = BoundFunction(system.inputs) if _does_same_calls(system) else None
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RolloutProgram:
         return self.systems[0].program(frames, substeps, dt, segment)
 
     def inputs(self, values: Values) -> list[Tensor]:
         return self.systems[0].inputs(values)
+
+    def bound_inputs(self, values: Values, differentiated: Collection[str] = ()) -> list[Tensor]:
+        return self.bound(values, differentiated) if self.bound else self.inputs(values)
 
     def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
         (system,) = self.systems
@@ -62,6 +67,13 @@ class SingleBody(Island):
 
     def check(self, values: Values) -> None:
         self.systems[0].check(values)
+
+
+def _does_same_calls(system: System) -> bool:
+    """True if inputs of the body come from the same calls of PyTorch, whatever its numbers: not of recordings and relaxed strains."""
+    if isinstance(system, SoftBody):
+        return not system.motion and system.count == len(system.rest) and not system.acting
+    return isinstance(system, RigidBody) and system.motion is None
 
 
 class CoupledIsland(Island):

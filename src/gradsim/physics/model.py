@@ -242,7 +242,7 @@ class Model(nn.Module):
         timed = self._timed(values, frames, lead, steps)
         for group in self.groups:
             program = self._program(group, frames, lead, segment)
-            inputs = group.inputs(timed)
+            inputs = group.bound_inputs(timed)
             if start is not None:
                 inputs = group.begin(inputs, start)
             outputs = [y[:, lead:] for y in program.run(*inputs, steps)]
@@ -259,7 +259,7 @@ class Model(nn.Module):
         steps = self._steps(values, frames, lead).detach()
         timed = self._timed(values, frames, lead, steps)
         for group in self.groups:
-            inputs = [x.detach() for x in group.inputs(timed)]
+            inputs = [x.detach() for x in group.bound_inputs(timed)]
             outputs = self._program(group, frames, lead, 1).forward([*inputs, steps])
             states |= _by_body(group, [y[:, lead:].contiguous() for y in outputs])
         return self._trajectory(states, values, frames)
@@ -279,16 +279,15 @@ class Model(nn.Module):
             InputError: If nothing reads a parameter of `direction`.
         """
         require_dependency(self, direction)
-        fixed = {name: v for name, v in values.items() if name not in direction}
         moving = {name: values[name] for name in direction}
         lead = self._intervals_before(values, direction)
         states, derivatives = {}, {}
         for group in self.groups:
 
             def inputs_of(some: Values, g=group) -> list[Tensor]:
-                values = {**fixed, **some}
-                steps = self._steps(values, frames, lead)
-                return [*g.inputs(self._timed(values, frames, lead, steps)), steps]
+                along = {**values, **some}
+                steps = self._steps(along, frames, lead)
+                return [*g.bound_inputs(self._timed(along, frames, lead, steps), direction), steps]
 
             inputs, tangents = derivative(inputs_of, moving, direction)
             pairs = self._program(group, frames, lead, 1).tangent(inputs, tangents)

@@ -3,7 +3,7 @@
 A new kind of body is a scene node and a `System`; `user_body.register_body` adds both.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -295,6 +295,15 @@ class Island(Protocol):
     def inputs(self, values: Values) -> list[Tensor]:
         """Inputs of the rollout, as of `System`."""
         ...
+
+    def bound_inputs(self, values: Values, differentiated: Collection[str] = ()) -> list[Tensor]:
+        """The same; what stays from call to call may be used again, so that they are not to be written to.
+
+        Args:
+            values: All parameters.
+            differentiated: Those with a forward-mode tangent.
+        """
+        return self.inputs(values)
 
     def begin(self, inputs: list[Tensor], start: Mapping[str, State]) -> list[Tensor]:
         """Inputs that begin at the states `start`, by body and name."""

@@ -12,6 +12,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from gradsim.engine.numbers import bytes_of
+from gradsim.engine.operation import may_be_differentiated
 from gradsim.errors import InputError
 from gradsim.geometry.surface import Part, Surface
 from gradsim.numerics import rotation
@@ -82,6 +84,7 @@ class Silhouettes:
 
     def __init__(self, camera: Camera, background: Sequence[float] = (1.0, 1.0, 1.0), lens: str = "camera"):
         self.camera, self.background, self.lens = camera, tuple(background), lens
+        self._known_matrices: dict[tuple, tuple[Tensor, Tensor, Tensor]] = {}
         self.binning = 1  # pixels of the camera of `lens` in a row of each pixel
 
     @classmethod
@@ -314,8 +317,20 @@ class Silhouettes:
 
     def matrices(self, points: Tensor, values: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """K and R (worlds or 1, 3, 3), and t (worlds or 1, 3), in the precision and on the device of the points."""
-        K, R, t = (x.to(points) for x in (self.camera.K, self.camera.R, self.camera.t))
         parameters = self._camera_parameters(values)
+        constant = not may_be_differentiated(*parameters.values()) and not torch.compiler.is_compiling()
+        numbers = [(name, x.shape, bytes_of(x)) for name, x in parameters.items()] if constant else []
+        if not constant or any(known is None for *_, known in numbers):
+            return self._matrices(points, parameters)
+        key = (id(self.camera), self.binning, points.dtype, points.device, *numbers)
+        if key not in self._known_matrices:
+            self._known_matrices.clear()
+            K, R, t = (x.detach() for x in self._matrices(points, parameters))
+            self._known_matrices[key] = K, R, t
+        return self._known_matrices[key]
+
+    def _matrices(self, points: Tensor, parameters: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        K, R, t = (x.to(points) for x in (self.camera.K, self.camera.R, self.camera.t))
         replaced, factor = _intrinsics({name: v[:, None] for name, v in parameters.items()}, points)
         turn = parameters.get("rotation_vector")
         R = R[None] if turn is None else rotation.to_matrix(rotation.exponential(turn.to(points))) @ R

@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import get_args
+from weakref import ref
 
 import numpy as np
 
@@ -44,6 +45,8 @@ MIN_DELAY = -0.5  # delay of a camera [frames]: states go on that far before the
 OPTICS = (*COEFFICIENTS, "readout", "exposure", "delay")  # keys of a camera that are parameters where a scene has them
 RESPONSE = ("gamma", "gain")  # and keys that are parameters of masks, where a scene has them
 CONTACT = ("stiffness", "dissipation", "damping", "friction_stiffness", "friction")
+LINKS = ("contacts", "attachments", "markers", "channels")
+MOST_TABLES = 64  # scenes whose parameters are remembered
 ROLLING = ("rolling_friction", "spinning_friction")
 START = ("position", "rotation_vector", "velocity", "angular_velocity")
 POINTS = ("parent_point", "child_point")
@@ -160,6 +163,31 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
     (times, 3) [rad], by which its poses are turned in the world, and factors of the moduli such as `NAME.mu_factor` (m,). Those of
     several motions follow one another. They are for gradients and for solvers of many unknowns.
     """
+    nodes = _nodes(scene)
+    reference, known, table = _tables.get(id(scene), (None, [], {}))
+    same = len(known) == len(nodes) and all(
+        a is b or (isinstance(a, str) and a == b) for a, b in zip(known, nodes, strict=True)
+    )
+    if reference is None or reference() is not scene or not same:
+        table = _table(scene)
+        if len(_tables) >= MOST_TABLES:
+            _tables.clear()
+        _tables[id(scene)] = ref(scene), nodes, table
+    return dict(table)
+
+
+_tables: dict[int, tuple[ref, list[object], dict[str, Parameter]]] = {}
+
+
+def _nodes(scene: Scene) -> list[object]:
+    """All that `parameters` come from; nodes do not change."""
+    groups = (scene.bodies, scene.surfaces, scene.recorded, scene.joints, scene.views, scene.lights)
+    groups += tuple(getattr(scene, key) for key in LINKS)
+    return [scene.gravity, scene.timing, *(x for group in groups for pair in group.items() for x in pair)]
+
+
+def _table(scene: Scene) -> dict[str, Parameter]:
+    """Those of `parameters`."""
     table = {"gravity": _parameter(scene.gravity, Quantity("m/s^2"))}
     placements = placing_joints(scene.joints)
     touching = {name for contact in scene.contacts.values() for name in contact.names(scene.bodies)}
@@ -176,7 +204,7 @@ def parameters(scene: Scene) -> dict[str, Parameter]:
             table |= _of_recording(scene.recorded[name], name)
         if isinstance(node, Soft):
             table |= _of_soft(node, name, table)
-    for key in ("contacts", "attachments", "markers", "channels"):
+    for key in LINKS:
         for name, link in getattr(scene, key).items():
             table |= _of_node(link, f"{key}.{name}")
     table |= _of_joints(scene)

@@ -22,7 +22,7 @@ MESH = tet_grid.box((0.12, 0.01, 0.01), (12, 1, 2))
 RATIO = 1000.0  # of the stiffness of the lower layer to that of the upper one
 
 
-def _beam(steps: int, time: float, kind: type = ImplicitParticles, worlds: int = 1, frames: int = 0, **given):
+def _beam(steps: int, time: float, kind: type = ImplicitParticles, worlds: int = 1, frames: int = 0, ratio: float = RATIO, **given):
     """A beam of two layers that is held at one end and falls under its weight; its program and inputs.
 
     Frames are steps, unless their number is given.
@@ -31,7 +31,7 @@ def _beam(steps: int, time: float, kind: type = ImplicitParticles, worlds: int =
     group = Elements(neo_hookean.FORCE, tets, neo_hookean.rest_shape(x, tets))
     share = group.rest["volume"] * 1000 / 4
     mass = torch.zeros(len(x)).double().index_add(0, tets.flatten(), share.repeat_interleave(4))
-    young = 1e4 * torch.where(x[tets, 2].mean(1) < x[:, 2].mean(), RATIO, 1.0).double()
+    young = 1e4 * torch.where(x[tets, 2].mean(1) < x[:, 2].mean(), ratio, 1.0).double()
     none = torch.zeros(1, 1).double()
     inputs = [x[None], torch.zeros_like(x)[None], 1 / mass[None], torch.tensor([[0.0, 0, -9.81]]).double()]
     inputs += [young[None] / 2.6, young[None] * 0.3 / (1.3 * 0.4), none, none, x.new_zeros(1, 0)]
@@ -45,7 +45,7 @@ def _energy(inputs: list[torch.Tensor], x: torch.Tensor, v: torch.Tensor) -> tor
     """Energy in each frame [J]."""
     tets = torch.tensor(MESH.tets)
     rest = neo_hookean.rest_shape(inputs[0][0], tets)
-    elastic = neo_hookean.energy(x[0][:, tets], *rest.values(), inputs[4][0], inputs[5][0], inputs[7][0]).sum(-1)
+    elastic = neo_hookean.energy(x[0][:, tets], *rest.values(), *(y[0] for y in inputs[4:8])).sum(-1)
     mass = 1 / inputs[2][0]
     height = (mass[:, None] * x[0] * inputs[3][0]).sum((1, 2))
     return (elastic + 0.5 * (mass[:, None] * v[0].square()).sum((1, 2)) - height).detach()
@@ -120,11 +120,12 @@ def test_gradient_is_the_same_whatever_is_kept():
 
 
 def test_midpoint_steps_of_a_solid_are_of_second_order():
-    time = 0.02
+    """Of a soft beam, whose waves the steps resolve; of a stiff one gravity's onset leaves waves that they do not."""
+    time = 0.05
     at = lambda program, given: program.forward(given)[0][:, -1]
-    exact = at(*_beam(8192, time, Particles, frames=1, integrator="verlet"))
+    exact = at(*_beam(8192, time, Particles, frames=1, ratio=1.0, integrator="verlet"))
     counts = [32, 64, 128]
-    errors = [(at(*_beam(n, time, theta=0.5, factored=True)) - exact).norm().item() for n in counts]
+    errors = [(at(*_beam(n, time, ratio=1.0, theta=0.5, factored=True)) - exact).norm().item() for n in counts]
     assert abs(slope(counts, errors) + 2) < 0.15
 
 

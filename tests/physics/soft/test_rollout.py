@@ -205,3 +205,20 @@ def test_kernels_compile_for_cuda(lane, tmp_path):
         text = file.read_text()
         for key in wp.get_module(code.__name__).kernels:
             assert f".entry {key}" in text
+
+
+@pytest.mark.parametrize("mapping", OF_CPU, ids=name)
+def test_arrays_that_are_used_again_hold_the_numbers_of_the_last_call(mapping):
+    one, other = (cases.inputs(3, seed=seed) for seed in (5, 6))
+    program = cases.program(mapping)
+    outputs, adjoints = program.forward(one), weights(program.forward(one), seed=7)
+    between = program.forward(other)  # a forward pass and its backward pass
+    gradient = program.backward(one, outputs, adjoints)
+    fresh = cases.program(mapping)
+    assert all(torch.equal(x, y) for x, y in zip(between, fresh.forward(other), strict=True))
+    expected = cases.program(mapping).forward(one)
+    assert all(torch.equal(x, y) for x, y in zip(outputs, expected, strict=True))
+    assert all(torch.equal(x, y) for x, y in zip(program.forward(one), expected, strict=True))
+    slopes = fresh.backward(one, expected, adjoints)
+    assert all(torch.equal(x, y) for x, y in zip(gradient, slopes, strict=True))
+    assert all(torch.equal(x, y) for x, y in zip(program.backward(one, outputs, adjoints), slopes, strict=True))

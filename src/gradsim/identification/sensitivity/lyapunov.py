@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from gradsim.identification.sensitivity.directions import Direction
-from gradsim.identification.sensitivity.tangents import Scale, displacement, tangents
+from gradsim.identification.sensitivity.tangents import Scale, displacements, tangents
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
 
@@ -124,13 +124,7 @@ def growth(model: Model, values: Values | Mapping[str, Tensor] | None = None, fr
         ones = torch.ones(frames, dtype=torch.float64)
         return Growth(times, ones, ones, torch.finfo(model.dtype).eps, error)
     trajectory, moving = tangents(model, values, starts, frames)
-    columns = [
-        torch.cat(
-            [displacement(s, trajectory[s.name], one[s.name], values, one.values, scale)[0] for s in model.systems], 1
-        )
-        for one in moving
-    ]
-    matrix = torch.stack(columns, -1).double()
+    matrix = displacements(trajectory, moving, scale).double()
     finite = torch.isfinite(matrix).flatten(1).all(1)
     sigma = torch.full((frames,), torch.inf, dtype=torch.float64)
     sigma[finite] = torch.linalg.matrix_norm(matrix[finite], 2)

@@ -102,6 +102,28 @@ def displacement(
     return place[0], pace[0] * scale.time
 
 
+def displacements(trajectory: Trajectory, moving: Sequence[Trajectory], scale: Scale) -> Tensor:
+    """Tangents of poses of all bodies (frames, n, directions), in units of S.
+
+    Args:
+        trajectory: Trajectory of one world.
+        moving: Its derivatives, of `tangents`.
+        scale: Units.
+    """
+    groups: dict[tuple[str, ...], list[Trajectory]] = {}
+    for one in moving:
+        groups.setdefault(tuple(one.values), []).append(one)
+    columns = {}
+    for group in groups.values():
+        parts = []
+        for s in trajectory.systems:
+            state = {name: y[:1].detach().expand(len(group), *y.shape[1:]) for name, y in trajectory[s.name].items()}
+            tangent = {name: torch.cat([one[s.name][name] for one in group]).detach() for name in state}
+            parts.append(s.pose_tangent(state, tangent, scale.size))
+        columns |= dict(zip(map(id, group), torch.cat(parts, 2), strict=True))
+    return torch.stack([columns[id(one)] for one in moving], -1)
+
+
 def sensitivity(trajectory: Trajectory, moving: Trajectory, scale: Scale) -> tuple[Tensor, Tensor]:
     """S of every body (bodies, frames), and its part of position and orientation."""
     both, positions = [], []

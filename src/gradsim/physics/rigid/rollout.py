@@ -235,7 +235,7 @@ class RigidRollout:
                 x, t = x.new_full((1, 1), self.dt).expand(len(x), self.frames - 1), None
             items = tuple(x.shape[1 : x.ndim - len(SHAPES[PARAMETERS[name]])])
             arrays[name] = _reused(layout, name, PARAMETERS[name], layout.packs(len(x)), items, x.device)
-            layout.fill(arrays[name], PARAMETERS[name], x, t)
+            layout.fill_where_new(arrays[name], PARAMETERS[name], x, t)
         schedule = push_schedule(self, layout, inputs[0].device)
         arrays |= dict(zip(SCHEDULE, schedule, strict=True))
         if self._strided(inputs):
@@ -251,7 +251,7 @@ class RigidRollout:
         contacts = (stiffness.shape[1] * points.shape[1],)
         for name, items in (("reach", ()), *([("mode", contacts)] if events else [])):
             arrays[name] = _reused(layout, name, "Real", packs, items, device)
-        layout.fill(arrays["reach"], "Real", reach, None)
+        layout.fill_where_new(arrays["reach"], "Real", reach)
         arrays["quiet"] = quiet_strides(self, layout, stride, device)
         parameters = _struct(code.Parameters, arrays)
         parameters.stride = stride

@@ -7,9 +7,10 @@ checkpoints, and the backward pass recomputes the steps between them (paper Appe
 semi-implicit Euler, Eq. 4 and 5).
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -21,7 +22,7 @@ from torch import Tensor
 from gradsim.engine.access import access
 from gradsim.engine.compiler import compiled_for_packs
 from gradsim.engine.lanes import Lane, members, specialize
-from gradsim.engine.launch import replay, struct_of
+from gradsim.engine.launch import recorded, struct_of
 from gradsim.engine.layout import SHAPES
 from gradsim.engine.mapping import InElements, Threads, Worlds, mapping_for
 from gradsim.engine.operation import operation
@@ -41,6 +42,12 @@ MAPPINGS = {kind.name: kind for kind in (Worlds, InElements, Threads)}
 STATE = ("x", "v")
 HEAD = (*STATE, "inverse_mass", "gravity")  # before the parameters of the forces
 DRIVE = ("drive_x", "drive_v")  # behind them, where vertices follow a recording
+MOST_BOUND = 8  # kinds of tensors of one program whose arrays are used again
+BOUND_BYTES = 64e6  # largest size of those of one kind
+SIZE_OF_ROW, ARRAYS_OF_STATES = (
+    64,
+    6,
+)  # of a vertex with its tangent, at most [bytes]; of frames, and of steps between them
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +82,7 @@ class Particles:
     integrator: str = "semi-implicit"
     driven_vertices: Sequence[int] = ()
     run: Callable[..., list[Tensor]] = field(init=False)
+    bound: dict[tuple, "BoundRollout"] = field(init=False, default_factory=dict, repr=False)
 
     def __post_init__(self):
         object.__setattr__(self, "run", operation(self))
@@ -99,16 +107,122 @@ class Particles:
             inputs: As for `forward`.
             tangents: One tensor of the same shape for each input, or None for zero.
         """
-        return self._forward(inputs, tangents)  # pyright: ignore[reportReturnType] -- dual lanes have tangents
+        with torch.no_grad():
+            return self._forward(inputs, tangents)  # pyright: ignore[reportReturnType] -- dual lanes have tangents
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        buffers = RolloutBuffers(self, inputs, None)
-        steps = max(1, min(self.segment, self.frames - 1)) * buffers.evaluations
-        none = inputs[0].new_zeros(0, dtype=torch.long)
-        frames = [
-            buffers.to.vertices(y, None, buffers.rows, none if k else buffers.copies) for k, y in enumerate(outputs)
-        ]
-        frame_adjoints = [buffers.to.vertices(g, None, buffers.rows, none) for g in adjoints]
+        return self._bound(inputs, None, again=True).backward(inputs, outputs, adjoints)
+
+    def _forward(self, inputs, tangents):
+        pairs = self._bound(inputs, tangents).forward(inputs, tangents)
+        if tangents is None:
+            return pairs
+        return [(y, torch.zeros_like(y) if t is None else t) for y, t in pairs]
+
+    def _bound(
+        self, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None, again: bool = False
+    ) -> "BoundRollout":
+        """Arrays and launches for tensors of these shapes, with the numbers of these tensors in them.
+
+        `again`: after a forward pass, whose inputs nobody may write to. If no other came between, they are in the arrays.
+        """
+        like = (inputs[0].dtype, inputs[0].device, tangents is None, threading.get_ident())
+        key = (like, tuple(x.shape for x in inputs))
+        bound = self.bound.get(key)
+        if bound is None:
+            bound = BoundRollout(self, inputs, tangents)
+            if bound.buffers.to.name != "threads" and bound.size <= BOUND_BYTES:
+                if len(self.bound) >= MOST_BOUND:
+                    self.bound.clear()
+                self.bound[key] = bound
+        elif not (again and bound.holds(inputs)):
+            bound.load(inputs, tangents)
+        return bound
+
+
+class BoundRollout:
+    """Arrays, structs and launches of a rollout for tensors of one kind and shape, made once and used again.
+
+    Args:
+        program: The rollout.
+        inputs: See `Particles`.
+        tangents: See `Particles.tangent`; None without.
+    """
+
+    def __init__(self, program: Particles, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None):
+        copies = [x.detach().clone() for x in inputs]  # arrays may share the memory of what they are made of
+        slopes = None if tangents is None else [None if x is None else x.detach().clone() for x in tangents]
+        self.program, self.buffers = program, RolloutBuffers(program, copies, slopes)
+        self.none = inputs[0].new_zeros(0, dtype=torch.long)
+        self.loaded: list[tuple[Tensor, int]] = []
+        buffers = self.buffers
+        count = buffers.worlds * buffers.rows * (program.frames + program.segment * buffers.evaluations)
+        self.size = ARRAYS_OF_STATES * SIZE_OF_ROW * count + sum(x.nbytes for x in inputs)
+
+    def load(self, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None) -> None:
+        """Write other numbers over those in the arrays."""
+        self.buffers.load(inputs, tangents)
+        self.loaded = [(x.detach(), x._version) for x in inputs]
+
+    def holds(self, inputs: Sequence[Tensor]) -> bool:
+        """True if these tensors are those whose numbers are in the arrays."""
+        pairs = zip(inputs, self.loaded, strict=False)
+        return len(self.loaded) == len(inputs) and all(
+            x.data_ptr() == y.data_ptr() and x._version == version for x, (y, version) in pairs
+        )
+
+    def forward(self, inputs, tangents) -> list[tuple[Tensor, Tensor | None]]:
+        """States of all frames, and their tangents, of the numbers in the buffers."""
+        buffers, (work, starts, states, launch) = self.buffers, self._forward_launch
+        memory = buffers.to.layout.memory
+        if work:
+            torch._foreach_zero_(work)  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
+        for k, (start, state) in enumerate(zip(starts, states, strict=True)):
+            copies = self.none if k else buffers.copies
+            buffers.to.fill_vertices(start, inputs[k], tangents[k] if tangents else None, copies)
+            memory(state)[:, 0] = memory(start)
+        launch()
+        return [buffers.to.unvertices(state, buffers.worlds, buffers.n) for state in states]
+
+    @cached_property
+    def _forward_launch(self):
+        """Memory that is zero before a launch, the starts, the states, and the launch."""
+        buffers = self.buffers
+        starts = [buffers.work() for _ in STATE]
+        within = [buffers.work(self.program.frames) for _ in buffers.within]
+        if buffers.to.name == "threads":
+            work = buffers.work()
+            return [], starts, within[: len(STATE)], lambda: gpu_rollout.forward(buffers, within, work)
+        states = struct_of(buffers.code.States, by_state(within))
+        args = [self._parameters, buffers.evaluations, 0, self.program.frames - 1, states]
+        zeros = [buffers.to.layout.memory(y) for y in (*starts, *within)]
+        return (
+            [*zeros, *self._work],
+            starts,
+            within[: len(STATE)],
+            recorded(buffers.code.forward, buffers.threads, args, buffers.device),
+        )
+
+    def backward(self, inputs, outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
+        """Gradients of all inputs, whose numbers are in the buffers."""
+        buffers, (work, frames, frame_adjoints, start, unpacked, launch) = self.buffers, self._backward_launch
+        if work:
+            torch._foreach_zero_(work)  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
+        for k, (frame, y) in enumerate(zip(frames, outputs, strict=True)):
+            buffers.to.fill_vertices(frame, y, None, self.none if k else buffers.copies)
+        for frame, y in zip(frame_adjoints, adjoints, strict=True):
+            buffers.to.fill_vertices(frame, y, None, self.none)
+        launch()
+        state = [buffers.to.unvertices(a, buffers.worlds, buffers.n)[0] for a in start[: len(STATE)]]
+        results = zip([*state, *unpacked()], inputs, strict=True)
+        return [_apart(g.to(x.dtype).reshape(x.shape)) for g, x in results]
+
+    @cached_property
+    def _backward_launch(self):
+        """Memory that is zero before a launch, frames, their adjoints, those of the start, a function for those of the parameters, and the launch."""
+        buffers, program = self.buffers, self.program
+        steps = max(1, min(program.segment, program.frames - 1)) * buffers.evaluations
+        frames, frame_adjoints = ([buffers.work(program.frames) for _ in STATE] for _ in range(2))
         launched = buffers.to.name == "threads"
         stored = buffers.evaluations == 1 and not launched  # each step has a frame, so the frames are all states
         states = frames if stored else [buffers.work(steps + 1) for _ in buffers.within]
@@ -116,44 +230,36 @@ class Particles:
         gradient, unpacked = buffers.adjoints()
         if launched:
             work = [buffers.work(), buffers.work()]
-            gpu_rollout.backward(buffers, self.segment, frames, states, *work, frame_adjoints, start, gradient)  # pyright: ignore[reportCallIssue]
-        else:
-            trajectories = [struct_of(buffers.code.States, by_state(ys)) for ys in (frames, states, frame_adjoints)]
-            out = [
-                struct_of(buffers.code.Adjoint, by_state(start)),
-                struct_of(buffers.code.Parameters, dict(zip(buffers.fields, gradient, strict=True))),
-            ]
-            args = [buffers.parameters(), buffers.evaluations, self.segment, 0, self.frames - 1, *trajectories, *out]
-            replay(buffers.code.backward, buffers.threads, args, buffers.device)
-        state = [buffers.to.unvertices(a, buffers.worlds, buffers.n)[0] for a in start[: len(STATE)]]
-        return [g.to(x.dtype).reshape(x.shape) for g, x in zip([*state, *unpacked()], inputs, strict=True)]
+            run = lambda: gpu_rollout.backward(
+                buffers, program.segment, frames, states, work[0], work[1], frame_adjoints, start, gradient
+            )
+            return [], frames, frame_adjoints, start, unpacked, run
+        trajectories = [struct_of(buffers.code.States, by_state(ys)) for ys in (frames, states, frame_adjoints)]
+        out = [
+            struct_of(buffers.code.Adjoint, by_state(start)),
+            struct_of(buffers.code.Parameters, dict(zip(buffers.fields, gradient, strict=True))),
+        ]
+        args = [self._parameters, buffers.evaluations, program.segment, 0, program.frames - 1, *trajectories, *out]
+        zeros = [buffers.to.layout.memory(y) for y in (*frames, *frame_adjoints, *start, *buffers.sums)]
+        zeros += [] if stored else [buffers.to.layout.memory(y) for y in states]
+        launch = recorded(buffers.code.backward, buffers.threads, args, buffers.device)
+        return [*zeros, *self._work], frames, frame_adjoints, start, unpacked, launch
 
-    def _forward(self, inputs, tangents):
-        buffers = RolloutBuffers(self, inputs, tangents)
-        none = inputs[0].new_zeros(0, dtype=torch.long)
-        states = []
-        for k in range(2):
-            tangent = tangents[k] if tangents else None
-            start = buffers.to.vertices(inputs[k], tangent, buffers.rows, none if k else buffers.copies)
-            state = buffers.work(self.frames)
-            vars(state)["tensor"][:, 0] = vars(start)["tensor"]
-            states.append(state)
-        within = [*states, *(buffers.work(self.frames) for _ in buffers.within[len(STATE) :])]
-        if buffers.to.name == "threads":
-            gpu_rollout.forward(buffers, within, buffers.work())
-        else:
-            args = [
-                buffers.parameters(),
-                buffers.evaluations,
-                0,
-                self.frames - 1,
-                struct_of(buffers.code.States, by_state(within)),
-            ]
-            replay(buffers.code.forward, buffers.threads, args, buffers.device)
-        pairs = [buffers.to.unvertices(state, buffers.worlds, buffers.n) for state in states]
-        if tangents is None:
-            return pairs
-        return [(y, torch.zeros_like(y) if t is None else t) for y, t in pairs]
+    @cached_property
+    def _parameters(self):
+        """The kernels' `Parameters`."""
+        return self.buffers.parameters()
+
+    @property
+    def _work(self) -> list[Tensor]:
+        """Memory that steps add to."""
+        parameters, memory = self._parameters, self.buffers.to.layout.memory
+        return [memory(getattr(parameters, name)) for name in self.buffers.work_names]
+
+
+def _apart(x: Tensor) -> Tensor:
+    """A tensor of its own, where it may share the memory of an array that is used again."""
+    return x.clone() if x._is_view() else x
 
 
 class RolloutBuffers:
@@ -189,7 +295,7 @@ class RolloutBuffers:
         slopes = list(tangents) if tangents else [None] * len(inputs)
         p, e = self.code.VertexParameters(), self.forces.Elements()
         moves = lambda y: y * fixed.moves.to(y)
-        slope = slopes[2]
+        slope, self.moves = slopes[2], fixed.moves.to(x.dtype)
         p.inverse_mass = self.to.scalars(moves(inputs[2]), None if slope is None else moves(slope), self.rows)
         p.free = fixed.free
         p.gravity = self.to.uniform("Vec3", inputs[3][:, None], None if slopes[3] is None else slopes[3][:, None])
@@ -214,6 +320,30 @@ class RolloutBuffers:
         if self.driven:
             self.structs.append(self._drive(*drives))
             self.fields = "ped"
+
+    def load(self, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None) -> None:
+        """Write other tensors of the same shapes over those in the arrays."""
+        slopes = list(tangents) if tangents else [None] * len(inputs)
+        p, to = self.structs[0], self.to
+        _, _, (mass, mass_slope), (gravity, gravity_slope), *others = zip(inputs, slopes, strict=True)
+        slope = None if mass_slope is None else mass_slope * self.moves
+        to.fill_scalars(p.inverse_mass, mass * self.moves, slope)
+        to.fill_uniform(p.gravity, "Vec3", gravity, gravity_slope)
+        step, slope = others[-1]
+        if step.shape[1]:
+            to.fill_uniform(p.step, "Real", step, slope)
+        for (_, _, kind, array), (x, slope) in zip(self.places, others, strict=False):
+            to.fill_elements(array, kind, x, slope)
+        if self.driven:
+            none = inputs[0].new_zeros(0, dtype=torch.long)
+            for name, (x, slope) in zip("xv", others[-1 - len(DRIVE) : -1], strict=True):
+                to.fill_vertices(getattr(self.structs[2], name), x, slope, none)
+        self.inputs = [*inputs[: -1 - len(DRIVE)], inputs[-1]] if self.driven else list(inputs)
+
+    @property
+    def work_names(self) -> list[str]:
+        """Fields of `parameters` that steps write to."""
+        return ["f", "w", *(("y", "u", "p_y", "p_u", "a", "b") if self.stages else ())]
 
     def parameters(self):
         """The kernels' `Parameters`."""
@@ -244,7 +374,7 @@ class RolloutBuffers:
         return wp.zeros((self.threads, n), dtype=wp.int32, device=self.device)
 
     def adjoints(self):
-        """Structs of zeros for the adjoints of all parameters, and a function that returns them as tensors."""
+        """Structs of zeros for the adjoints of all parameters, and a function that returns them as tensors; the arrays are `sums`."""
         p = self.structs[0]
         grad, d = self.code.VertexParameters(), self.forces.Elements()
         kinds = {"inverse_mass": "Real", "gravity": "Vec3", "step": "Real"}
@@ -270,6 +400,7 @@ class RolloutBuffers:
                 results += [self.to.unvertices(y, B, len(self.driven))[0] for y in (drive.x, drive.v)]
             return [*results, step if x[-1].shape[1] else x[-1]]
 
+        self.sums = [*head.values(), *arrays]
         if not self.driven:
             return [grad, d], gradients
         drive = self.code.Drive()
@@ -278,6 +409,7 @@ class RolloutBuffers:
             instants = getattr(self.structs[2], name).shape[1]
             array = self.to.empty(len(self.driven), self.threads, instants, device=self.inputs[0].device)
             setattr(drive, name, array)
+            self.sums.append(array)
         return [grad, d, drive], gradients
 
 

@@ -1,0 +1,226 @@
+"""Functions of named tensors whose PyTorch calls are recorded once and replayed, except those whose result is known.
+
+A recording is for tensors of the same shapes. It keeps the result of each call, and a replay repeats the calls that depend on a tensor with other
+numbers, or on one of which a derivative may be taken. Python code between the calls is not repeated.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import _are_functorch_transforms_active as are_transforms_active
+from torch.autograd import forward_ad
+from torch.overrides import TorchFunctionMode
+
+from gradsim.engine.numbers import bytes_of
+
+MOST_RECORDINGS = 16  # sets of shapes of one function
+_OF_SHAPES = {
+    Tensor.__len__,
+    Tensor.dim,
+    Tensor.numel,
+    Tensor.size,
+    *(getattr(Tensor, name).__get__ for name in ("shape", "ndim", "dtype", "device")),
+}
+
+
+_MAY_BE_SAME = {
+    Tensor.to,
+    Tensor.contiguous,
+    torch.broadcast_tensors,
+}  # return the tensor itself where there is nothing to do
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call of PyTorch: where its tensors are among all, and where its results go."""
+
+    function: Callable
+    arguments: tuple
+    keywords: dict
+    tensors: tuple[tuple[int, int], ...]  # place among the arguments, place among all tensors
+    lists: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]  # the same within arguments that are sequences
+    results: tuple[int, ...]
+    single: bool
+
+    def run(self, tensors: list) -> None:
+        arguments = list(self.arguments)
+        for place, source in self.tensors:
+            arguments[place] = tensors[source]
+        for place, within in self.lists:
+            items = list(self.arguments[place])
+            for k, source in within:
+                items[k] = tensors[source]
+            arguments[place] = items
+        result = self.function(*arguments, **self.keywords)
+        if self.single:
+            tensors[self.results[0]] = result
+            return
+        for k, y in zip(self.results, result, strict=True):
+            tensors[k] = y
+
+    @property
+    def sources(self) -> list[int]:
+        """Places of the tensors that it reads."""
+        return [k for _, k in self.tensors] + [k for _, within in self.lists for _, k in within]
+
+
+class BoundFunction:
+    """A function of named tensors on a CPU that does the same PyTorch calls for the same shapes.
+
+    A function that reads numbers in Python, writes over a tensor or gives a keyword a tensor is called as it is, and so is the first call with new shapes.
+
+    Args:
+        function: Tensors by name to a list of tensors. It calls no operation of `engine.operation`.
+    """
+
+    def __init__(self, function: Callable[[dict[str, Tensor]], list[Tensor]]):
+        self.function = function
+        self.recordings: dict[tuple, _Recording | None] = {}
+
+    def __call__(self, tensors: dict[str, Tensor], differentiated: Collection[str] = ()) -> list[Tensor]:
+        """Outputs of the function. They are not to be written to.
+
+        Args:
+            tensors: By name.
+            differentiated: Those with a forward-mode tangent.
+        """
+        if (
+            torch.compiler.is_compiling()
+            or are_transforms_active()
+            or (forward_ad._current_level >= 0 and not differentiated)
+        ):
+            return self.function(tensors)
+        key = (*tensors, *(x.shape for x in tensors.values()))
+        if key not in self.recordings:
+            if len(self.recordings) >= MOST_RECORDINGS:
+                self.recordings.clear()
+            self.recordings[key] = None
+            return self.function(tensors)
+        recording = self.recordings[key]
+        if recording is None:
+            if differentiated or any(x.device.type != "cpu" for x in tensors.values()):
+                return self.function(tensors)
+            recording = self.recordings[key] = _Recording(self.function, tensors)
+        if not recording.is_replayable:
+            return self.function(tensors)
+        return recording.replay(tensors, differentiated)
+
+
+class _Recording:
+    """The calls of a function with tensors of these shapes, and their last results."""
+
+    def __init__(self, function: Callable[[dict[str, Tensor]], list[Tensor]], tensors: Mapping[str, Tensor]):
+        self.names = list(tensors)
+        copies = {name: _copy(x) for name, x in tensors.items()}
+        recorder = _Recorder(copies.values())
+        with torch.no_grad(), recorder:
+            outputs = function(copies)
+        self.is_replayable = recorder.is_replayable and all(id(y) in recorder.places for y in outputs)
+        self.tensors = recorder.tensors
+        self.numbers = [bytes_of(x) for x in copies.values()]
+        self.plans: dict[frozenset[int], list[_Call]] = {}
+        if not self.is_replayable:
+            return
+        self.outputs = [recorder.places[id(y)] for y in outputs]
+        read, self.calls = set(self.outputs), []
+        for call in reversed(recorder.calls):
+            if read.intersection(call.results):
+                read.update(call.sources)
+                self.calls.insert(0, call)
+        self.read = [k for k in range(len(self.names)) if k in read]
+
+    def replay(self, tensors: Mapping[str, Tensor], differentiated: Collection[str]) -> list[Tensor]:
+        values, graph = list(tensors.values()), torch.is_grad_enabled()
+        live, changed = [], []
+        for k in self.read:
+            x = values[k]
+            if (graph and x.requires_grad) or self.names[k] in differentiated:
+                live.append(k)
+            elif not self._is_same(k, x):
+                changed.append(k)
+        if changed:
+            for k in changed:
+                self.tensors[k] = _copy(values[k])
+                self.numbers[k] = bytes_of(self.tensors[k])
+            with torch.no_grad():
+                for call in self._plan(changed):
+                    call.run(self.tensors)
+        if not live:
+            return [self.tensors[k] for k in self.outputs]
+        results = list(self.tensors)
+        for k in live:
+            results[k] = values[k]
+        for call in self._plan(live):
+            call.run(results)
+        return [results[k] for k in self.outputs]
+
+    def _plan(self, sources: Sequence[int]) -> list[_Call]:
+        """The calls that depend on tensors of the function."""
+        key = frozenset(sources)
+        if key not in self.plans:
+            reached, plan = set(key), []
+            for call in self.calls:
+                if reached.intersection(call.sources):
+                    reached.update(call.results)
+                    plan.append(call)
+            self.plans[key] = plan
+        return self.plans[key]
+
+    def _is_same(self, k: int, x: Tensor) -> bool:
+        """True if the k-th tensor has the numbers of the results."""
+        numbers = bytes_of(x)
+        return numbers == self.numbers[k] if numbers and self.numbers[k] else torch.equal(x, self.tensors[k])
+
+
+class _Recorder(TorchFunctionMode):
+    """Notes calls of PyTorch, and whether they are all that a function does."""
+
+    def __init__(self, tensors: Collection[Tensor]):
+        super().__init__()
+        self.tensors: list[Tensor] = list(tensors)
+        self.places = {id(x): k for k, x in enumerate(tensors)}
+        self.calls: list[_Call] = []
+        self.is_replayable = True
+
+    def __torch_function__(self, func: Callable, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        keywords = kwargs or {}
+        result = func(*args, **keywords)
+        if func in _OF_SHAPES:
+            return result
+        results = (result,) if isinstance(result, Tensor) else result
+        tensors, lists = [], []
+        for place, x in enumerate(args):
+            if isinstance(x, Tensor):
+                tensors.append((place, self._place(x)))
+            elif isinstance(x, list | tuple) and any(isinstance(item, Tensor) for item in x):
+                lists.append((place, tuple((k, self._place(y)) for k, y in enumerate(x) if isinstance(y, Tensor))))
+        fresh = isinstance(results, tuple | list) and all(
+            isinstance(y, Tensor) and (func in _MAY_BE_SAME or id(y) not in self.places) for y in results
+        )
+        if not fresh or any(isinstance(x, Tensor) for x in keywords.values()):
+            self.is_replayable = False
+            return result
+        places = tuple(self._place(y) for y in results)
+        call = _Call(
+            func, tuple(args), dict(keywords), tuple(tensors), tuple(lists), places, isinstance(result, Tensor)
+        )
+        self.calls.append(call)
+        return result
+
+    def _place(self, x: Tensor) -> int:
+        """Place of a tensor; of a constant of the function, a new one."""
+        if id(x) not in self.places:
+            self.places[id(x)] = len(self.tensors)
+            self.tensors.append(x)
+        return self.places[id(x)]
+
+
+def _copy(x: Tensor) -> Tensor:
+    """A tensor of its own with the same numbers; equal rows stay one."""
+    x = x.detach()
+    if x.ndim and len(x) > 1 and not x.stride(0):
+        return x[:1].clone().expand_as(x)
+    return x.clone(memory_format=torch.contiguous_format)
