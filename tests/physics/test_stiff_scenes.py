@@ -1,9 +1,9 @@
-"""`timing.integrator: auto` takes implicit steps for stiff bodies that touch nothing, and for no others."""
+"""A stiff scene by implicit steps, which take the place of many explicit ones."""
 
 import pytest
 from checks import error
 
-from gradsim.physics.model import IMPLICIT_SUBSTEPS, STIFF_SUBSTEPS, Model
+from gradsim.physics.model import Model
 from gradsim.scene import Scene
 
 STIFF = {
@@ -20,50 +20,30 @@ STIFF = {
         }
     },
 }
-GROUND = {"ground": {"stiffness": 1000, "friction_stiffness": 5, "friction": 0.3}}
 
 
-def _scene(timing: dict | None = None, beam: dict | None = None, **given) -> Scene:
-    bodies = {"beam": STIFF["bodies"]["beam"] | (beam or {})}
-    return Scene.parse({"timing": STIFF["timing"] | (timing or {}), "bodies": bodies, **given})
+def _scene(integrator: str) -> Scene:
+    return Scene.parse(STIFF | {"timing": STIFF["timing"] | {"integrator": integrator}})
 
 
-def _verlet_steps(scene: Scene) -> int:
-    timing = scene.timing.model_copy(update={"integrator": "verlet"})
-    return Model(scene.model_copy(update={"timing": timing})).substeps
+def _fall(model: Model):
+    x = model.rollout().states["beam"]["x"]
+    return x[:, -1] - x[:, 0]
 
 
-def test_auto_takes_midpoint_steps_where_explicit_ones_would_be_many():
-    model = Model(_scene())
-    assert _verlet_steps(_scene()) > STIFF_SUBSTEPS
-    assert (model.scene.timing.integrator, model.substeps) == ("midpoint", IMPLICIT_SUBSTEPS)
-    assert model.with_substeps(16).scene.timing.integrator == "midpoint"
+def test_midpoint_steps_come_to_the_motion_of_many_more_verlet_steps():
+    explicit, implicit = Model(_scene("verlet")), Model(_scene("midpoint"))
+    assert explicit.substeps > 4000
+    exact = _fall(explicit)
+    errors = [error(_fall(implicit.with_substeps(n)), exact) for n in (128, 512)]
+    assert errors[1] < 0.01
+    assert errors[1] < 0.25 * errors[0]
 
 
-@pytest.mark.parametrize(
-    "scene",
-    [
-        pytest.param(_scene(beam={"young": "0.2 MPa"}), id="soft"),
-        pytest.param(_scene(**GROUND), id="ground"),
-        pytest.param(_scene({"substeps": 20_000}), id="steps that are stated"),
-    ],
-)
-def test_others_keep_verlet(scene):
-    model = Model(scene)
-    assert model.scene.timing.integrator == "auto"
-    assert model.scene.integrator_of("beam") == "verlet"
+@pytest.mark.parametrize("integrator", ["midpoint", "implicit"])
+def test_stiffness_sets_no_implicit_step(integrator):
+    assert Model(_scene(integrator)).substeps == 8
 
 
-@pytest.mark.parametrize("name", ["beam", "flag", "soft_ball"])
-def test_scenes_of_the_library_keep_their_steps(name):
-    scene = Scene.library(name)
-    assert Model(scene).scene is scene
-
-
-def test_motion_is_that_of_verlet_steps():
-    explicit = Model(_scene({"integrator": "verlet"})).rollout().states["beam"]["x"]
-    implicit = [Model(_scene()).with_substeps(n).rollout().states["beam"]["x"] for n in (128, 256)]
-    fall = lambda x: x[:, -1] - x[:, 0]
-    errors = [error(fall(x), fall(explicit)) for x in implicit]
-    assert errors[1] < 0.02
-    assert errors[1] < 0.4 * errors[0]  # second order: a quarter
+def test_auto_follows_every_motion():
+    assert Model(_scene("auto")).substeps == Model(_scene("verlet")).substeps

@@ -52,9 +52,6 @@ KINDS: dict[str, Callable] = {
 END_SLACK = 1e-3  # beyond the end of a range, for differences about it, such as a friction of 0
 WITHOUT_ENDS = ".margin"  # a number whose formulas hold below 0, so that differences about 0 have two sides
 IMPLICIT_SUBSTEPS = 8  # of implicit steps, which nothing stiff limits
-# Explicit steps per frame from which on `auto` takes implicit ones for solids and cloth that touch nothing: 300 for one, which
-# takes the time of 30 to 150 (benchmarks/implicit.py)
-STIFF_SUBSTEPS = 300 * IMPLICIT_SUBSTEPS
 MIN_SUBSTEPS_FOR_STRIDES = 64  # substeps of a frame from which on `rigid.rollout.strides_of` has a say in their number
 CLOCK = ("timing.rate", "timing.offset")
 DENSITY = 4  # intervals between two frames whose ends a trajectory has where a camera has a shutter
@@ -119,10 +116,6 @@ class Model(nn.Module):
             self._place(name, nn.Parameter(torch.tensor(parameter.value, dtype=dtype, device=device)))
         start = self.values()
         chosen = substeps or (None if scene.timing.substeps == "auto" else scene.timing.substeps)
-        if chosen is None and self._is_stiff(start):
-            timing = scene.timing.model_copy(update={"integrator": "midpoint"})
-            self.scene = scene.model_copy(update={"timing": timing})
-            self._build(dtype, torch.device(device))
         chosen = chosen or self.recommended_substeps(start)
         self.substeps = self.density * math.ceil(chosen / self.density)
         require_steps(scene.timing.frames, self.substeps)
@@ -308,15 +301,6 @@ class Model(nn.Module):
             ):  # a few more, that long steps of flight divide
                 steps += 1
         return steps
-
-    def _is_stiff(self, values: Values) -> bool:
-        """True if `timing.integrator: auto` takes `midpoint` for solids and cloth, see `STIFF_SUBSTEPS`."""
-        scene = self.scene
-        if scene.timing.integrator != "auto" or values["gravity"].device.type != "cpu":
-            return False
-        if scene.grounds or scene.obstacles or any(scene.integrator_of(name) != "verlet" for name in scene.bodies):
-            return False
-        return self.recommended_substeps(values) > STIFF_SUBSTEPS
 
     def check(self, values: Values) -> None:
         """Raise `InputError` if the step is unstable for these values, or a body starts inside a ground."""

@@ -79,8 +79,7 @@ class Timing(Node):
         integrator: `rk4` for rigid bodies; `verlet` (velocity Verlet), `nystrom` (Nyström's fourth-order method) or, if
             stiff, `implicit` (Euler) or `midpoint` (the implicit midpoint rule, second order) for soft ones; `semi-implicit` (Euler) for both. `auto`, for each body: `rk4` if rigid,
             `nystrom` for springs, `midpoint` for rods, `verlet` for solids and cloth, `semi-implicit` where `contacts` or `attachments` have a
-            soft body other than rods in them; with `substeps: auto`, `midpoint` for solids and cloth that touch nothing if `verlet` took more
-            than 2 400 steps a frame. The motion of pendulums is always by Runge–Kutta methods.
+            soft body other than rods in them. The motion of pendulums is always by Runge–Kutta methods.
         rate: Simulated seconds per second of this clock: 0.5 for a video slowed down to half the stated speed.
         offset: Simulated time of the first frame after the start [s].
         stamps: Times of the frames after the first [s], of a video whose rate varies; `fps` is their mean rate then.

@@ -22,7 +22,15 @@ MESH = tet_grid.box((0.12, 0.01, 0.01), (12, 1, 2))
 RATIO = 1000.0  # of the stiffness of the lower layer to that of the upper one
 
 
-def _beam(steps: int, time: float, kind: type = ImplicitParticles, worlds: int = 1, frames: int = 0, ratio: float = RATIO, **given):
+def _beam(
+    steps: int,
+    time: float,
+    kind: type = ImplicitParticles,
+    worlds: int = 1,
+    frames: int = 0,
+    ratio: float = RATIO,
+    **given,
+):
     """A beam of two layers that is held at one end and falls under its weight; its program and inputs.
 
     Frames are steps, unless their number is given.
