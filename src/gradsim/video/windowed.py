@@ -16,7 +16,7 @@ WHOLE_PIXELS = 2**24  # of all frames together
 STEP = 4  # [px] between the rows and columns in which bodies are looked for
 MARGIN = 32  # [px] about a body
 GRID = 16  # [px] of which sizes of windows and their corners are multiples, so that pixels can be binned
-SPARE = 1.5  # of the size of windows, for bodies that turn or come closer
+SPARE = 1.25  # of the size of windows, for bodies that turn or come closer
 BODY_COVERAGE = 0.25  # coverage from which a pixel that is looked at is body
 
 

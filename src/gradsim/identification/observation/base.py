@@ -32,6 +32,7 @@ Residual = Literal["pixels", "cdf"] | ImageLoss
 OUTLINE_SIGMAS = 4.0  # [σ] distance from 0 and from 1 above which a pixel is on an outline
 OFF_BY_A_PIXEL = 0.3  # mean square of differences of coverage near an outline that is off by a pixel
 CHUNK = 2**25  # elements of one block of an image Jacobian: 256 MB
+WINDOWS_CHUNK = 2**22  # the same where the memory is that of windows
 
 
 class NoiseFloor(NamedTuple):
@@ -210,6 +211,11 @@ class Masks(Observation):
         self._floors: dict[tuple[int, bool], NoiseFloor] = {}  # by frames and `outline_noise`
 
     @property
+    def chunk(self) -> int:
+        """Elements of one block of a Jacobian."""
+        return CHUNK if self.windows is None else WINDOWS_CHUNK
+
+    @property
     def _distinct_weight(self) -> Tensor:
         """Weight (frames, 1, 1) where pixels of a frame have the same, else (frames, height, width)."""
         return self.weight[:, :1, :1] if self.weight.stride()[1:] == (0, 0) else self.weight
@@ -224,8 +230,9 @@ class Masks(Observation):
 
     @cached_property
     def _cdf(self) -> Tensor:
-        image = self.masks * self._counts
-        return cdf(image) if self.windows is None else cdf_of_sums(self.windows.sums(image), self.windows.size[0])
+        if self.windows is None:
+            return cdf(self.masks * self._counts)
+        return cdf_of_sums(self.windows.sums(self.masks) * self._distinct_counts[:, 0], self.windows.size[0])
 
     @cached_property
     def _target(self) -> Target:
@@ -338,7 +345,7 @@ class Masks(Observation):
         worlds, unknowns, (height, width) = len(screens), slopes.shape[1], self.masks.shape[1:]
         count = max(1, unknowns) * self.silhouettes.instants
         views = self.views(screens, slopes)
-        step = max(1, CHUNK // (worlds * height * width * count))
+        step = max(1, self.chunk // (worlds * height * width * count))
         for first in range(0, frames, step):
             last = min(first + step, frames)
             if far:
@@ -395,20 +402,29 @@ class Masks(Observation):
         return self._floors[key]
 
     def _noise_floor(self, frames: int) -> NoiseFloor:
-        masks, counted, scale = self.masks[:frames], self.weight[:frames] > 0, self.weight[:frames].sqrt() / self.sigma
-        off = torch.minimum(masks.abs(), (1 - masks).abs()) * scale
-        near = counted & (off < OUTLINE_SIGMAS)
+        off, near = torch.empty_like(self.masks[:frames]), torch.empty_like(self.masks[:frames], dtype=torch.bool)
+        for k in range(frames):  # a frame at a time fits into the cache, and needs no memory for that of others
+            mask, scale = self.masks[k], self.weight[k].sqrt() / self.sigma
+            torch.mul(torch.minimum(mask.abs(), (1 - mask).abs()), scale, out=off[k])
+            near[k] = (self.weight[k] > 0) & (off[k] < OUTLINE_SIGMAS)
         # the median absolute deviation of pixels off the outline is 0.6745 σ for Gaussian noise
-        level = (off[near].median() / 0.6745).square().item() if near.any() else 1.0
-        clear = counted & (off < OUTLINE_SIGMAS * max(level, 1e-16) ** 0.5)
+        few = slice(None, None, 1 if self.windows is None else max(1, off.numel() // WINDOWS_CHUNK))
+        level = (off[few][near[few]].median() / 0.6745).square().item() if near[few].any() else 1.0
+        limit, informative, cost, empty = OUTLINE_SIGMAS * max(level, 1e-16) ** 0.5, 0, 0.0, 0.0
+        for k in range(frames):
+            counted = self.weight[k] > 0
+            clear = counted & (off[k] < limit)
+            informative += int((counted & ~clear).sum())
+            cost += off[k][clear].square().sum().item()
+            if self.loss.kind:
+                empty += self.loss.rho(self.masks[k] * self.weight[k].sqrt() / self.sigma).sum().item()
         if self.outline_noise:  # σ is only a scale, and the search goes on where outlines are about a pixel off
             level = max(level, OFF_BY_A_PIXEL / self.sigma**2)
         if self.loss.kind:
             # outliers and the body cannot be separated without a model: the cost of an empty image is an upper bound, so
             # starts are compared with the best of them only
-            empty = self.loss.rho(masks * scale).sum().item()
-            return NoiseFloor(self.loss.scale * empty, float((counted & ~clear).sum()), 1.0)
-        return NoiseFloor(off[clear].square().sum().item(), float((counted & ~clear).sum()), level)
+            return NoiseFloor(self.loss.scale * empty, float(informative), 1.0)
+        return NoiseFloor(cost, float(informative), level)
 
     def binned(self, factor: int) -> "Masks":
         """The same masks in pixels `factor` times as wide and high: the mean of the pixels that are not excluded.

@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 import warp as wp
 from torch import Tensor
@@ -103,7 +104,7 @@ def objective(
     kernel = code.objective
     if images > 1:
         kernel, size = code.objective_of_mean, (workers, *observed.size)
-        scratch += [array(code.Scalar, screen.new_zeros(*size, *tail)) for tail in ((), (unknowns,))]
+        scratch += [array(code.Scalar, _canvas(screen, *size, *tail)) for tail in ((), (unknowns,))]
     replay(kernel, workers, [*arguments, _goal(observed, screen), frames, workers, *scratch, *out], str(screen.device))
     cost, gradient, lower = (x.unflatten(0, (worlds, frames)).sum(1) for x in (cost, gradient, normal))
     return cost, gradient, lower + lower.tril(-1).mT
@@ -172,10 +173,17 @@ def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, convex: boo
     scratch = [
         array(wp.bool, front),
         outline_scratch(screen, faces, workers, convex, height),
-        array(code.Scalar, screen.new_zeros(workers, height, width)),
-        array(code.Scalar, screen.new_zeros(workers, height, width, unknowns)),
+        array(code.Scalar, _canvas(screen, workers, height, width)),
+        array(code.Scalar, _canvas(screen, workers, height, width, unknowns)),
     ]
     return arguments, scratch, workers
+
+
+def _canvas(like: Tensor, *shape: int) -> Tensor:
+    """Zeros with the dtype and device of a tensor; on a CPU of pages that cost nothing until they are drawn on."""
+    if like.device.type == "cpu" and like.dtype == torch.float64:
+        return torch.from_numpy(np.zeros(shape))
+    return like.new_zeros(*shape)
 
 
 @cache
