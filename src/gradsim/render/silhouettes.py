@@ -181,7 +181,7 @@ class Silhouettes:
         screen, parts = self.image_vertices(surface, values)
         screen, size = whole(screen), self._size
         if windows:
-            screen, size = windows.seen(screen, self.instants), windows.shape
+            screen, size = windows.from_corners(screen, self.instants), windows.shape
         if len(parts) == 1:
             return self.mean_of_instants(coverage(screen, parts[0].faces, *size, parts[0].convex))
         faces = torch.cat([p.faces + p.vertices.start for p in parts])

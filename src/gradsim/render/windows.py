@@ -26,7 +26,7 @@ class Windows:
         """x to the right and y down of each corner (frames, 1, 2) [px]."""
         return self.corner.flip(-1)[:, None].double()
 
-    def seen(self, screen: Tensor, images: int = 1) -> Tensor:
+    def from_corners(self, screen: Tensor, images: int = 1) -> Tensor:
         """Vertices (..., frames · images, n, 2) [px] of the first frames, from the corners of their windows."""
         origin = self._origin.to(screen)
         if images > 1:

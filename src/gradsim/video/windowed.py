@@ -26,7 +26,7 @@ class WindowedVideo:
 
     Attributes:
         parts: The window (h, w, 3) uint8 of each frame, or the whole frame.
-        samples: Every `STEP`-th row and column of each frame; of a video that is kept whole, `parts`.
+        samples: Every second of the rows and columns in which bodies were looked for; of a video that is kept whole, `parts`.
         corner: First row and column (T, 2) of each window in its frame; None where frames are whole.
         repeated: Frames that repeat the one before, (T,) bool.
         width, height: Of frames [px].
@@ -108,8 +108,9 @@ class _Reading:
 
     def _look(self, k: int) -> None:
         """Find the box of the body in a frame; where there is none, it is the one before."""
-        self.samples[k] = self.parts[k][::STEP, ::STEP].copy()
-        body = self.coverage(self.samples[k]) > BODY_COVERAGE
+        sample = self.parts[k][::STEP, ::STEP]
+        self.samples[k] = sample[::2, ::2].copy()
+        body = self.coverage(sample) > BODY_COVERAGE
         sides = [np.flatnonzero(body.any(axis)) for axis in (1, 0)]
         if len(sides[0]):
             ends = np.array([[side[0], side[-1] + 1] for side in sides]).T * STEP

@@ -238,9 +238,9 @@ class Masks(Observation):
     def _target(self) -> Target:
         return target(self.masks, self._distinct_weight / self.sigma**2, self.loss, self.windows)
 
-    def seen(self, screen: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+    def from_corners(self, screen: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
         """Vertices on the screen, and their derivatives, of the first frames, from the corners of the windows, if there are any."""
-        return (self.windows.seen(screen, self.silhouettes.instants) if self.windows else screen), slope
+        return (self.windows.from_corners(screen, self.silhouettes.instants) if self.windows else screen), slope
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
         yield self.compared(
@@ -267,7 +267,7 @@ class Masks(Observation):
 
     def views(self, screen: Tensor, slope: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Screen vertices and derivatives of images (worlds, frames · instants, ...) whose mean is compared with the masks."""
-        return [self.seen(screen, slope)]
+        return [self.from_corners(screen, slope)]
 
     def coverage_near(
         self, views: Sequence[tuple[Tensor, Tensor]], frames: slice, faces: Tensor, convex: bool

@@ -165,7 +165,7 @@ class AffectedMasks(Masks):
             ends = zip(affected(screen + step * column), affected(screen - step * column), strict=True)
             columns.append([(after - before) / (2 * step) for after, before in ends])
         slopes = [torch.stack(part, 1) for part in zip(*columns, strict=True)] or [slope for _ in screens]
-        return [self.seen(s.contiguous(), d.contiguous()) for s, d in zip(screens, slopes, strict=True)]
+        return [self.from_corners(s.contiguous(), d.contiguous()) for s, d in zip(screens, slopes, strict=True)]
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
         screen, slope, faces, convex = image_vertices(self.silhouettes, trajectory).shapes

@@ -203,7 +203,7 @@ class _Bodies:
         data = problem.observation
         assert isinstance(data, Masks)
         vertices = image_vertices(data.silhouettes, trajectory)
-        screen, parts = data.seen(vertices.screen, vertices.slope)[0], vertices.parts
+        screen, parts = data.from_corners(vertices.screen, vertices.slope)[0], vertices.parts
         count = data.silhouettes.instants
         screen = screen[0, count // 2 :: count]
         vertices = [torch.cat([screen[:, parts[k].vertices] for k in members], 1) for members in ranges.values()]
