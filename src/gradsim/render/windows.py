@@ -46,7 +46,7 @@ class Windows:
         return Windows(self.corner[first:last], self.shape, self.size)
 
     def divides(self, factor: int) -> bool:
-        """Whether windows and images are whole numbers of pixels `factor` times as wide."""
+        """True if windows and images are whole numbers of pixels `factor` times as wide."""
         return not (self.corner % factor).any() and all(n % factor == 0 for n in (*self.shape, *self.size))
 
     def binned(self, factor: int) -> "Windows":

@@ -135,11 +135,11 @@ def repeated_frames(frames: Iterable[np.ndarray]) -> np.ndarray:
 
 
 class FrameChanges:
-    """What changes from frame to frame of a video that is seen one frame at a time."""
+    """Changes from frame to frame of a video that comes one frame at a time."""
 
     def __init__(self):
         self._shares: list[float] = []  # of the pixels that change
-        self._sizes: list[float] = []  # of the mean change, where it may be asked for
+        self._sizes: list[float] = []  # of the mean change
         self._before: np.ndarray | None = None
 
     def add(self, frame: np.ndarray) -> None:

@@ -52,7 +52,7 @@ class WindowedVideo:
 def read_windows(
     frames: Frames, coverage: Callable[[np.ndarray], np.ndarray], whole_pixels: int = WHOLE_PIXELS
 ) -> WindowedVideo:
-    """Read a video and keep windows of it. It is read again where bodies outgrow the windows that the first frames asked for.
+    """Read a video and keep windows of it. It is read again where bodies outgrow the windows that the first frames needed.
 
     Args:
         frames: The video.

@@ -389,8 +389,8 @@ class Masks(Observation):
             last = min(first + step, frames)
             images = slice(first * count, last * count)
             counts = self._distinct_counts[first:last].repeat_interleave(count, 0)
-            shown = profiles(screen[:, images], slope[:, :, images], faces, counts, convex, size)
-            sums, along = map(self.silhouettes.mean_of_instants, shown)
+            drawing = profiles(screen[:, images], slope[:, :, images], faces, counts, convex, size)
+            sums, along = map(self.silhouettes.mean_of_instants, drawing)
             value, along = cdf_of_sums_tangent(sums, along, size[0])
             r = (value - self._cdf[first:last]) / self.sigma
             yield r.flatten(1), (along / self.sigma).flatten(1, 2)
@@ -453,7 +453,7 @@ class Masks(Observation):
         return max(f for f in range(1, max(1, int(across / finest)) + 1) if self.can_be_binned(f))
 
     def can_be_binned(self, factor: int) -> bool:
-        """Whether images are whole numbers of pixels `factor` times as wide, and windows, if there are any."""
+        """True if images are whole numbers of pixels `factor` times as wide, and windows, if there are any."""
         if self.windows:
             return self.windows.divides(factor)
         return math.gcd(*self.masks.shape[1:]) % factor == 0

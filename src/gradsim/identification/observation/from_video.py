@@ -219,11 +219,11 @@ def from_video(
         )
     in_order = len(alignment.index) == len(masks) and bool((alignment.index == np.arange(len(masks))).all())
     images = torch.from_numpy(masks if in_order else masks[alignment.index])
-    silhouettes, shown = Silhouettes.of(scene, camera), None
+    silhouettes, views = Silhouettes.of(scene, camera), None
     if windows is not None:
-        shown = Windows(torch.from_numpy(windows[0][alignment.index]), masks[0].shape, windows[1])
-        notes["windows"] = f"{shown.shape[1]} × {shown.shape[0]} px"
-    observation = Masks(images, sigma, silhouettes, torch.from_numpy(weight), loss, shown)
+        views = Windows(torch.from_numpy(windows[0][alignment.index]), masks[0].shape, windows[1])
+        notes["windows"] = f"{views.shape[1]} × {views.shape[0]} px"
+    observation = Masks(images, sigma, silhouettes, torch.from_numpy(weight), loss, views)
     if edges is not None and (view.gamma is not None or view.gain is not None):
         edges = edges.of_frames(alignment.index, masks[0].size).at_gain(gamma, gain)
         observation = LightMasks(observation, edges, gamma, gain)
@@ -359,7 +359,7 @@ def _metric(colour: np.ndarray, background: np.ndarray, subsampled: bool) -> np.
 
 def _read_windows(scene, path) -> WindowedVideo:
     """A video of bodies of one color, or windows of it."""
-    alpha = cache(lambda: _alpha(scene, is_subsampled(path)))  # asked for once the file is known to be a video
+    alpha = cache(lambda: _alpha(scene, is_subsampled(path)))  # made once the file has proved to be a video
     return read_windows(frames_with_clock(path, scene.timing.fps), lambda part: alpha()(part))
 
 
