@@ -321,7 +321,7 @@ class Masks(Observation):
     def replaced(self, masks: Tensor | None = None, sigma: float | None = None) -> "Masks":
         """The same observation of other masks, or with another σ."""
         other = copy.copy(self)
-        for cached in ("_cdf", "_target"):
+        for cached in ("_cdf", "_target", "_floors_of_all_frames"):
             other.__dict__.pop(cached, None)
         other._floors = {}
         other.masks = self.masks if masks is None else masks
@@ -402,29 +402,44 @@ class Masks(Observation):
         return self._floors[key]
 
     def _noise_floor(self, frames: int) -> NoiseFloor:
-        off, near = torch.empty_like(self.masks[:frames]), torch.empty_like(self.masks[:frames], dtype=torch.bool)
-        for k in range(frames):  # a frame at a time fits into the cache, and needs no memory for that of others
-            mask, scale = self.masks[k], self.weight[k].sqrt() / self.sigma
-            torch.mul(torch.minimum(mask.abs(), (1 - mask).abs()), scale, out=off[k])
-            near[k] = (self.weight[k] > 0) & (off[k] < OUTLINE_SIGMAS)
-        # the median absolute deviation of pixels off the outline is 0.6745 σ for Gaussian noise
-        few = slice(None, None, 1 if self.windows is None else max(1, off.numel() // WINDOWS_CHUNK))
-        level = (off[few][near[few]].median() / 0.6745).square().item() if near[few].any() else 1.0
-        limit, informative, cost, empty = OUTLINE_SIGMAS * max(level, 1e-16) ** 0.5, 0, 0.0, 0.0
-        for k in range(frames):
-            counted = self.weight[k] > 0
-            clear = counted & (off[k] < limit)
-            informative += int((counted & ~clear).sum())
-            cost += off[k][clear].square().sum().item()
-            if self.loss.kind:
-                empty += self.loss.rho(self.masks[k] * self.weight[k].sqrt() / self.sigma).sum().item()
+        if self.windows is None:
+            level, cost, informative, empty = self._floors_of_frames(frames)
+        else:  # the noise is that of all frames, so that sums over each of them are made once
+            level, cost, informative, empty = self._floors_of_all_frames
         if self.outline_noise:  # σ is only a scale, and the search goes on where outlines are about a pixel off
             level = max(level, OFF_BY_A_PIXEL / self.sigma**2)
+        count = sum(informative[:frames])
         if self.loss.kind:
             # outliers and the body cannot be separated without a model: the cost of an empty image is an upper bound, so
             # starts are compared with the best of them only
-            return NoiseFloor(self.loss.scale * empty, float(informative), 1.0)
-        return NoiseFloor(cost, float(informative), level)
+            return NoiseFloor(self.loss.scale * sum(empty[:frames]), float(count), 1.0)
+        return NoiseFloor(sum(cost[:frames]), float(count), level)
+
+    @cached_property
+    def _floors_of_all_frames(self) -> tuple[float, list[float], list[int], list[float]]:
+        return self._floors_of_frames(self.frames)
+
+    def _floors_of_frames(self, frames: int) -> tuple[float, list[float], list[int], list[float]]:
+        """Level of the noise of the first frames, and by frame Σ r² off outlines, the number of other pixels, and the cost of an empty image."""
+        few = slice(None, frames, 1 if self.windows is None else max(1, self.masks.numel() // WINDOWS_CHUNK))
+        pixels = [off[(weight > 0) & (off < OUTLINE_SIGMAS)] for off, weight in map(self._off, range(frames)[few])]
+        near = torch.cat([self.masks.new_empty(0), *pixels])
+        # the median absolute deviation of pixels off the outline is 0.6745 σ for Gaussian noise
+        level = (near.median() / 0.6745).square().item() if len(near) else 1.0
+        limit, cost, informative, empty = OUTLINE_SIGMAS * max(level, 1e-16) ** 0.5, [], [], []
+        for k in range(frames):  # one at a time fits into the cache, and needs no memory for others
+            off, weight = self._off(k)
+            counted, clear = weight > 0, off < limit
+            informative.append(int((counted & ~clear).sum()))
+            cost.append(off[counted & clear].square().sum().item())
+            scale = weight.sqrt() / self.sigma
+            empty.append(self.loss.rho(self.masks[k] * scale).sum().item() if self.loss.kind else 0.0)
+        return level, cost, informative, empty
+
+    def _off(self, frame: int) -> tuple[Tensor, Tensor]:
+        """By how many σ the pixels of a frame differ from 0 or 1, and their weights."""
+        mask, weight = self.masks[frame], self.weight[frame]
+        return torch.minimum(mask.abs(), (1 - mask).abs()) * (weight.sqrt() / self.sigma), weight
 
     def binned(self, factor: int) -> "Masks":
         """The same masks in pixels `factor` times as wide and high: the mean of the pixels that are not excluded.
