@@ -19,7 +19,7 @@ from gradsim.losses.image import L1, MSE, Distance, IoU, Pyramid
 from gradsim.losses.mesh import flatness, laplacian, smoothing
 from gradsim.losses.registry import LOSSES, image_loss
 from gradsim.losses.schedule import LossStage, Schedule, blur_to_sharp, coarse_to_fine, stage
-from gradsim.losses.transport import CDF, CentroidSize, Moments, cdf, cdf_of_sums_tangent, cdf_tangent
+from gradsim.losses.transport import CDF, CentroidSize, Moments, cdf, cdf_of_sums, cdf_of_sums_tangent, cdf_tangent
 from gradsim.losses.wrappers import Blurred, Robust, blur
 
 mse, transport = MSE(), CDF()
@@ -42,6 +42,7 @@ __all__ = [
     "blur",
     "blur_to_sharp",
     "cdf",
+    "cdf_of_sums",
     "cdf_of_sums_tangent",
     "cdf_tangent",
     "coarse_to_fine",

@@ -46,6 +46,11 @@ def cdf(image: Tensor) -> Tensor:
     return torch.cat([image.sum(-1).cumsum(-1), image.sum(-2).cumsum(-1)], -1) / mass[..., None]
 
 
+def cdf_of_sums(sums: Tensor, height: int) -> Tensor:
+    """`cdf` from the sums over rows and columns (..., height + width)."""
+    return cdf_of_sums_tangent(sums, sums.new_zeros(*sums.shape, 0), height)[0]
+
+
 def cdf_tangent(image: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor]:
     """`cdf` (..., height + width), and its derivative (..., height + width, unknowns).
 

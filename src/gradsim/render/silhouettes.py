@@ -24,6 +24,7 @@ from gradsim.render.coverage.rigid_projection import OFFSCREEN, ProjectionCamera
 from gradsim.render.coverage.subdivision import subdivide
 from gradsim.render.moving_camera import world_motion
 from gradsim.render.optics import TIMES, Optics, OpticsValues, image_points
+from gradsim.render.windows import Windows
 from gradsim.scene.parameters import OPTICS, RESPONSE, camera_prefix
 
 NEAR_DEPTH = 1e-3  # [m] parts with a vertex of smaller depth are not drawn in that frame
@@ -203,13 +204,18 @@ class Silhouettes:
             slopes.append(slope)
         return _stack(images), _stack(slopes)
 
-    def union(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
-        """Coverage by all parts together, (worlds, frames, height, width) in [0, 1]; arguments as for `masks`."""
+    def union(
+        self, surface: Surface, values: Mapping[str, Tensor] | None = None, windows: Windows | None = None
+    ) -> Tensor:
+        """Coverage by all parts together, (worlds, frames, height, width) in [0, 1], of images or of windows; arguments as for `masks`."""
         screen, parts = self.image_vertices(surface, values)
+        screen, size = whole(screen), self._size
+        if windows:
+            screen, size = windows.from_corners(screen, self.instants), windows.shape
         if len(parts) == 1:
-            return self.mean_of_instants(coverage(whole(screen), parts[0].faces, *self._size, parts[0].convex))
+            return self.mean_of_instants(coverage(screen, parts[0].faces, *size, parts[0].convex))
         faces = torch.cat([p.faces + p.vertices.start for p in parts])
-        return self.mean_of_instants(coverage(whole(screen), faces, *self._size, convex=False))
+        return self.mean_of_instants(coverage(screen, faces, *size, convex=False))
 
     @property
     def instants(self) -> int:

@@ -76,7 +76,12 @@ class MaskFaults:
         return ", ".join(kind for kind, frames in self.frames.items() if frame in frames)
 
 
-def mask_faults(masks: np.ndarray, bodies: int | None = 1, used: Iterable[int] | None = None) -> MaskFaults:
+def mask_faults(
+    masks: np.ndarray,
+    bodies: int | None = 1,
+    used: Iterable[int] | None = None,
+    windows: tuple[np.ndarray, tuple[int, int]] | None = None,
+) -> MaskFaults:
     """Frames of masks (T, height, width) that cannot be right.
 
     Where a mask touches the border its area may jump: a body comes in or leaves. Empty masks before the first one with a body, and
@@ -86,28 +91,41 @@ def mask_faults(masks: np.ndarray, bodies: int | None = 1, used: Iterable[int] |
         masks: Coverage.
         bodies: Most pieces that a mask can be in: the number of bodies; None: as many as it usually is in.
         used: Frames that count; None: all.
+        windows: First row and column (T, 2) of masks that are windows of images, and the height and width of these.
     """
     inside = masks > BODY_COVERAGE
+    corner, size = windows or (np.zeros((len(masks), 2), int), masks.shape[1:])
     area = inside.sum((1, 2))
-    cut = np.any(inside[:, [0, -1]], (1, 2)) | np.any(inside[:, :, [0, -1]], (1, 2))
     (visible,) = np.nonzero(area)
-    first = visible[0] if len(visible) and _at_border(inside[visible[0]]) else 0
-    last = visible[-1] if len(visible) and _at_border(inside[visible[-1]]) else len(masks) - 1
+    depth = np.full(len(masks), np.inf)  # [px] of the border that has no body
+    for k in visible:
+        depth[k] = _depth(inside[k], corner[k], size)
+    reach = np.ceil(2 * (area / np.pi) ** 0.5)  # the diameter of a disc of that area
+    first = visible[0] if len(visible) and depth[visible[0]] < reach[visible[0]] else 0
+    last = visible[-1] if len(visible) and depth[visible[-1]] < reach[visible[-1]] else len(masks) - 1
     empty = [k for k in range(first, last + 1) if not area[k]]
-    full = np.flatnonzero(area > FULL_IMAGE_SHARE * inside[0].size).tolist()
+    full = np.flatnonzero(area > FULL_IMAGE_SHARE * size[0] * size[1]).tolist()
     counts = np.array([_pieces(mask) for mask in inside])
     most = bodies or (int(np.median(counts[visible])) if len(visible) else 1)
     pieces = np.flatnonzero(counts > most).tolist()
-    kinds = {"empty": empty, "full": full, "pieces": pieces, "jump": _jumps(area, cut)}
+    kinds = {"empty": empty, "full": full, "pieces": pieces, "jump": _jumps(area, depth == 0)}
     counted = set(range(len(masks)) if used is None else used)
     frames = {kind: [k for k in faulty if k in counted] for kind, faulty in kinds.items()}
-    return MaskFaults(frames, {k: inside[k] for faulty in frames.values() for k in faulty}, len(counted))
+    images = {k: _in_image(inside[k], corner[k], size) for faulty in frames.values() for k in faulty}
+    return MaskFaults(frames, images, len(counted))
 
 
-def _at_border(mask: np.ndarray) -> bool:
-    """True if a mask (height, width) is less than the diameter of a disc of its area from the border of the image."""
-    far = int(np.ceil(2 * (mask.sum() / np.pi) ** 0.5))
-    return bool(mask[:far].any() or mask[-far:].any() or mask[:, :far].any() or mask[:, -far:].any())
+def _depth(mask: np.ndarray, corner: np.ndarray, size: tuple[int, int]) -> int:
+    """Pixels from the nearest border of the image to the body of a mask."""
+    sides = [np.flatnonzero(mask.any(axis)) + start for axis, start in ((1, corner[0]), (0, corner[1]))]
+    return min(min(side[0], length - 1 - side[-1]) for side, length in zip(sides, size, strict=True))
+
+
+def _in_image(mask: np.ndarray, corner: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """The image (height, width) of which a mask is a window."""
+    image = np.zeros(size, bool)
+    image[corner[0] : corner[0] + mask.shape[0], corner[1] : corner[1] + mask.shape[1]] = mask
+    return image
 
 
 def _pieces(mask: np.ndarray) -> int:

@@ -4,7 +4,7 @@ Frames are (T, height, width, 3) uint8, masks (T, height, width) float64. Colors
 scene. A mask without a single pixel is an error; `require_masks` requires pixels in every frame.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -120,36 +120,48 @@ def alpha_from_flat_colors(
         contrast = (difference * (fore - back)).sum(axis=-1)
     weight = difference / contrast[..., None]
     if back.ndim == 1 and frames.dtype == np.uint8:
-        tables = (LEVELS[:, None] - back) * weight
-        alpha = np.stack([sum(tables[frame[..., c], c] for c in range(3)) for frame in frames])
+        tables = ((LEVELS[:, None] - back) * weight).T.copy()
+        alpha = np.empty(frames.shape[:3])
+        for image, frame in zip(alpha, frames, strict=True):
+            red, green, blue = (table[level] for table, level in zip(tables, _channels(frame), strict=True))
+            np.add(red, green, out=image)
+            image += blue
     else:
         alpha = np.stack([((frame / 255 - back) * weight).sum(axis=-1) for frame in frames])
     return np.clip(alpha, 0, 1) if clip else alpha
 
 
-def distance_from_line(frames: np.ndarray, alpha: np.ndarray, foreground: Color, background: Color) -> float:
+def distance_from_line(
+    frames: Iterable[np.ndarray], alpha: Iterable[np.ndarray], foreground: Color, background: Color
+) -> float:
     """Root mean square over pixels and channels of I − (α F + (1 − α) B).
 
     Args:
         frames: Frames of the video, I.
-        alpha: Coverage, α.
+        alpha: Coverage of each, α.
         foreground: RGB of the body, F.
         background: RGB, B.
     """
     fore, back = _unit(foreground, "foreground"), _unit(background, "background")
-    total = 0.0
+    total, count = 0.0, 0
     for frame, coverage in zip(frames, alpha, strict=True):
-        for c in range(3):
-            off = ((LEVELS - back[c])[frame[..., c]] - (fore - back)[c] * coverage).ravel()
-            total += off @ off
-    return (total / frames.size) ** 0.5
+        for c, channel in enumerate(_channels(frame)):
+            off = (LEVELS - back[c])[channel]
+            off -= (fore - back)[c] * coverage
+            total += off.ravel() @ off.ravel()
+        count += frame.size
+    return (total / count) ** 0.5
 
 
-def share_off_color(frames: np.ndarray, color: Color, tolerance: float) -> float:
+def share_off_color(frames: Iterable[np.ndarray], color: Color, tolerance: float) -> float:
     """Share of pixels of which a channel differs from that of a color by more than a tolerance, all in [0, 1]."""
-    apart = np.abs(LEVELS[:, None] - np.asarray(color)) > tolerance
-    count = sum(np.count_nonzero(np.any([apart[frame[..., c], c] for c in range(3)], 0)) for frame in frames)
-    return count / frames[..., 0].size
+    apart = (np.abs(LEVELS[:, None] - np.asarray(color)) > tolerance).T.copy()
+    count = pixels = 0
+    for frame in frames:
+        red, green, blue = (table[level] for table, level in zip(apart, _channels(frame), strict=True))
+        count += np.count_nonzero(red | green | blue)
+        pixels += red.size
+    return count / pixels
 
 
 def median_background(frames: np.ndarray) -> np.ndarray:
@@ -176,6 +188,11 @@ def require_masks(masks: np.ndarray, name: str) -> None:
             f"{name} has no mask pixel in {len(empty)} of {len(masks)} frames ({listed}); give a mask that shows the "
             "body in every frame, or trim the video to the frames that show it."
         )
+
+
+def _channels(frame: np.ndarray) -> list[np.ndarray]:
+    """Red, green and blue, each in one piece of memory: a table is read three times as fast by these."""
+    return [np.ascontiguousarray(frame[..., c]) for c in range(3)]
 
 
 def _unit(color: Color, name: str) -> np.ndarray:

@@ -7,12 +7,12 @@ detected only where the format allows it (png always, gif rarely).
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 TICK = 6e-4  # [s] rounding error of a clock: webm counts milliseconds
 CONTAINERS = (".mp4", ".webm", ".mov", ".mkv")
+_Clock = tuple[np.ndarray | None, float | None]  # times [s] and frames per second, where a file has them
+_Decoder = Generator[np.ndarray, None, _Clock]
 LOSSY_CODECS = ("h264", "hevc", "mpeg4", "mpeg2video", "mpeg1video", "h263", "mjpeg", "vp8", "av1", "wmv2", "prores")
 
 
@@ -75,32 +77,72 @@ def read(path: str | Path, fps: float | None = None) -> Video:
         InputError: If the path is missing, of an unknown kind, empty, corrupt or truncated, or if it has no frames,
             frames of several sizes, transparent pixels, or no usable time stamps while `fps` is not given.
     """
-    path = Path(path)
-    if fps is not None and not 0 < fps < float("inf"):
-        raise InputError(f"fps is {fps}; it must be positive.")
-    check_path(path)
-    if path.is_dir():
-        frames, times, rate = _read_folder(path, fps), None, None
-    elif not path.exists():
-        raise InputError(f"{path} does not exist; give a video file or a folder of png images.")
-    elif path.stat().st_size == 0:
-        raise InputError(f"{path} is empty (0 bytes); copy or record it again.")
-    elif path.suffix.lower() == ".gif":
-        frames, times, rate = _read_gif(path)
-    elif path.suffix.lower() in CONTAINERS:
-        frames, times, rate = _read_container(path)
-    else:
+    stream = Frames(path, fps)
+    frames = np.stack(list(stream))
+    return Video(frames, stream.times, stream.fps)
+
+
+class Frames:
+    """Frames (height, width, 3) uint8 of a video, decoded one after the other each time they are iterated over.
+
+    Args:
+        path: As for `read`.
+        fps: As for `read`.
+
+    Attributes:
+        times: As of `Video`, after the last frame.
+        fps: Likewise.
+
+    Raises:
+        InputError: As `read`, on the way.
+    """
+
+    def __init__(self, path: str | Path, fps: float | None = None):
+        self._path, self._rate = Path(path), fps
+        self.times, self.fps = np.empty(0), 0.0
+        self._clock: _Clock = None, None
+        if fps is not None and not 0 < fps < float("inf"):
+            raise InputError(f"fps is {fps}; it must be positive.")
+        check_path(self._path)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        path, shape, count = self._path, (), 0
+        for frame in self._with_clock(self._decoded()):
+            shape = shape or frame.shape
+            if frame.shape != shape:
+                (h, w), (height, width) = frame.shape[:2], shape[:2]
+                raise InputError(
+                    f"{path}: frame {count} has {w} × {h} px, frame 0 has {width} × {height}; resize all frames to one size."
+                )
+            yield frame
+            count += 1
+        times, rate = self._clock
+        if self._rate is not None:
+            times, rate = np.arange(count) / self._rate, float(self._rate)
+        elif times is None or rate is None:
+            raise InputError(f"{path} has no time stamps; give fps.")
+        elif (np.diff(times) <= 0).any():
+            k = int(np.argmax(np.diff(times) <= 0))
+            raise InputError(f"{path}: frame {k + 1} is not later than frame {k} ({times[k]:.6g} s); give fps.")
+        self.times, self.fps = times, rate
+
+    def _with_clock(self, frames: "_Decoder") -> Iterator[np.ndarray]:
+        self._clock = yield from frames
+
+    def _decoded(self) -> "_Decoder":
+        path = self._path
+        if path.is_dir():
+            return _folder_frames(path, self._rate)
+        if not path.exists():
+            raise InputError(f"{path} does not exist; give a video file or a folder of png images.")
+        if path.stat().st_size == 0:
+            raise InputError(f"{path} is empty (0 bytes); copy or record it again.")
+        if path.suffix.lower() == ".gif":
+            return _gif_frames(path)
+        if path.suffix.lower() in CONTAINERS:
+            return _container_frames(path)
         kinds = ", ".join((*CONTAINERS, ".gif"))
         raise InputError(f"{path} has suffix `{path.suffix}`; convert it to one of {kinds}, or a folder of png.")
-    _check_sizes(path, frames)
-    if fps is not None:
-        times, rate = np.arange(len(frames)) / fps, float(fps)
-    elif times is None or rate is None:
-        raise InputError(f"{path} has no time stamps; give fps.")
-    elif (np.diff(times) <= 0).any():
-        k = int(np.argmax(np.diff(times) <= 0))
-        raise InputError(f"{path}: frame {k + 1} is not later than frame {k} ({times[k]:.6g} s); give fps.")
-    return Video(np.stack(frames), times, rate)
 
 
 def stream_frames(path: str | Path, count: int) -> Iterator[tuple[int, np.ndarray]]:
@@ -142,6 +184,11 @@ def read_with_clock(path: str | Path, fps: float) -> Video:
         InputError: As `read`.
     """
     return read(path, fps if Path(path).is_dir() else None)
+
+
+def frames_with_clock(path: str | Path, fps: float) -> Frames:
+    """The frames of `read_with_clock`, one after the other."""
+    return Frames(path, fps if Path(path).is_dir() else None)
 
 
 def is_lossy(path: str | Path) -> bool:
@@ -191,8 +238,21 @@ def read_times(path: str | Path) -> tuple[np.ndarray, float] | None:
     return None if fps is None else (times, fps)
 
 
+class Clocked(Protocol):
+    """Size and clock of a video."""
+
+    @property
+    def width(self) -> int: ...
+    @property
+    def height(self) -> int: ...
+    @property
+    def times(self) -> np.ndarray: ...
+    @property
+    def fps(self) -> float: ...
+
+
 def check_video(
-    video: Video,
+    video: Clocked,
     width: int,
     height: int,
     fps: float,
@@ -244,7 +304,7 @@ def check_video(
         raise InputError(f"{path} does not fit the scene: {'; and '.join(problems)}.")
 
 
-def _read_container(path: Path) -> tuple[list[np.ndarray], np.ndarray | None, float | None]:
+def _container_frames(path: Path) -> _Decoder:
     from av.error import FFmpegError
 
     exact = _exact_conversion()
@@ -254,17 +314,15 @@ def _read_container(path: Path) -> tuple[list[np.ndarray], np.ndarray | None, fl
                 raise InputError(f"{path} has no video stream, only sound or data; give a video file.")
             stream = container.streams.video[0]
             stream.thread_type = "AUTO"
-            frames, stamps, length = [], [], 0.0
+            stamps, length = [], 0.0
             for frame in container.decode(stream):
                 if frame.is_corrupt:
-                    raise InputError(f"{path}: frame {len(frames)} is corrupt; copy or record the video again.")
+                    raise InputError(f"{path}: frame {len(stamps)} is corrupt; copy or record the video again.")
                 # a frame's rotation is counter-clockwise, in degrees
-                frames.append(
-                    np.rot90(frame.to_ndarray(format="rgb24", interpolation=exact), round(frame.rotation / 90))
-                )
+                yield np.rot90(frame.to_ndarray(format="rgb24", interpolation=exact), round(frame.rotation / 90))
                 stamps.append(frame.pts)
                 length = float(frame.duration * (frame.time_base or 0))
-            if not frames:
+            if not stamps:
                 raise InputError(f"{path} has no frames; it is empty or cut off: copy or record it again.")
             end = _stated_end(container, stream)
             tick, rate = stream.time_base, stream.average_rate
@@ -273,15 +331,15 @@ def _read_container(path: Path) -> tuple[list[np.ndarray], np.ndarray | None, fl
             f"{path} cannot be decoded ({error}); it is corrupt or cut off: copy or record it again."
         ) from error
     if None in stamps or tick is None:
-        return frames, None, None
+        return None, None
     times, fps = _times(stamps, tick, rate)
     last = max(length, 1 / fps if fps else 0.0)
     if end - times[-1] > 1.75 * last:
         raise InputError(
-            f"{path} is cut off: its stated length is {end:.4g} s, but its last frame is {len(frames) - 1} at "
+            f"{path} is cut off: its stated length is {end:.4g} s, but its last frame is {len(stamps) - 1} at "
             f"{times[-1]:.4g} s; copy or record it again."
         )
-    return frames, times, fps
+    return times, fps
 
 
 def _exact_conversion() -> "Interpolation":
@@ -332,25 +390,25 @@ def _pillow_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _read_gif(path: Path) -> tuple[list[np.ndarray], np.ndarray | None, float | None]:
+def _gif_frames(path: Path) -> _Decoder:
     from PIL import Image
 
-    frames, lengths = [], []  # lengths in milliseconds
+    lengths = []  # in milliseconds
     with _pillow_errors(path), Image.open(path, formats=["GIF"]) as image:
         for k in range(getattr(image, "n_frames", 1)):
             image.seek(k)
-            frames.append(_opaque(image, f"{path}, frame {k},"))
+            yield _opaque(image, f"{path}, frame {k},")
             lengths.append(image.info.get("duration", 0))
     if not path.read_bytes().rstrip(b"\0").endswith(b";"):
         raise InputError(f"{path} is cut off: the end mark of a gif is missing; copy or save it again.")
     if 0 in lengths:
-        return frames, None, None
+        return None, None
     times = np.concatenate([[0], np.cumsum(lengths[:-1])]) / 1000
     steps = lengths[:-1] or lengths
-    return frames, times, 1000 * len(steps) / sum(steps)
+    return times, 1000 * len(steps) / sum(steps)
 
 
-def _read_folder(path: Path, fps: float | None) -> list[np.ndarray]:
+def _folder_frames(path: Path, fps: float | None) -> _Decoder:
     from PIL import Image
 
     files = sorted((f for f in path.iterdir() if f.suffix.lower() == ".png"), key=lambda f: _natural(f.name))
@@ -359,7 +417,6 @@ def _read_folder(path: Path, fps: float | None) -> list[np.ndarray]:
     if fps is None:
         raise InputError(f"{path} is a folder of png images, which have no time stamps; give fps.")
     _check_numbers(path, files)
-    frames = []
     for file in files:
         regular_file(file, "png image")
         with _pillow_errors(file):
@@ -368,8 +425,8 @@ def _read_folder(path: Path, fps: float | None) -> list[np.ndarray]:
                 # Pillow silently drops the lower byte of 16-bit colors; IHDR has the depth in byte 24
                 if data[24] == 16:
                     raise InputError(f"{file} has 16 bits per channel; save it with 8.")
-                frames.append(_opaque(image, str(file)))
-    return frames
+                yield _opaque(image, str(file))
+    return None, None
 
 
 def _opaque(image: "Image", name: str) -> np.ndarray:
@@ -395,12 +452,3 @@ def _check_numbers(path: Path, files: list[Path]) -> None:
             f"{path}: after {files[k].name} comes {files[k + 1].name}, but the first two files are {steps[0]} apart; "
             "a frame is missing or a file is misnamed: number the files in equal steps."
         )
-
-
-def _check_sizes(path: Path, frames: list[np.ndarray]) -> None:
-    for k, frame in enumerate(frames):
-        if frame.shape != frames[0].shape:
-            (h, w), (height, width) = frame.shape[:2], frames[0].shape[:2]
-            raise InputError(
-                f"{path}: frame {k} has {w} × {h} px, frame 0 has {width} × {height}; resize all frames to one size."
-            )

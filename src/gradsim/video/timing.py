@@ -11,7 +11,7 @@ Frames of a real video differ by their noise, so an equal frame is a copy. In a 
 equal frames as well: there, a frame counts as a copy only if the body jumps after it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,6 +23,7 @@ from gradsim.video.read import Video
 COPY_CHANGE_SHARE = 0.1
 # Median fraction of changed pixels above which the video is noisy and every equal frame is a copy
 NOISY_CHANGE_SHARE = 0.25
+NOISY_ROWS = 4  # of which one tells how much a noisy frame changes
 JUMP = 1.3  # change across a copy over the adjacent change: 2 for a repeated frame, 1 for a body at rest
 MAX_STEP_RATIO = 1.7  # step over the adjacent steps: 2 where a frame was dropped, 1 in free motion
 MIN_STEP = 1.0  # [px] below which a step is not tested
@@ -60,10 +61,28 @@ class FrameAlignment:
 
 
 def align_frames(video: Video, fps: float, choice: str = "", stamps: Sequence[float] | None = None) -> FrameAlignment:
-    """Align the frames of a video with the instants of a clock.
+    """`align_times` of the frames of a video that was read.
 
     Args:
         video: Video whose time stamps fit the clock (`gradsim.video.check_video`).
+        fps: As for `align_times`.
+        choice: Likewise.
+        stamps: Likewise.
+
+    Raises:
+        InputError: As `align_times`.
+    """
+    return align_times(video.times, repeated_frames(video.frames), fps, choice, stamps)
+
+
+def align_times(
+    times: np.ndarray, copies: np.ndarray, fps: float, choice: str = "", stamps: Sequence[float] | None = None
+) -> FrameAlignment:
+    """Align the frames of a video with the instants of a clock.
+
+    Args:
+        times: Times of the frames (T,) [s].
+        copies: Frames that repeat the one before (T,) bool, as of `repeated_frames`.
         fps: Frames per second of the clock.
         choice: Comma-separated words: `A:B` uses frames A to B − 1 only, `!K` excludes frame K, `-K` removes frame K
             together with its time (an inserted frame), `+K` inserts a missing instant before frame K.
@@ -72,8 +91,8 @@ def align_frames(video: Video, fps: float, choice: str = "", stamps: Sequence[fl
     Raises:
         InputError: If `choice` has another word, or one that `stamps` forbid, names a frame that the video lacks, or leaves fewer than 2 frames.
     """
-    count = len(video.frames)
-    instant = np.arange(count) if stamps is not None else np.rint((video.times - video.times[0]) * fps).astype(int)
+    count = len(times)
+    instant = np.arange(count) if stamps is not None else np.rint((times - times[0]) * fps).astype(int)
     selected, removed, ranges = np.ones(count, bool), np.zeros(count, bool), np.zeros(count, bool)
     for word in filter(None, (w.strip() for w in choice.split(","))):
         if word[0] in "!-+":
@@ -90,7 +109,6 @@ def align_frames(video: Video, fps: float, choice: str = "", stamps: Sequence[fl
             ranges[_frame_number(first or "0", word, count) : _frame_number(last or str(count), word, count + 1)] = True
     if ranges.any():
         selected &= ranges
-    copies = repeated_frames(video.frames)
     length = int(instant[~removed].max(initial=0)) + 1
     index, present = np.zeros(length, int), np.zeros(length, bool)
     for k in np.flatnonzero(~removed & (instant >= 0)):
@@ -108,26 +126,50 @@ def align_frames(video: Video, fps: float, choice: str = "", stamps: Sequence[fl
     return FrameAlignment(index, used, indices(~present), indices(repeated), indices(present & ~chosen))
 
 
-def repeated_frames(frames: np.ndarray) -> np.ndarray:
+def repeated_frames(frames: Iterable[np.ndarray]) -> np.ndarray:
     """Frames (T, height, width, 3) uint8 that repeat the one before, (T,) bool."""
-    count = len(frames)
-    change = lambda a, b: np.abs(frames[a].astype(np.int16) - frames[b]).mean()
-    changed = np.zeros(count)
-    for k in range(1, count):
-        channels = frames[k] != frames[k - 1]
-        changed[k] = np.count_nonzero(channels[..., 0] | channels[..., 1] | channels[..., 2]) / channels[..., 0].size
-    usual = np.median(changed[1:]) if count > 1 else 0.0
-    equal = changed <= COPY_CHANGE_SHARE * usual
-    repeated = np.zeros(count, bool)
-    for first, last in _runs(equal[1:]):
-        first, last = first + 1, last + 1  # equal frames first … last − 1, between first − 1 and last
-        if usual > NOISY_CHANGE_SHARE:
-            repeated[first:last] = True
-        elif last < count:
-            before = change(first - 1, first - 2) if first > 1 else 0.0
-            adjacent = max(before, change(last + 1, last) if last + 1 < count else 0.0)
-            repeated[first:last] = 0 < adjacent < change(last, first - 1) / JUMP
-    return repeated
+    changes = FrameChanges()
+    for frame in frames:
+        changes.add(frame)
+    return changes.repeated()
+
+
+class FrameChanges:
+    """Changes from frame to frame of a video that comes one frame at a time."""
+
+    def __init__(self):
+        self._shares: list[float] = []  # of the pixels that change
+        self._sizes: list[float] = []  # of the mean change
+        self._before: np.ndarray | None = None
+
+    def add(self, frame: np.ndarray) -> None:
+        """See the next frame (height, width, 3) uint8, which must not change until the one after it."""
+        share = size = 0.0
+        if self._before is not None:
+            channels = frame != self._before
+            share = np.count_nonzero(channels[..., 0] | channels[..., 1] | channels[..., 2]) / channels[..., 0].size
+            rows = slice(None, None, 1 if share <= NOISY_CHANGE_SHARE else NOISY_ROWS)
+            size = float(np.abs(frame[rows].astype(np.int16) - self._before[rows]).mean())
+        self._shares.append(share)
+        self._sizes.append(size)
+        self._before = frame
+
+    def repeated(self) -> np.ndarray:
+        """Frames that repeat the one before, (T,) bool."""
+        changed, change = np.array(self._shares), np.array(self._sizes)
+        count = len(changed)
+        usual = np.median(changed[1:]) if count > 1 else 0.0
+        repeated = np.zeros(count, bool)
+        for first, last in _runs(changed[1:] <= COPY_CHANGE_SHARE * usual):
+            first, last = first + 1, last + 1  # equal frames first … last − 1, between first − 1 and last
+            if usual > NOISY_CHANGE_SHARE:
+                repeated[first:last] = True
+            elif last < count:
+                before = change[first - 1] if first > 1 else 0.0
+                adjacent = max(before, change[last + 1] if last + 1 < count else 0.0)
+                # across the run: what changes within it is next to nothing
+                repeated[first:last] = 0 < adjacent < change[last] / JUMP
+        return repeated
 
 
 def suspicious_steps(positions: np.ndarray, frames: FrameAlignment) -> list[str]:

@@ -9,6 +9,7 @@ from gradsim.numerics import rotation
 from gradsim.numerics.robust import ROBUST_LOSSES, RobustLoss
 from gradsim.render.coverage.coverage import coverage, coverage_tangent
 from gradsim.render.coverage.objective import objective, profiles, target
+from gradsim.render.windows import Windows
 
 HEIGHT, WIDTH = 18, 22
 FACES = torch.tensor(mesh.box((1.0, 1.0, 1.0)).faces)
@@ -152,3 +153,22 @@ def test_single_precision_agrees_with_double():
     expected = objective(screen, tangent, FACES, target(image, weight))
     single = objective(screen.float(), tangent.float(), FACES, target(image.float(), weight.float()))
     assert all(s.dtype == torch.float32 and near(s.double(), e, 1e-4) for s, e in zip(single, expected, strict=True))
+
+
+@pytest.mark.parametrize("loss", ROBUST_LOSSES.values(), ids=ROBUST_LOSSES)
+@pytest.mark.parametrize("convex", [True, False])
+def test_outside_of_its_window_a_target_is_zero(loss, convex):
+    """Also where the body leaves the window, or covers all of it."""
+    screen = torch.cat([boxes(2, 4, seed=19), 40 * (boxes(1, 4, seed=20) - 9), boxes(1, 4, seed=21) + 7])
+    tangent = torch.randn(4, 2, 4, 8, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    image, weight = images(4, seed=2)[0], torch.tensor([900.0, 400.0, 0.0, 900.0]).double()[:, None, None]
+    corner, (rows, columns) = torch.tensor([[0, 0], [3, 5], [8, 12], [2, 12]]), (10, 10)
+    parts, whole = image.new_zeros(4, rows, columns), torch.zeros_like(image)
+    for part, full, frame, (row, column) in zip(parts, whole, image, corner.tolist(), strict=True):
+        at = slice(row, row + rows), slice(column, column + columns)
+        part[:] = frame[at]
+        full[at] = frame[at]
+    windows = Windows(corner, (rows, columns), (HEIGHT, WIDTH))
+    own = objective(screen, tangent, FACES, target(parts, weight, loss, windows), convex)
+    expected = objective(screen, tangent, FACES, target(whole, weight.expand_as(whole), loss), convex)
+    assert all(near(a, b) for a, b in zip(own, expected, strict=True))

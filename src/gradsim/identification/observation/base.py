@@ -17,13 +17,14 @@ from torch import Tensor
 
 from gradsim.errors import InputError
 from gradsim.identification.observation.projection import Sensitivity, image_vertices
-from gradsim.losses import CDF, MSE, ImageLoss, cdf, cdf_of_sums_tangent, image_loss
+from gradsim.losses import CDF, MSE, ImageLoss, cdf, cdf_of_sums, cdf_of_sums_tangent, image_loss
 from gradsim.numerics import rotation
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss, robust_loss
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage.coverage import coverage_tangent
 from gradsim.render.coverage.objective import Target, objective, profiles, target
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.render.windows import Windows
 from gradsim.video.mask_faults import MaskFaults
 
 # type of image residuals: whitened pixels; CDFs of rows and columns, with a wide basin; or those of an image loss
@@ -31,6 +32,7 @@ Residual = Literal["pixels", "cdf"] | ImageLoss
 OUTLINE_SIGMAS = 4.0  # [σ] distance from 0 and from 1 above which a pixel is on an outline
 OFF_BY_A_PIXEL = 0.3  # mean square of differences of coverage near an outline that is off by a pixel
 CHUNK = 2**25  # elements of one block of an image Jacobian: 256 MB
+WINDOWS_CHUNK = 2**22  # the same where the memory is that of windows
 
 
 class NoiseFloor(NamedTuple):
@@ -170,9 +172,10 @@ class Masks(Observation):
         masks: Coverage (frames, height, width), about in [0, 1].
         sigma: Standard deviation of its noise.
         silhouettes: Renderer of the same image size.
-        weight: Optional weight of each squared residual (frames, height, width), at least 0: 0 for excluded pixels, 1/4
-            for a noise of 2 σ.
+        weight: Optional weight of each squared residual (frames, height, width), or (frames, 1, 1) if alike in all pixels of a frame, at least
+            0: 0 for excluded pixels, 1/4 for a noise of 2 σ.
         loss: "gaussian", or "huber" or "cauchy" against outlier pixels; applies to "pixels" residuals only.
+        windows: Where masks are windows of images. A model is compared with 0 outside of them. `weight` is (frames, 1, 1) then.
 
     Raises:
         InputError: If the loss is unknown, a shape does not match, or a weight is negative.
@@ -185,17 +188,19 @@ class Masks(Observation):
         silhouettes: Silhouettes,
         weight: Tensor | None = None,
         loss: str | RobustLoss = GAUSSIAN,
+        windows: Windows | None = None,
     ):
-        size = (silhouettes.camera.height, silhouettes.camera.width)
+        size = windows.shape if windows else (silhouettes.camera.height, silhouettes.camera.width)
         if masks.ndim != 3 or masks.shape[1:] != size:
             raise InputError(
                 f"masks have shape {tuple(masks.shape)}; expected (frames, {size[0]}, {size[1]}), the size of "
                 "`silhouettes.camera`."
             )
         self.masks, self.sigma, self.silhouettes = masks.double(), float(sigma), silhouettes
-        self.frames, self.loss = len(masks), robust_loss(loss)
-        self.weight = torch.ones_like(self.masks) if weight is None else weight.double()
-        if self.weight.shape != self.masks.shape or not ((self.weight >= 0) & self.weight.isfinite()).all():
+        self.frames, self.loss, self.windows = len(masks), robust_loss(loss), windows
+        distinct = torch.ones(self.frames, 1, 1, dtype=torch.float64) if weight is None else weight.double()
+        self.weight = distinct.expand_as(self.masks) if distinct.shape[1:] == (1, 1) else distinct
+        if self.weight.shape != self.masks.shape or not ((distinct >= 0) & distinct.isfinite()).all():
             raise InputError(
                 f"`weight` has shape {tuple(self.weight.shape)} and numbers from {self.weight.min():g} to "
                 f"{self.weight.max():g}; expected shape {tuple(self.masks.shape)} and finite numbers of at least 0."
@@ -205,20 +210,42 @@ class Masks(Observation):
         self.outline_noise = False  # noise is estimated from the outlines, and σ is only a scale
         self._floors: dict[tuple[int, bool], NoiseFloor] = {}  # by frames and `outline_noise`
 
+    @property
+    def chunk(self) -> int:
+        """Elements of one block of a Jacobian."""
+        return CHUNK if self.windows is None else WINDOWS_CHUNK
+
+    @property
+    def _distinct_weight(self) -> Tensor:
+        """Weight (frames, 1, 1) where pixels of a frame have the same, else (frames, height, width)."""
+        return self.weight[:, :1, :1] if self.weight.stride()[1:] == (0, 0) else self.weight
+
     @cached_property
+    def _distinct_counts(self) -> Tensor:
+        return (self._distinct_weight > 0).double()
+
+    @property
     def _counts(self) -> Tensor:
-        return (self.weight > 0).double()
+        return self._distinct_counts.expand_as(self.masks)
 
     @cached_property
     def _cdf(self) -> Tensor:
-        return cdf(self.masks * self._counts)
+        if self.windows is None:
+            return cdf(self.masks * self._counts)
+        return cdf_of_sums(self.windows.sums(self.masks) * self._distinct_counts[:, 0], self.windows.size[0])
 
     @cached_property
     def _target(self) -> Target:
-        return target(self.masks, self.weight / self.sigma**2, self.loss)
+        return target(self.masks, self._distinct_weight / self.sigma**2, self.loss, self.windows)
+
+    def from_corners(self, screen: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+        """Vertices on the screen, and their derivatives, of the first frames, from the corners of the windows, if there are any."""
+        return (self.windows.from_corners(screen, self.silhouettes.instants) if self.windows else screen), slope
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
-        yield self.compared(self.silhouettes.union(trajectory.surface, trajectory.values), frames, residual)
+        yield self.compared(
+            self.silhouettes.union(trajectory.surface, trajectory.values, self.windows), frames, residual
+        )
 
     def compared(self, image: Tensor, frames: int, residual: Residual) -> Tensor:
         """Residuals (worlds, n) of the first frames of images (worlds, frames, height, width); differentiable."""
@@ -233,14 +260,14 @@ class Masks(Observation):
         """Coverage (frames, height, width) by the bodies of a trajectory of one world."""
         numbers = [*trajectory.values.values(), *(y for state in trajectory.states.values() for y in state.values())]
         if torch.is_grad_enabled() and any(x.requires_grad for x in numbers):
-            return self.silhouettes.union(trajectory.surface, trajectory.values)[0]
+            return self.silhouettes.union(trajectory.surface, trajectory.values, self.windows)[0]
         # by kernels, which are ten times as fast through a lens and a shutter
         screen, slope, faces, convex = image_vertices(self.silhouettes, trajectory).shapes
         return self.mean_coverage(self.views(screen, slope), slice(0, self.frames), faces, convex)[0][0]
 
     def views(self, screen: Tensor, slope: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Screen vertices and derivatives of images (worlds, frames · instants, ...) whose mean is compared with the masks."""
-        return [(screen, slope)]
+        return [self.from_corners(screen, slope)]
 
     def coverage_near(
         self, views: Sequence[tuple[Tensor, Tensor]], frames: slice, faces: Tensor, convex: bool
@@ -294,7 +321,7 @@ class Masks(Observation):
     def replaced(self, masks: Tensor | None = None, sigma: float | None = None) -> "Masks":
         """The same observation of other masks, or with another σ."""
         other = copy.copy(self)
-        for cached in ("_cdf", "_target"):
+        for cached in ("_cdf", "_target", "_floors_of_all_frames"):
             other.__dict__.pop(cached, None)
         other._floors = {}
         other.masks = self.masks if masks is None else masks
@@ -317,7 +344,8 @@ class Masks(Observation):
     ) -> Iterator[tuple[Tensor, Tensor]]:
         worlds, unknowns, (height, width) = len(screens), slopes.shape[1], self.masks.shape[1:]
         count = max(1, unknowns) * self.silhouettes.instants
-        step, views = max(1, CHUNK // (worlds * height * width * count)), self.views(screens, slopes)
+        views = self.views(screens, slopes)
+        step = max(1, self.chunk // (worlds * height * width * count))
         for first in range(0, frames, step):
             last = min(first + step, frames)
             if far:
@@ -349,11 +377,23 @@ class Masks(Observation):
             return self.loss.scale * cost, self.loss.scale * gradient, self.loss.scale * matrix
         if not isinstance(far, CDF):
             return normal_equations(self._linear(screen, slope, faces, convex, frames, far))
-        counts = self._counts[:frames].repeat_interleave(count, 0) if count > 1 else self._counts[:frames]
-        sums, slopes = map(self.silhouettes.mean_of_instants, profiles(screen, slope, faces, counts, convex))
-        value, slopes = cdf_of_sums_tangent(sums, slopes, self.masks.shape[1])
-        r, slopes = (value - self._cdf[:frames]) / self.sigma, slopes / self.sigma
-        return normal_equations(iter([(r.flatten(1), slopes.flatten(1, 2))]))
+        return normal_equations(self._linear_cdf(screen, slope, faces, convex, frames))
+
+    def _linear_cdf(
+        self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Residuals of whole images (worlds, n) of the CDF and derivatives (worlds, n, unknowns), some frames at a time."""
+        size, count = (self.silhouettes.camera.height, self.silhouettes.camera.width), self.silhouettes.instants
+        step = max(1, CHUNK // (16 * len(screen) * sum(size) * max(1, slope.shape[1])))
+        for first in range(0, frames, step):
+            last = min(first + step, frames)
+            images = slice(first * count, last * count)
+            counts = self._distinct_counts[first:last].repeat_interleave(count, 0)
+            drawing = profiles(screen[:, images], slope[:, :, images], faces, counts, convex, size)
+            sums, along = map(self.silhouettes.mean_of_instants, drawing)
+            value, along = cdf_of_sums_tangent(sums, along, size[0])
+            r = (value - self._cdf[first:last]) / self.sigma
+            yield r.flatten(1), (along / self.sigma).flatten(1, 2)
 
     def noise_floor(self, frames: int) -> NoiseFloor:
         key = frames, self.outline_noise
@@ -362,20 +402,44 @@ class Masks(Observation):
         return self._floors[key]
 
     def _noise_floor(self, frames: int) -> NoiseFloor:
-        masks, counted, scale = self.masks[:frames], self.weight[:frames] > 0, self.weight[:frames].sqrt() / self.sigma
-        off = torch.minimum(masks.abs(), (1 - masks).abs()) * scale
-        near = counted & (off < OUTLINE_SIGMAS)
-        # the median absolute deviation of pixels off the outline is 0.6745 σ for Gaussian noise
-        level = (off[near].median() / 0.6745).square().item() if near.any() else 1.0
-        clear = counted & (off < OUTLINE_SIGMAS * max(level, 1e-16) ** 0.5)
+        if self.windows is None:
+            level, cost, informative, empty = self._floors_of_frames(frames)
+        else:  # the noise is that of all frames, so that sums over each of them are made once
+            level, cost, informative, empty = self._floors_of_all_frames
         if self.outline_noise:  # σ is only a scale, and the search goes on where outlines are about a pixel off
             level = max(level, OFF_BY_A_PIXEL / self.sigma**2)
+        count = sum(informative[:frames])
         if self.loss.kind:
             # outliers and the body cannot be separated without a model: the cost of an empty image is an upper bound, so
             # starts are compared with the best of them only
-            empty = self.loss.rho(masks * scale).sum().item()
-            return NoiseFloor(self.loss.scale * empty, float((counted & ~clear).sum()), 1.0)
-        return NoiseFloor(off[clear].square().sum().item(), float((counted & ~clear).sum()), level)
+            return NoiseFloor(self.loss.scale * sum(empty[:frames]), float(count), 1.0)
+        return NoiseFloor(sum(cost[:frames]), float(count), level)
+
+    @cached_property
+    def _floors_of_all_frames(self) -> tuple[float, list[float], list[int], list[float]]:
+        return self._floors_of_frames(self.frames)
+
+    def _floors_of_frames(self, frames: int) -> tuple[float, list[float], list[int], list[float]]:
+        """Level of the noise of the first frames, and by frame Σ r² off outlines, the number of other pixels, and the cost of an empty image."""
+        few = slice(None, frames, 1 if self.windows is None else max(1, self.masks.numel() // WINDOWS_CHUNK))
+        pixels = [off[(weight > 0) & (off < OUTLINE_SIGMAS)] for off, weight in map(self._off, range(frames)[few])]
+        near = torch.cat([self.masks.new_empty(0), *pixels])
+        # the median absolute deviation of pixels off the outline is 0.6745 σ for Gaussian noise
+        level = (near.median() / 0.6745).square().item() if len(near) else 1.0
+        limit, cost, informative, empty = OUTLINE_SIGMAS * max(level, 1e-16) ** 0.5, [], [], []
+        for k in range(frames):  # one at a time fits into the cache, and needs no memory for others
+            off, weight = self._off(k)
+            counted, clear = weight > 0, off < limit
+            informative.append(int((counted & ~clear).sum()))
+            cost.append(off[counted & clear].square().sum().item())
+            scale = weight.sqrt() / self.sigma
+            empty.append(self.loss.rho(self.masks[k] * scale).sum().item() if self.loss.kind else 0.0)
+        return level, cost, informative, empty
+
+    def _off(self, frame: int) -> tuple[Tensor, Tensor]:
+        """By how many σ the pixels of a frame differ from 0 or 1, and their weights."""
+        mask, weight = self.masks[frame], self.weight[frame]
+        return torch.minimum(mask.abs(), (1 - mask).abs()) * (weight.sqrt() / self.sigma), weight
 
     def binned(self, factor: int) -> "Masks":
         """The same masks in pixels `factor` times as wide and high: the mean of the pixels that are not excluded.
@@ -386,10 +450,13 @@ class Masks(Observation):
         mean = lambda x: blocks(x).mean((2, 4))
         used = mean(self._counts)
         enough, share = used > 0.75, used.clamp(min=1e-300)
+        windows = self.windows.binned(factor) if self.windows else None
         masks = torch.where(enough, mean(self.masks * self._counts) / share, 0.0)
         spread = mean(torch.where(self.weight > 0, 1 / self.weight.clamp(min=1e-300), 0.0)) / share
         weight = torch.where(enough, 1 / spread.clamp(min=1e-300), 0.0)
-        part = Masks(masks, self.sigma, self.silhouettes.binned(factor), weight, self.loss)
+        if windows:
+            weight = weight[:, :1, :1]
+        part = Masks(masks, self.sigma, self.silhouettes.binned(factor), weight, self.loss, windows)
         part.notes, part.outline_noise = self.notes, self.outline_noise
         return part
 
@@ -398,11 +465,18 @@ class Masks(Observation):
         area = (self.masks * self._counts).sum((1, 2))
         visible = area[area > 0.25 * area.max()]
         across = 2 * (visible.median() / math.pi).sqrt().item() if len(visible) else 0.0
-        common = math.gcd(*self.masks.shape[1:])
-        return max(f for f in range(1, max(1, int(across / finest)) + 1) if common % f == 0)
+        return max(f for f in range(1, max(1, int(across / finest)) + 1) if self.can_be_binned(f))
+
+    def can_be_binned(self, factor: int) -> bool:
+        """True if images are whole numbers of pixels `factor` times as wide, and windows, if there are any."""
+        if self.windows:
+            return self.windows.divides(factor)
+        return math.gcd(*self.masks.shape[1:]) % factor == 0
 
     def slice_frames(self, first: int, last: int) -> "Masks":
-        part = Masks(self.masks[first:last], self.sigma, self.silhouettes, self.weight[first:last], self.loss)
+        windows = self.windows.of_frames(first, last) if self.windows else None
+        weight = self._distinct_weight[first:last]
+        part = Masks(self.masks[first:last], self.sigma, self.silhouettes, weight, self.loss, windows)
         part.outline_noise = self.outline_noise
         return part
 

@@ -147,7 +147,7 @@ class AffectedMasks(Masks):
         self.__dict__.update(masks.replaced().__dict__)
         K = masks.silhouettes.camera.K.double()
         self.effect, self.amount = effect, amount
-        self.view = View(1 / fps, self.masks.shape[1], K[:2, 2], K[0, 0].item())
+        self.view = View(1 / fps, masks.silhouettes.camera.height, K[:2, 2], K[0, 0].item())
 
     def views(self, screen: Tensor, slope: Tensor) -> list[tuple[Tensor, Tensor]]:
         count = self.silhouettes.instants
@@ -165,7 +165,7 @@ class AffectedMasks(Masks):
             ends = zip(affected(screen + step * column), affected(screen - step * column), strict=True)
             columns.append([(after - before) / (2 * step) for after, before in ends])
         slopes = [torch.stack(part, 1) for part in zip(*columns, strict=True)] or [slope for _ in screens]
-        return [(s.contiguous(), d.contiguous()) for s, d in zip(screens, slopes, strict=True)]
+        return [self.from_corners(s.contiguous(), d.contiguous()) for s, d in zip(screens, slopes, strict=True)]
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
         screen, slope, faces, convex = image_vertices(self.silhouettes, trajectory).shapes

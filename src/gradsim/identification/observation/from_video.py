@@ -1,6 +1,8 @@
 """Observations from video files, with checks of the user's input."""
 
 import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from gradsim.identification.observation.labelled_masks import LabelledMasks, col
 from gradsim.identification.observation.light_masks import LightMasks
 from gradsim.numerics.robust import robust_loss
 from gradsim.render.silhouettes import Silhouettes
+from gradsim.render.windows import Windows
 from gradsim.scene import Scene
 from gradsim.scene.body import Pendulum, Rigid
 from gradsim.scene.double_pendulum import DoublePendulum
@@ -23,8 +26,9 @@ from gradsim.video.clip_properties import variable_stamps
 from gradsim.video.connected_regions import connected_regions
 from gradsim.video.mask_faults import mask_faults
 from gradsim.video.mask_input import masks_and_edges, matching_frames
-from gradsim.video.read import is_lossy, is_subsampled, read_times
-from gradsim.video.timing import FrameAlignment, align_frames, centroids, suspicious_steps
+from gradsim.video.read import frames_with_clock, is_lossy, is_subsampled, read_times
+from gradsim.video.timing import FrameAlignment, align_times, centroids, repeated_frames, suspicious_steps
+from gradsim.video.windowed import WindowedVideo, read_windows
 
 QUANTIZATION_NOISE = 1 / 255 / math.sqrt(12)  # standard deviation of rounding to 8 bits
 NOMINAL_NOISE = 1 / 255  # default noise of a pixel
@@ -125,9 +129,10 @@ def from_video(
     """
     width, height = scene.view(camera).size
     fps, stamps = scene.timing.fps, scene.timing.stamps
-    film = videos.read_with_clock(path, fps)
+    flat = mask is None and background is None and ignore is None and not textured and len(colors(scene)) == 1
+    film = _read_windows(scene, path) if flat else videos.read_with_clock(path, fps)
     videos.check_video(film, width, height, fps, path, stamps)
-    if len(film.frames) < 2:
+    if len(film.times) < 2:
         raise InputError(f"{path} has one frame; a fit needs at least 2.")
     if mask is not None and str(background) == MOG2:
         raise InputError(f"got a mask (--mask) and `--background {MOG2}`; give one of them, or another background.")
@@ -138,7 +143,8 @@ def from_video(
         )
     if category and mask is None:
         raise InputError("got a category (--category) and no COCO annotations; give them (--mask FILE.json).")
-    alignment, notes = align_frames(film, fps, frames, stamps), {"loss": robust_loss(robust).name}
+    copies = film.repeated if isinstance(film, WindowedVideo) else repeated_frames(film.frames)
+    alignment, notes = align_times(film.times, copies, fps, frames, stamps), {"loss": robust_loss(robust).name}
     single = mask is not None or background is not None or len(colors(scene)) == 1
     if noise is None and outlines_by_default and single and alignment.used.sum() >= FEWEST and is_lossy(path):
         noise = notes["noise"] = AUTO_NOISE
@@ -150,7 +156,7 @@ def from_video(
             f"noise is {noise}; expected a standard deviation above 0, such as 1/255 = 0.0039, or `{AUTO_NOISE}`."
         )
     sigma, loss = math.hypot(noise, QUANTIZATION_NOISE), robust_loss(robust)
-    weight = np.ones(film.frames.shape[:3])
+    weight = np.ones((len(film.times), 1, 1) if isinstance(film, WindowedVideo) else film.frames.shape[:3])
     if (poses := scene.view(camera).poses) is not None:
         if poses.covariance.any() and not outline_noise:
             raise InputError(
@@ -159,6 +165,7 @@ def from_video(
             )
         _exclude_frames_without_pose(alignment, poses, scene, path)
     if ignore is not None:
+        assert isinstance(film, videos.Video)
         weight *= _included(ignore, film, path, fps if stamps is None else None)
     view, edges = scene.view(camera), None
     gamma, gain = view.gamma or 1.0, view.gain or 1.0
@@ -171,11 +178,14 @@ def from_video(
             f"camera `{camera}` has gamma {gamma:g}, which counts where edges are measured against a background or a color next to them; "
             "give --background or --mask color:X,Y,W,H, or remove `gamma`: colors of a scene are values, not light."
         )
-    if mask is not None:
+    if isinstance(film, WindowedVideo):
+        masks, contrast = _masks_from_color(scene, film.parts, film.samples, path, is_subsampled(path))
+        sigma /= 1.0 if outline_noise else contrast
+    elif mask is not None:
         masks, edges = masks_and_edges(mask, film, path, fps if stamps is None else None, category, gamma)
     else:
         masks = None
-    if background is not None:
+    if background is not None and isinstance(film, videos.Video):
         empty = {"median": None, MOG2: MOG2}.get(str(background), background)
         empty = gain ** (1 / gamma) * read_background(empty) if empty not in (None, MOG2) else empty
         bodies, blur = None if masks is None else masks > 0.5, (scene.view(camera).exposure or 0.0) * fps
@@ -185,31 +195,39 @@ def from_video(
         if not outline_noise:
             sigma = subtraction.sigma * (sigma / subtraction.noise if stated else 1.0)
         notes |= {"background": str(background), "video_noise": subtraction.noise}
-    elif masks is None and len(kinds := colors(scene)) > 1:
+    elif masks is None and len(kinds := colors(scene)) > 1 and isinstance(film, videos.Video):
         if outline_noise:
             raise InputError(
                 f"noise is `{AUTO_NOISE}`, which needs one mask, and the scene's bodies have {len(kinds)} colours; state the noise, or "
                 "give a mask video of all (--mask)."
             )
         return _labelled_masks(scene, film, path, kinds, sigma, weight, alignment, notes, camera, loss)
-    elif masks is None:
-        masks, contrast = _masks_from_color(scene, film.frames, path, is_subsampled(path))
+    elif masks is None and isinstance(film, videos.Video):
+        masks, contrast = _masks_from_color(scene, film.frames, film.frames, path, is_subsampled(path))
         sigma /= 1.0 if outline_noise else contrast
     if textured and all(isinstance(body, Rigid) and body.shape.mesh().convex for body in scene.bodies.values()):
+        assert masks is not None
         masks = _filled(masks)
-    alignment.suspected.extend(suspicious_steps(centroids(masks)[alignment.index], alignment))
+    assert masks is not None
+    windows = film.windows if isinstance(film, WindowedVideo) else None
+    places = centroids(masks) + (0.0 if windows is None else windows[0][:, ::-1])
+    alignment.suspected.extend(suspicious_steps(places[alignment.index], alignment))
     weight = weight[alignment.index] * alignment.used[:, None, None]
     if outline_noise and (count := int(alignment.used.sum())) < FEWEST:
         raise InputError(
             f"noise is `{AUTO_NOISE}`, which needs at least {FEWEST} frames, and {path} has {count} that are used; state the noise."
         )
-    observation = Masks(
-        torch.from_numpy(masks[alignment.index]), sigma, Silhouettes.of(scene, camera), torch.from_numpy(weight), loss
-    )
+    in_order = len(alignment.index) == len(masks) and bool((alignment.index == np.arange(len(masks))).all())
+    images = torch.from_numpy(masks if in_order else masks[alignment.index])
+    silhouettes, views = Silhouettes.of(scene, camera), None
+    if windows is not None:
+        views = Windows(torch.from_numpy(windows[0][alignment.index]), masks[0].shape, windows[1])
+        notes["windows"] = f"{views.shape[1]} × {views.shape[0]} px"
+    observation = Masks(images, sigma, silhouettes, torch.from_numpy(weight), loss, views)
     if edges is not None and (view.gamma is not None or view.gain is not None):
         edges = edges.of_frames(alignment.index, masks[0].size).at_gain(gamma, gain)
         observation = LightMasks(observation, edges, gamma, gain)
-    faults = mask_faults(masks, most_pieces(scene), alignment.index[alignment.used].tolist())
+    faults = mask_faults(masks, most_pieces(scene), alignment.index[alignment.used].tolist(), windows)
     observation.outline_noise = outline_noise
     observation.notes |= alignment.notes() | notes
     if faults.words:
@@ -328,18 +346,44 @@ def _labelled_masks(
     return observation
 
 
-def _masks_from_color(scene, frames: np.ndarray, path, subsampled: bool) -> tuple[np.ndarray, float]:
-    """Masks by the color of the bodies, and the noise of a pixel over that of the masks."""
+def _alpha(scene, subsampled: bool) -> Callable[[np.ndarray], np.ndarray]:
+    """Coverage (height, width) of a part (height, width, 3) of a frame by bodies of one color."""
     colour, background = np.array(next(iter(colors(scene)))), np.array(scene.background)
-    metric = segmentation.luma_metric(colour, background) if subsampled else np.eye(3)
-    alpha = segmentation.alpha_from_flat_colors(frames, colour, background, metric=metric)
-    off = segmentation.distance_from_line(frames, alpha, colour, background)
-    _check_colors(frames, path, str(colour), background, off, alpha)
-    along = metric @ (colour - background)
-    return alpha, float((colour - background) @ along / np.linalg.norm(along))
+    metric = _metric(colour, background, subsampled)
+    return lambda part: segmentation.alpha_from_flat_colors(part[None], colour, background, metric=metric)[0]
 
 
-def _check_colors(frames: np.ndarray, path, colour: str, background: np.ndarray, off: float, alpha: np.ndarray) -> None:
+def _metric(colour: np.ndarray, background: np.ndarray, subsampled: bool) -> np.ndarray:
+    return segmentation.luma_metric(colour, background) if subsampled else np.eye(3)
+
+
+def _read_windows(scene, path) -> WindowedVideo:
+    """A video of bodies of one color, or windows of it."""
+    alpha = cache(lambda: _alpha(scene, is_subsampled(path)))  # made once the file has proved to be a video
+    return read_windows(frames_with_clock(path, scene.timing.fps), lambda part: alpha()(part))
+
+
+def _masks_from_color(
+    scene, parts: Sequence[np.ndarray] | np.ndarray, samples: Sequence[np.ndarray] | np.ndarray, path, subsampled: bool
+) -> tuple[np.ndarray, float]:
+    """Masks by the color of the bodies of frames or of windows of them, and the noise of a pixel over that of the masks.
+
+    Whether the colors are those of the scene is seen by the samples of the frames, which may be all their pixels.
+    """
+    colour, background = np.array(next(iter(colors(scene)))), np.array(scene.background)
+    alpha, masks = _alpha(scene, subsampled), np.empty((len(parts), *parts[0].shape[:2]))
+    for k, part in enumerate(parts):
+        masks[k] = alpha(part)
+    sampled = masks if samples is parts else map(alpha, samples)
+    off = segmentation.distance_from_line(samples, sampled, colour, background)
+    _check_colors(samples, path, str(colour), background, off, masks)
+    along = _metric(colour, background, subsampled) @ (colour - background)
+    return masks, float((colour - background) @ along / np.linalg.norm(along))
+
+
+def _check_colors(
+    frames: Iterable[np.ndarray], path, colour: str, background: np.ndarray, off: float, alpha: np.ndarray
+) -> None:
     """Raise `InputError` if the colors of a video are not the scene's (`off`: RMS distance), or no body is visible."""
     if not segmentation.share_off_color(frames, background, VISIBLE):
         raise InputError(f"{path} shows no pixel of a body: every pixel has the background's colour {background}.")

@@ -163,9 +163,8 @@ def _with_wide_pixels(problem: Problem, misfit: float) -> Problem:
     """The problem in pixels as wide as the misfit [px], so that steps reach as far; itself where they are."""
     data = problem.observation
     assert isinstance(data, Masks)
-    common = math.gcd(*data.masks.shape[1:])
     widest = min(misfit / data.silhouettes.binning, data.largest_bin(COARSE))
-    factor = max([f for f in range(2, int(widest) + 1) if common % f == 0], default=1)
+    factor = max([f for f in range(2, int(widest) + 1) if data.can_be_binned(f)], default=1)
     return problem if factor == 1 else problem.with_observation(data.binned(factor))
 
 

@@ -202,7 +202,8 @@ class _Bodies:
             return cls(1)
         data = problem.observation
         assert isinstance(data, Masks)
-        screen, _, parts = image_vertices(data.silhouettes, trajectory)
+        vertices = image_vertices(data.silhouettes, trajectory)
+        screen, parts = data.from_corners(vertices.screen, vertices.slope)[0], vertices.parts
         count = data.silhouettes.instants
         screen = screen[0, count // 2 :: count]
         vertices = [torch.cat([screen[:, parts[k].vertices] for k in members], 1) for members in ranges.values()]

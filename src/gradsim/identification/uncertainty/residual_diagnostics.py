@@ -14,13 +14,13 @@ for a video without noise where χ² is above 25: an error of √χ² = 5 standa
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 
 import torch
 from torch import Tensor
 
-from gradsim.identification.observation.base import CHUNK, Masks, Observation
+from gradsim.identification.observation.base import Masks, Observation
 from gradsim.identification.observation.joint_log import JointLog
 from gradsim.identification.observation.projection import image_vertices
 from gradsim.identification.problem import Problem
@@ -108,7 +108,7 @@ def residual_diagnostics(problem: Problem, u: Tensor, history: list[dict]) -> Re
         return replace(by_clip[k], words=f"Clip {k + 1} of {len(by_clip)} has the most left. {by_clip[k].words}")
     if not hasattr(problem, "model"):
         return None
-    blocks = list(problem.jacobian(u[None], problem.frames))
+    blocks = problem.jacobian(u[None], problem.frames)
     parts = by_frame(problem.observation, problem.frames, blocks, outlier_threshold(problem))
     trajectory = problem.model.rollout_unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
     explained = _explained(problem, history)
@@ -207,7 +207,7 @@ def _together(scores: list[float]) -> float:
 
 
 def by_frame(
-    data: Observation, frames: int, blocks: list[tuple[Tensor, Tensor]], threshold: float
+    data: Observation, frames: int, blocks: Iterable[tuple[Tensor, Tensor]], threshold: float
 ) -> list[FrameResiduals]:
     """Residuals of every part of the data by frame.
 
@@ -217,8 +217,9 @@ def by_frame(
         blocks: Residuals (1, m) and their derivatives (1, m, unknowns), as `Problem.jacobian` yields them.
         threshold: |r| from which on a residual contradicts the model though no unknown moves it (`outlier_threshold`).
     """
-    r = torch.cat([r[0] for r, _ in blocks])
-    slope = torch.cat([J[0].abs().amax(1) for _, J in blocks])
+    residuals, steepest = zip(*((r[0], J[0].abs().amax(1)) for r, J in blocks), strict=True)
+    r, slope = torch.cat(residuals), torch.cat(steepest)
+    del residuals, steepest
     informative = (slope > 1e-9 * slope.max().clamp(min=1e-300)) | (r.abs() > threshold)
     parts, shapes, sizes = list(data.parts.values()), [], []
     layouts = [part.layout(frames) if isinstance(part, JointLog) else None for part in parts]
@@ -284,7 +285,7 @@ def outline_slopes(
     right_down = torch.eye(2, dtype=torch.float64)[None, :, None, None].expand(1, 2, *screen.shape[1:]).contiguous()
     views, (height, width) = data.views(screen, right_down), data.masks.shape[1:]
     step, end = (
-        max(1, CHUNK // (2 * height * width * data.silhouettes.instants)),
+        max(1, data.chunk // (2 * height * width * data.silhouettes.instants)),
         len(data.masks) if end is None else end,
     )
     for first in range(begin, end, step):

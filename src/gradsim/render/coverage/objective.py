@@ -6,17 +6,20 @@ as much as drawing.
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 import warp as wp
 from torch import Tensor
 
 from gradsim.engine.lanes import lane_of, members, specialize
-from gradsim.engine.launch import array, replay
+from gradsim.engine.launch import array, field, replay, struct_of
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss
 from gradsim.render.coverage.coverage import coverage_code, outline_scratch
 from gradsim.render.coverage.edges import mesh_of
+from gradsim.render.windows import Windows
 
 if TYPE_CHECKING:
     from gradsim.render.coverage import objective_kernels
@@ -26,8 +29,10 @@ else:
 SHARED_NAMES = ("Point", "as_coverage", "draw", "draw_outline", "Outline", "touched")
 IMAGES = ("image", "weight", "outside", "inside", "above", "below")
 
+_goals: WeakKeyDictionary["Target", dict[torch.device, Any]] = WeakKeyDictionary()
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Target:
     """Target images with the sums that the kernels need; see `target`."""
 
@@ -37,17 +42,37 @@ class Target:
     inside: Tensor
     above: Tensor
     below: Tensor
+    corner: Tensor
+    size: tuple[int, int]
     loss: RobustLoss
 
 
-def target(image: Tensor, weight: Tensor, loss: RobustLoss = GAUSSIAN) -> Target:
-    """Prepare images (frames, height, width), the weight of each squared difference, and ρ, for `objective`."""
+def target(
+    image: Tensor,
+    weight: Tensor,
+    loss: RobustLoss = GAUSSIAN,
+    windows: Windows | None = None,
+) -> Target:
+    """Prepare targets for `objective`.
+
+    Args:
+        image: (frames, height, width).
+        weight: Of each squared difference; (frames, 1, 1) if alike in all pixels of a frame.
+        loss: ρ.
+        windows: Where targets are windows of images. Outside of them targets are 0, with the weight of their frame.
+    """
     image, weight = image.double(), weight.double()
-    pad, root = torch.nn.functional.pad, weight.sqrt()
+    pad = torch.nn.functional.pad
+    outside, inside = (image.new_zeros(*image.shape[:2], image.shape[2] + 1) for _ in range(2))
+    for k, (frame, root) in enumerate(zip(image, weight.sqrt(), strict=True)):  # a frame at a time fits into the cache
+        torch.cumsum(loss.rho(root * frame), -1, out=outside[k, :, 1:])
+        torch.cumsum(loss.rho(root * (1 - frame)), -1, out=inside[k, :, 1:])
     before = lambda y: pad(y.cumsum(-1), (1, 0))
-    outside, inside = (before(loss.rho(root * off)) for off in (image, 1 - image))
     rows = outside[..., -1]
-    return Target(image, weight, outside, inside, before(rows), before(rows.flip(-1)).flip(-1), loss)
+    height, width = windows.size if windows else image.shape[1:]
+    corner = windows.corner.int() if windows else torch.zeros(len(image), 2, dtype=torch.int32)
+    sums = outside, inside, before(rows), before(rows.flip(-1)).flip(-1)
+    return Target(image, weight, *sums, corner, (height, width), loss)
 
 
 def objective(
@@ -59,7 +84,7 @@ def objective(
         screen: (worlds, frames · images, n, 2) [px].
         tangent: (worlds, unknowns, frames · images, n, 2) [px per unit]; no unknowns for the cost alone.
         faces: (m, 3) of closed meshes: of one body, or of several one after another.
-        observed: Target images of as many frames or more.
+        observed: Targets of as many frames or more.
         convex: True for one convex body.
         images: Consecutive images whose mean is compared with each target.
 
@@ -74,21 +99,35 @@ def objective(
     unknowns, bodies = tangent.shape[1], worlds * frames
     cost = screen.new_zeros(bodies)
     gradient, normal = screen.new_zeros(bodies, unknowns), screen.new_zeros(bodies, unknowns, unknowns)
-    arguments, scratch, workers = _arguments(code, screen, tangent, faces, convex, *observed.image.shape[1:])
-    targets = [array(code.Scalar, getattr(observed, name)[:frames].to(screen)) for name in IMAGES]
-    loss = [observed.loss.kind, code.Scalar(observed.loss.bend)]
+    arguments, scratch, workers = _arguments(code, screen, tangent, faces, convex, *observed.size)
     out = [array(code.Scalar, x) for x in (cost, gradient, normal)]
     kernel = code.objective
     if images > 1:
-        kernel, size = code.objective_of_mean, (workers, *observed.image.shape[1:])
-        scratch += [array(code.Scalar, screen.new_zeros(*size, *tail)) for tail in ((), (unknowns,))]
-    replay(kernel, workers, [*arguments, *targets, *loss, workers, *scratch, *out], str(screen.device))
+        kernel, size = code.objective_of_mean, (workers, *observed.size)
+        scratch += [array(code.Scalar, _canvas(screen, *size, *tail)) for tail in ((), (unknowns,))]
+    replay(kernel, workers, [*arguments, _goal(observed, screen), frames, workers, *scratch, *out], str(screen.device))
     cost, gradient, lower = (x.unflatten(0, (worlds, frames)).sum(1) for x in (cost, gradient, normal))
     return cost, gradient, lower + lower.tril(-1).mT
 
 
+def _goal(observed: Target, screen: Tensor):
+    """Targets as the kernels read them, made once for each device."""
+    known, device = _goals.setdefault(observed, {}), screen.device
+    if device not in known:
+        code = _code(torch.float64)
+        fields = {name: field(code.Scalar, getattr(observed, name).to(screen)) for name in IMAGES}
+        fields["corner"] = field(wp.vec2i, observed.corner.to(device))
+        known[device] = struct_of(code.Goal, fields | {"kind": observed.loss.kind, "bend": observed.loss.bend})
+    return known[device]
+
+
 def profiles(
-    screen: Tensor, tangent: Tensor, faces: Tensor, weight: Tensor, convex: bool = False
+    screen: Tensor,
+    tangent: Tensor,
+    faces: Tensor,
+    weight: Tensor,
+    convex: bool = False,
+    size: tuple[int, int] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Sums of coverage along rows and columns (worlds, frames, height + width), and their derivatives.
 
@@ -96,20 +135,23 @@ def profiles(
         screen: As for `objective`.
         tangent: As for `objective`.
         faces: As for `objective`.
-        weight: (frames, height, width), of each pixel.
+        weight: (frames, height, width), of each pixel; (frames, 1, 1) if alike in all pixels of a frame.
         convex: As for `objective`.
+        size: Height and width, where `weight` does not have them.
 
     Returns:
         Sums, and derivatives (worlds, frames, height + width, unknowns).
     """
     if not convex and screen.dtype != torch.float64:
-        wide = profiles(screen.double(), tangent.double(), faces, weight, convex)
+        wide = profiles(screen.double(), tangent.double(), faces, weight, convex, size)
         return tuple(y.to(screen.dtype) for y in wide)  # pyright: ignore[reportReturnType] -- two
     code, worlds, frames = _code(screen.dtype), *screen.shape[:2]
-    unknowns, bodies, size = tangent.shape[1], screen.shape[0] * screen.shape[1], sum(weight.shape[1:])
-    sums, slopes = screen.new_zeros(bodies, size), screen.new_zeros(bodies, size, unknowns)
+    unknowns, bodies = tangent.shape[1], screen.shape[0] * screen.shape[1]
+    height, width = size or weight.shape[1:]
+    sums = screen.new_zeros(bodies, height + width)
+    slopes = screen.new_zeros(*sums.shape, unknowns)
     weight = weight.to(screen)
-    arguments, scratch, workers = _arguments(code, screen, tangent, faces, convex, *weight.shape[1:])
+    arguments, scratch, workers = _arguments(code, screen, tangent, faces, convex, height, width)
     out = [array(code.Scalar, x) for x in (sums, slopes)]
     args = [*arguments, array(code.Scalar, weight), workers, *scratch, *out]
     replay(code.profiles, workers, args, str(screen.device))
@@ -131,10 +173,17 @@ def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, convex: boo
     scratch = [
         array(wp.bool, front),
         outline_scratch(screen, faces, workers, convex, height),
-        array(code.Scalar, screen.new_zeros(workers, height, width)),
-        array(code.Scalar, screen.new_zeros(workers, height, width, unknowns)),
+        array(code.Scalar, _canvas(screen, workers, height, width)),
+        array(code.Scalar, _canvas(screen, workers, height, width, unknowns)),
     ]
     return arguments, scratch, workers
+
+
+def _canvas(like: Tensor, *shape: int) -> Tensor:
+    """Zeros with the dtype and device of a tensor; on a CPU of pages that cost nothing until they are drawn on."""
+    if like.device.type == "cpu" and like.dtype == torch.float64:
+        return torch.from_numpy(np.zeros(shape))
+    return like.new_zeros(*shape)
 
 
 @cache

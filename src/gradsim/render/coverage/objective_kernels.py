@@ -11,6 +11,8 @@ Images and their derivatives live in the scratch of one worker, one body after a
 with ρ(x) = x² and W = w, or a loss of `gradsim.numerics.robust` and W = w ρ'(x)/(2 x). A pixel that the outline does not touch has
 J = 0 and the coverage of the one to its left, nearly always 0 or 1, so only the columns of the outline are visited. Others add ρ(√w T) or
 ρ(√w (1 − T)), differences of running sums along the row. Where these terms are 0, both sums are equal: a cost of 0 comes out as 0.
+
+Targets may be windows of the image, one of the same size for each frame. Outside of its window T is 0, and w that of the window.
 """
 
 from typing import TYPE_CHECKING
@@ -22,6 +24,21 @@ from gradsim.engine.lanes import Scalar
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.render.coverage.kernels import Point, as_coverage, draw, draw_outline
     from gradsim.render.coverage.outline_kernels import Outline, touched
+
+
+@wp.struct
+class Goal:
+    """Targets of all frames."""
+
+    image: wp.array3d[Scalar]  # T, (frames, rows, columns)
+    weight: wp.array3d[Scalar]  # as the image, or (frames, 1, 1)
+    outside: wp.array3d[Scalar]  # Σ ρ(√w T) of a row before a column, (frames, rows, columns + 1)
+    inside: wp.array3d[Scalar]  # Σ ρ(√w (1 − T))
+    above: wp.array2d[Scalar]  # Σ ρ(√w T) of the rows before a row, (frames, rows + 1)
+    below: wp.array2d[Scalar]  # from a row on
+    corner: wp.array[wp.vec2i]  # first row and column of the window in the image, (frames)
+    kind: int  # of the loss: 0 Gaussian, 1 Huber, 2 Cauchy
+    bend: Scalar
 
 
 @wp.func
@@ -48,60 +65,83 @@ def influence(square: Scalar, kind: int, bend: Scalar):
 
 
 @wp.func
-def run(
-    frame: int,
-    row: int,
-    first: int,
-    end: int,
-    alpha: Scalar,
-    target: wp.array3d[Scalar],
-    weight: wp.array3d[Scalar],
-    outside: wp.array3d[Scalar],
-    inside: wp.array3d[Scalar],
-    kind: int,
-    bend: Scalar,
-):
+def weight_of(goal: Goal, frame: int, row: int, column: int):
+    """w of a pixel of the window."""
+    if goal.weight.shape[2] == 1:
+        return goal.weight[frame, 0, 0]
+    return goal.weight[frame, row, column]
+
+
+@wp.func
+def target_of(goal: Goal, frame: int, row: int, column: int):
+    """T and w of a pixel of the image."""
+    r = row - goal.corner[frame][0]
+    c = column - goal.corner[frame][1]
+    if r >= 0 and r < goal.image.shape[1] and c >= 0 and c < goal.image.shape[2]:
+        return goal.image[frame, r, c], weight_of(goal, frame, r, c)
+    return Scalar(0.0), goal.weight[frame, 0, 0]
+
+
+@wp.func
+def run(goal: Goal, frame: int, row: int, first: int, end: int, alpha: Scalar):
     """Σ ρ of the columns `first` to `end` - 1 of a row, which are covered alike."""
     if first >= end:
         return Scalar(0.0)
+    if alpha > Scalar(0.0) and alpha < Scalar(1.0):
+        total = Scalar(0.0)
+        for column in range(first, end):
+            target, w = target_of(goal, frame, row, column)
+            off = alpha - target
+            total += rho(w * off * off, goal.kind, goal.bend)
+        return total
+    width = goal.image.shape[2]
+    r = row - goal.corner[frame][0]
+    low = wp.clamp(first - goal.corner[frame][1], 0, width)
+    high = wp.clamp(end - goal.corner[frame][1], 0, width)
+    if r < 0 or r >= goal.image.shape[1]:
+        high = low
+        r = 0
     if alpha == Scalar(0.0):
-        return outside[frame, row, end] - outside[frame, row, first]
-    if alpha == Scalar(1.0):
-        return inside[frame, row, end] - inside[frame, row, first]
-    total = Scalar(0.0)
-    for column in range(first, end):
-        off = alpha - target[frame, row, column]
-        total += rho(weight[frame, row, column] * off * off, kind, bend)
+        return goal.outside[frame, r, high] - goal.outside[frame, r, low]
+    total = goal.inside[frame, r, high] - goal.inside[frame, r, low]
+    beyond = end - first - (high - low)
+    if beyond > 0:
+        total += Scalar(beyond) * rho(goal.weight[frame, 0, 0], goal.kind, goal.bend)
     return total
+
+
+@wp.func
+def other_rows(goal: Goal, frame: int, first: int, end: int):
+    """Σ ρ of the rows before the first of an area and from its end on."""
+    height = goal.image.shape[1]
+    start = goal.corner[frame][0]
+    return goal.above[frame, wp.clamp(first - start, 0, height)] + goal.below[frame, wp.clamp(end - start, 0, height)]
 
 
 @wp.func
 def add_pixel(
     worker: int,
     body: int,
+    goal: Goal,
     frame: int,
     row: int,
     column: int,
     alpha: Scalar,
-    target: wp.array3d[Scalar],
-    weight: wp.array3d[Scalar],
-    kind: int,
-    bend: Scalar,
     slope: wp.array4d[Scalar],
     gradient: wp.array2d[Scalar],
     normal: wp.array3d[Scalar],
 ):
     """ρ of a pixel, whose derivatives are added and become zero."""
     unknowns = slope.shape[3]
-    off = alpha - target[frame, row, column]
-    w = weight[frame, row, column]
+    target, w = target_of(goal, frame, row, column)
+    off = alpha - target
     square = w * off * off
     touches = wp.int32(0)
     for u in range(unknowns):
         if slope[worker, row, column, u] != Scalar(0.0):
             touches = wp.int32(1)
     if touches > 0:
-        w = w * influence(square, kind, bend)
+        w = w * influence(square, goal.kind, goal.bend)
         r = w * off
         for u in range(unknowns):
             s = slope[worker, row, column, u]
@@ -110,7 +150,7 @@ def add_pixel(
                 normal[body, u, k] = normal[body, u, k] + w * s * slope[worker, row, column, k]
         for u in range(unknowns):
             slope[worker, row, column, u] = Scalar(0.0)
-    return rho(square, kind, bend)
+    return rho(square, goal.kind, goal.bend)
 
 
 @wp.func
@@ -118,15 +158,8 @@ def misfit(
     area: wp.vec4i,
     worker: int,
     body: int,
+    goal: Goal,
     frame: int,
-    target: wp.array3d[Scalar],
-    weight: wp.array3d[Scalar],
-    outside: wp.array3d[Scalar],
-    inside: wp.array3d[Scalar],
-    above: wp.array2d[Scalar],
-    below: wp.array2d[Scalar],
-    kind: int,
-    bend: Scalar,
     outline: Outline,
     image: wp.array3d[Scalar],
     slope: wp.array4d[Scalar],
@@ -135,22 +168,20 @@ def misfit(
 ):
     """ρ of the difference, and its derivatives, of a page of the images with differences along rows; the page is zero after."""
     width = image.shape[2]
-    total = above[frame, area[0]] + below[frame, area[1]]
+    total = other_rows(goal, frame, area[0], area[1])
     for row in range(area[0], area[1]):
         columns = touched(outline, worker, row)
         sum = Scalar(0.0)
         alpha = Scalar(0.0)
-        total += run(frame, row, 0, columns[0], alpha, target, weight, outside, inside, kind, bend)
+        total += run(goal, frame, row, 0, columns[0], alpha)
         for part in range(2):
             for column in range(columns[2 * part], columns[2 * part + 1]):
                 sum += image[worker, row, column]
                 image[worker, row, column] = Scalar(0.0)
                 alpha = as_coverage(sum)
-                total += add_pixel(
-                    worker, body, frame, row, column, alpha, target, weight, kind, bend, slope, gradient, normal
-                )
+                total += add_pixel(worker, body, goal, frame, row, column, alpha, slope, gradient, normal)
             end = wp.where(part == 0, columns[2], width)
-            total += run(frame, row, columns[2 * part + 1], end, alpha, target, weight, outside, inside, kind, bend)
+            total += run(goal, frame, row, columns[2 * part + 1], end, alpha)
     return total
 
 
@@ -159,15 +190,8 @@ def misfit_of_image(
     area: wp.vec4i,
     worker: int,
     body: int,
+    goal: Goal,
     frame: int,
-    target: wp.array3d[Scalar],
-    weight: wp.array3d[Scalar],
-    outside: wp.array3d[Scalar],
-    inside: wp.array3d[Scalar],
-    above: wp.array2d[Scalar],
-    below: wp.array2d[Scalar],
-    kind: int,
-    bend: Scalar,
     image: wp.array3d[Scalar],
     slope: wp.array4d[Scalar],
     gradient: wp.array2d[Scalar],
@@ -175,17 +199,15 @@ def misfit_of_image(
 ):
     """`misfit` of a page of the coverage itself."""
     width = image.shape[2]
-    total = above[frame, area[0]] + below[frame, area[1]]
+    total = other_rows(goal, frame, area[0], area[1])
     none = Scalar(0.0)
     for row in range(area[0], area[1]):
-        total += run(frame, row, 0, area[2], none, target, weight, outside, inside, kind, bend)
-        total += run(frame, row, area[3], width, none, target, weight, outside, inside, kind, bend)
+        total += run(goal, frame, row, 0, area[2], none)
+        total += run(goal, frame, row, area[3], width, none)
         for column in range(area[2], area[3]):
             alpha = image[worker, row, column]
             image[worker, row, column] = Scalar(0.0)
-            total += add_pixel(
-                worker, body, frame, row, column, alpha, target, weight, kind, bend, slope, gradient, normal
-            )
+            total += add_pixel(worker, body, goal, frame, row, column, alpha, slope, gradient, normal)
     return total
 
 
@@ -196,14 +218,8 @@ def objective(
     faces: wp.array[wp.vec3i],
     edges: wp.array[wp.vec4i],
     convex: bool,
-    target: wp.array3d[Scalar],  # (frames, rows, columns)
-    weight: wp.array3d[Scalar],
-    outside: wp.array3d[Scalar],  # Σ ρ(√w T) of a row before a column, (frames, rows, columns + 1)
-    inside: wp.array3d[Scalar],  # Σ ρ(√w (1 − T))
-    above: wp.array2d[Scalar],  # Σ ρ(√w T) of the rows before a row, (frames, rows + 1)
-    below: wp.array2d[Scalar],  # from a row on
-    kind: int,  # of the loss: 0 Gaussian, 1 Huber, 2 Cauchy
-    bend: Scalar,
+    goal: Goal,
+    frames: int,
     workers: int,
     # scratch, zero before and after
     front: wp.array2d[wp.bool],  # (bodies, faces)
@@ -216,7 +232,6 @@ def objective(
     normal: wp.array3d[Scalar],  # (bodies, unknowns, unknowns), lower triangle
 ):
     worker = wp.tid()
-    frames = target.shape[0]
     worlds = screen.shape[0] // frames
     for k in range(
         worker, screen.shape[0], workers
@@ -224,10 +239,7 @@ def objective(
         frame = k // worlds
         body = k % worlds * frames + frame
         area = draw_outline(screen, tangent, faces, edges, convex, front, outline, worker, body, worker, image, slope)
-        cost[body] = misfit(
-            area, worker, body, frame, target, weight, outside, inside, above, below, kind, bend, outline, image, slope,
-            gradient, normal,
-        )  # fmt: skip
+        cost[body] = misfit(area, worker, body, goal, frame, outline, image, slope, gradient, normal)
 
 
 @wp.kernel(enable_backward=False)
@@ -237,14 +249,8 @@ def objective_of_mean(
     faces: wp.array[wp.vec3i],
     edges: wp.array[wp.vec4i],
     convex: bool,
-    target: wp.array3d[Scalar],
-    weight: wp.array3d[Scalar],
-    outside: wp.array3d[Scalar],
-    inside: wp.array3d[Scalar],
-    above: wp.array2d[Scalar],
-    below: wp.array2d[Scalar],
-    kind: int,
-    bend: Scalar,
+    goal: Goal,
+    frames: int,
     workers: int,
     # scratch, zero before and after
     front: wp.array2d[wp.bool],  # (bodies · images, faces)
@@ -264,7 +270,7 @@ def objective_of_mean(
     images = screen.shape[0] // cost.shape[0]
     share = Scalar(1.0) / Scalar(images)
     for body in range(worker, cost.shape[0], workers):
-        frame = body % target.shape[0]
+        frame = body % frames
         area = wp.vec4i(0, 0, 0, 0)
         for k in range(images):
             part = draw(
@@ -290,10 +296,7 @@ def objective_of_mean(
                     wp.min(area[2], part[2]),
                     wp.max(area[3], part[3]),
                 )
-        cost[body] = misfit_of_image(
-            area, worker, body, frame, target, weight, outside, inside, above, below, kind, bend, mean, mean_slope, gradient,
-            normal,
-        )  # fmt: skip
+        cost[body] = misfit_of_image(area, worker, body, goal, frame, mean, mean_slope, gradient, normal)
 
 
 @wp.kernel(enable_backward=False)
@@ -303,7 +306,7 @@ def profiles(
     faces: wp.array[wp.vec3i],
     edges: wp.array[wp.vec4i],
     convex: bool,
-    weight: wp.array3d[Scalar],
+    weight: wp.array3d[Scalar],  # (frames, rows, columns) or (frames, 1, 1)
     workers: int,
     # scratch, zero before and after
     front: wp.array2d[wp.bool],
@@ -316,13 +319,14 @@ def profiles(
 ):
     worker = wp.tid()
     height = image.shape[1]
+    alike = weight.shape[2] == 1
     unknowns = tangent.shape[1]
     for body in range(worker, screen.shape[0], workers):
         frame = body % weight.shape[0]
         area = draw(screen, tangent, faces, edges, convex, front, outline, worker, body, worker, image, slope)
         for row in range(area[0], area[1]):
             for column in range(area[2], area[3]):
-                w = weight[frame, row, column]
+                w = weight[frame, wp.where(alike, 0, row), wp.where(alike, 0, column)]
                 alpha = w * image[worker, row, column]
                 image[worker, row, column] = Scalar(0.0)
                 sums[body, row] = sums[body, row] + alpha

@@ -1,0 +1,96 @@
+"""Masks that are windows of images, against the same masks whole."""
+
+from functools import partial
+
+import pytest
+import torch
+from fit_cases import throw
+
+from gradsim import video as videos
+from gradsim.identification import synthetic
+from gradsim.identification.api import least_squares
+from gradsim.identification.observation import from_video as from_video_module
+from gradsim.identification.observation.base import Masks
+from gradsim.identification.observation.from_video import from_video
+from gradsim.physics.model import Model
+from gradsim.render.silhouettes import Silhouettes
+from gradsim.render.windows import Windows
+from gradsim.video import windowed
+
+SCENE = throw()
+
+
+@pytest.fixture(scope="module")
+def trajectory():
+    with torch.no_grad():
+        return Model(SCENE).rollout()
+
+
+def pair(trajectory, reach: int) -> tuple[Masks, Masks]:
+    """Masks in windows about the body, by whole multiples of 4 pixels, and the same with zeros around."""
+    silhouettes = Silhouettes.of(SCENE)
+    with torch.no_grad():
+        image = silhouettes.union(trajectory.surface, trajectory.values)[0]
+    image = image + 0.01 * torch.randn(image.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    size, corners, whole = image.shape[1:], [], torch.zeros_like(image)
+    parts = image.new_zeros(len(image), reach, reach)
+    for frame, part, full in zip(image, parts, whole, strict=True):
+        middle = (frame > 0.5).nonzero().double().mean(0)
+        ends = [min(max(0, int(m - reach / 2) // 4 * 4), n - reach) for m, n in zip(middle, size, strict=True)]
+        at = tuple(slice(a, a + reach) for a in ends)
+        part[:], full[at] = frame[at], frame[at]
+        corners.append(ends)
+    windows = Windows(torch.tensor(corners), (reach, reach), (size[0], size[1]))
+    used = torch.ones(len(image), 1, 1)
+    used[2] = 0
+    return Masks(parts, 0.01, silhouettes, used, windows=windows), Masks(whole, 0.01, silhouettes, used)
+
+
+def elsewhere():
+    """A motion that leaves the windows."""
+    with torch.no_grad():
+        return Model(throw(velocity=[2.5, 0.0, 1.0])).rollout()
+
+
+@pytest.mark.parametrize("residual", ["pixels", "cdf"])
+def test_costs_are_those_of_whole_masks_with_zeros(trajectory, residual):
+    part, whole = pair(trajectory, reach=12)
+    for motion in (trajectory, elsewhere()):
+        torch.testing.assert_close(
+            part.cost(motion, part.frames, residual), whole.cost(motion, part.frames, residual), rtol=1e-10, atol=0
+        )
+
+
+def test_residuals_are_those_of_the_pixels_of_windows(trajectory):
+    part, whole = pair(trajectory, reach=12)
+    (own,), (all_pixels,) = (list(y.residuals(trajectory, y.frames, "pixels")) for y in (part, whole))
+    torch.testing.assert_close(own.square().sum(1), all_pixels.square().sum(1), rtol=1e-10, atol=0)
+
+
+def test_binned_windows_are_windows_of_binned_masks(trajectory):
+    part, whole = pair(trajectory, reach=12)
+    assert part.can_be_binned(4) and not part.can_be_binned(8)
+    own, expected = part.binned(4), whole.binned(4)
+    cost = own.cost(trajectory, own.frames, "pixels")
+    torch.testing.assert_close(cost, expected.cost(trajectory, own.frames, "pixels"), rtol=1e-10, atol=0)
+    torch.testing.assert_close(part.slice_frames(1, 5).masks, part.masks[1:5])
+
+
+def test_a_fit_to_windows_is_that_to_the_whole_video(trajectory, tmp_path, monkeypatch):
+    """Outside of windows there was noise alone, which tells nothing."""
+    frames = synthetic.noisy_8bit(synthetic.render_video(SCENE, trajectory), 1 / 255, 0)
+    videos.write(tmp_path / "v.webm", frames, SCENE.timing.fps)
+    whole = from_video(SCENE, tmp_path / "v.webm", noise=1 / 255)
+    monkeypatch.setattr(windowed, "MARGIN", 4)
+    monkeypatch.setattr(windowed, "GRID", 4)
+    monkeypatch.setattr(from_video_module, "read_windows", partial(windowed.read_windows, whole_pixels=64**2))
+    part = from_video(SCENE, tmp_path / "v.webm", noise=1 / 255)
+    assert isinstance(part, Masks) and isinstance(whole, Masks) and part.windows is not None
+    assert part.masks.numel() < 0.7 * whole.masks.numel() and "windows" in part.notes and "windows" not in whole.notes
+    for k, (row, column) in enumerate(part.windows.corner.tolist()):
+        height, width = part.windows.shape
+        assert torch.equal(part.masks[k], whole.masks[k, row : row + height, column : column + width])
+    unknown = ["cube.velocity.x:-1:3"]
+    one, other = (least_squares(SCENE, y, unknown) for y in (part, whole))
+    (a,), (b,) = one.unknowns.values(), other.unknowns.values()
+    assert abs(a.value - b.value) < 1e-3 * b.std
