@@ -39,7 +39,7 @@ def thread_count() -> int:
     """Number of threads that share the work of this thread.
 
     Raises:
-        InputError: If GRADSIM_THREADS is read and is no whole number from 1 to 1024.
+        InputError: If GRADSIM_THREADS is read and is not a whole number from 1 to 1024.
     """
     count = getattr(_of_this_thread, "count", None) or _settings.get("count")
     if count is None:
@@ -58,7 +58,7 @@ def set_threads(count: int | None = None) -> None:
         count: From 1 to 1024; None for GRADSIM_THREADS of the environment, or else all cores that this process may use.
 
     Raises:
-        InputError: If the number is none of these.
+        InputError: If the number is not one of these.
     """
     _settings["count"] = _parse(os.environ.get(VARIABLE), VARIABLE) if count is None else _parse(count, "threads")
 
