@@ -23,6 +23,7 @@ from rigid import rigid
 from rod import rod
 from smoke import smoke
 from solid import solid
+from threads import speedups
 
 from gradsim.app.commands.demo import UNKNOWNS
 from gradsim.app.figures import figure, write_result
@@ -60,6 +61,7 @@ CASES = {
     "fits": fits,
     "misfit": misfit,
     "render": render,
+    "threads": speedups,
 }
 
 

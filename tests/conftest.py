@@ -5,6 +5,7 @@ import os
 import pathlib
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when PyTorch is imported: two workers have a core each
+os.environ.setdefault("GRADSIM_THREADS", "1")
 
 import pytest
 import torch

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from gradsim.physics.smoke.solver import Smoke
     from gradsim.planning import next_video, plan
     from gradsim.render import Antialiased, Camera, DibR, Renderer, Shading, Silhouettes, SoftRas
+    from gradsim.runtime.threads import set_threads
     from gradsim.scene import Scene
     from gradsim.visualization.animation import Animation
 
@@ -94,6 +95,7 @@ _HOME = {  # public name: where it lives; imported when first used, so that `imp
     "next_video": "gradsim.planning",
     "plan": "gradsim.planning",
     "reproduce": "gradsim.app.experiments",
+    "set_threads": "gradsim.runtime.threads",
 }
 
 _ROOMS = {"control": "gradsim.control", "examples": "gradsim.app.examples"}  # public modules
@@ -148,6 +150,7 @@ __all__ = [
     "plan",
     "read_tracks",
     "reproduce",
+    "set_threads",
 ]
 
 

@@ -15,6 +15,7 @@ from gradsim.dataset.generate import generate
 from gradsim.dataset.layout import DatasetLayout
 from gradsim.dataset.verify import verify
 from gradsim.errors import InputError
+from gradsim.runtime.threads import threads
 
 
 def hashed(folder):
@@ -101,6 +102,14 @@ def test_every_engine_makes_the_same_bits(made, tmp_path, engine, workers):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_any_number_of_threads_makes_the_same_bits(made, tmp_path, count):
+    """All videos are of one unit: `map_in_threads` makes the first alone, and the others by several threads."""
+    with threads(count):
+        generate("rigid", COUNT, tmp_path, sizes=SIZES, unit=COUNT)
+    assert hashed(tmp_path) == hashed(made)
+
+
 def test_kill_9_loses_nothing_that_was_finished(made, tmp_path):
     """At any moment: here, as soon as the first unit counts, and again a little later."""
     code = f"from gradsim.dataset.generate import generate; generate('rigid', {COUNT}, r'{tmp_path}', sizes={SIZES}, unit={UNIT})"

@@ -68,7 +68,7 @@ def test_an_error_of_a_job_is_the_callers(engine):
 
 @pytest.mark.parametrize("engine", PARALLEL)
 def test_a_worker_has_one_thread(engine):
-    assert dict(run_jobs(one_thread, [0], engine)) == {0: 1}
+    assert dict(run_jobs(one_thread, [0], engine)) == {0: (1, 1)}
 
 
 def test_workers_do_not_outlive_a_parent_that_is_killed(tmp_path):

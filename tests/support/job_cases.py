@@ -5,16 +5,18 @@ import signal
 import time
 
 from gradsim.errors import InputError
+from gradsim.runtime.threads import thread_count
 
 
 def square(x: float) -> float:
     return x * x
 
 
-def one_thread(_) -> int:
+def one_thread(_) -> tuple[int, int]:
+    """PyTorch's threads, and ours."""
     import torch
 
-    return torch.get_num_threads()
+    return torch.get_num_threads(), thread_count()
 
 
 def die_once(marker) -> str:

@@ -2,7 +2,7 @@
 
 The files of a unit are written atomically and its manifest last. A killed run loses only the units in progress, and the
 same command continues it. A video depends on the settings and its number alone: each is simulated and rendered by one
-thread.
+thread, several at a time (`runtime.threads`).
 
 `plan_generation` extrapolates the cost of a larger data set:
 
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -26,12 +27,13 @@ import torch
 
 from gradsim.dataset import labels
 from gradsim.dataset.layout import MOST_VIDEOS, UNIT, DamagedError, DatasetLayout, DatasetSettings, UnitManifest
-from gradsim.dataset.render import render_sample
-from gradsim.dataset.sample import sample
+from gradsim.dataset.render import RenderedVideo, render_sample
+from gradsim.dataset.sample import Sample, sample
 from gradsim.dataset.zarr_shard import ShardFile, file_fingerprint
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import atomic_write, drafts, remove_draft
 from gradsim.runtime.parallel import check_engine, run_jobs
+from gradsim.runtime.threads import map_in_threads
 
 Job = tuple[DatasetLayout, int, int]  # layout, unit, videos of the data set
 
@@ -134,9 +136,8 @@ def generate_unit(job: Job) -> UnitManifest:
             name: ShardFile(stack.enter_context(atomic_write(files[name], fsync=True)), settings.unit)
             for name in layout.arrays
         }
-        for k, number in enumerate(layout.members(unit, count)):
-            one = sample(settings.kind, number, settings.seed)
-            video = render_sample(one, settings.sizes)
+        make = partial(_sample_and_video, settings)
+        for k, (one, video) in enumerate(map_in_threads(make, layout.members(unit, count))):
             for size in settings.sizes:
                 shards[f"frames_{size}"].add(k, video.frames[size])
                 shards[f"masks_{size}"].add(k, video.masks[size])
@@ -151,6 +152,11 @@ def generate_unit(job: Job) -> UnitManifest:
     manifest = UnitManifest(unit, settings.digest, tuple(videos), prints, *took)
     manifest.write(layout.manifest(unit))
     return manifest
+
+
+def _sample_and_video(settings: DatasetSettings, number: int) -> tuple[Sample, RenderedVideo]:
+    one = sample(settings.kind, number, settings.seed)
+    return one, render_sample(one, settings.sizes)
 
 
 @contextmanager

@@ -1,9 +1,10 @@
 """Functions of named tensors whose PyTorch calls are recorded once and replayed, except those whose result is known.
 
-A recording is for tensors of the same shapes. It keeps the result of each call, and a replay repeats the calls that depend on a tensor with other
+A recording is for tensors of the same shapes, in one thread. It keeps the result of each call, and a replay repeats the calls that depend on a tensor with other
 numbers, or on one of which a derivative may be taken. Python code between the calls is not repeated.
 """
 
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -93,7 +94,7 @@ class BoundFunction:
             or (forward_ad._current_level >= 0 and not differentiated)
         ):
             return self.function(tensors)
-        key = (*tensors, *(x.shape for x in tensors.values()))
+        key = (threading.get_ident(), *tensors, *((x.shape, x.dtype, x.device) for x in tensors.values()))
         if key not in self.recordings:
             if len(self.recordings) >= MOST_RECORDINGS:
                 self.recordings.clear()

@@ -33,6 +33,7 @@ import importlib.util
 import itertools
 import pathlib
 import sys
+import threading
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -97,6 +98,7 @@ def native_width(dtype: str) -> int:
 
 
 _active = [Lane()]
+_specializing = threading.RLock()  # templates that run refer to `_active`
 
 
 def __getattr__(name: str):
@@ -115,7 +117,8 @@ def specialize(template: str | ModuleType, lane: Lane, **bound) -> ModuleType:
         **bound: Names that the template leaves open.
     """
     name = template if isinstance(template, str) else template.__name__
-    return _specialize(name, lane, tuple(sorted(bound.items(), key=lambda item: item[0])))
+    with _specializing:
+        return _specialize(name, lane, tuple(sorted(bound.items(), key=lambda item: item[0])))
 
 
 def members(code: ModuleType, *names: str) -> dict:

@@ -1,8 +1,20 @@
 """Launches recorded once and replayed: a Python launch costs about ten times a replay.
 
 `replay` exchanges the arguments of a launch, `recorded` keeps them, which costs a tenth of that again.
+
+On a CPU a launch is shared between threads (`runtime.threads`) where its kernel allows it. Such a kernel has the parameter
+
+    offset: int,  # of the first dimension, see `engine.launch`
+
+in the first place and adds it to the first index, and what it does for one index depends on no other: so the launch can be cut
+into ranges of that dimension, and the result is the same to the last bit. `replay` passes the offset, its callers do not.
 """
 
+import copy
+import functools
+import itertools
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,38 +22,135 @@ import warp as wp
 from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 
+from gradsim.runtime.threads import run_pieces, thread_count
 from gradsim.runtime.warp_init import init_warp
 
-_recorded: dict[tuple, Any] = {}
+OFFSET = "offset"
+SHORTEST_PIECE = 300_000  # [ns] of work that pays the 30 µs of waking a helper and of a further launch
+PIECES_PER_THREAD = 8  # many, since indices differ in work, helpers wake late, and the last piece is waited for
+
+
+class _Recorded(threading.local):
+    """Launches of this thread, by kernel and device, and the CPU time of the last one: of an index of the first dimension, and of all [ns]."""
+
+    def __init__(self):
+        self.launches: dict[tuple, Any] = {}
+        self.costs: dict[tuple, float] = {}
+        self.totals: dict[tuple, int] = {}
+
+
+_recorded = _Recorded()
+_recording = threading.Lock()
 
 
 def replay(kernel: wp.Kernel, dim: int | tuple[int, ...], args: Sequence[Any], device: str) -> None:
     """Run `kernel` over `dim` threads.
 
-    The launch is recorded at the first call for a kernel and device; later calls only exchange its arguments.
+    The launch is recorded at the first call for a kernel and device; later calls only exchange its arguments. A kernel with an
+    offset is shared between threads if its last launch took long enough for each index.
+
+    Args:
+        kernel: The kernel.
+        dim: Its threads, of one or several dimensions.
+        args: Its arguments; without the offset, where it has one.
+        device: Name of the device.
     """
     if dim == 0 or (isinstance(dim, tuple) and 0 in dim):
         return
-    key = (kernel, device)
-    if key not in _recorded:
-        _recorded[key] = wp.launch(kernel, dim=dim, inputs=args, device=device, record_cmd=True)
-        _recorded[key].fwd_args = None  # a second list of the arguments, for captures
-    launch = _recorded[key]
+    key, divisible = (kernel, device), is_divisible(kernel)
+    args = [0, *args] if divisible else args
+    if key not in _recorded.launches:
+        with _recording:  # which may load the module of the kernel
+            launch = wp.launch(kernel, dim=dim, inputs=args, device=device, record_cmd=True)
+        launch.fwd_args = None  # a second list of the arguments, for captures
+        _recorded.launches[key] = launch
+    launch = _recorded.launches[key]
     launch.set_dim(dim)
     launch.set_params(args)
+    try:
+        if divisible and device == "cpu":
+            _share(key, launch, dim)
+        else:
+            launch.launch()
+    finally:
+        launch.params[1:] = [None] * len(args)  # else it would keep whole trajectories alive until the next launch
+
+
+def is_divisible(kernel: wp.Kernel) -> bool:
+    """Whether threads may share a launch of this kernel."""
+    return bool(kernel.adj.args) and kernel.adj.args[0].label == OFFSET
+
+
+def worthwhile_threads(kernel: wp.Kernel, most: int, device: str) -> int:
+    """Threads among which the work of this kernel's last launch was worth sharing, for kernels whose dimension is their number.
+
+    Args:
+        kernel: The kernel; one with an offset.
+        most: Largest number; 1 or more.
+        device: Name of the device, a CPU.
+    """
+    pieces = int(_recorded.totals.get((kernel, device), 0) / SHORTEST_PIECE)
+    return max(1, min(thread_count(), most, pieces))
+
+
+def _share(key: tuple, launch: Any, dim: int | tuple[int, ...]) -> None:
+    """Run a launch by one thread or several, and note what it costs."""
+    count, *others = dim if isinstance(dim, tuple) else (dim,)
+    threads = min(thread_count(), count)
+    times: list[int] = []
+    if threads < 2:
+        _measure(launch, times)
+    else:
+        first = 0
+        if key not in _recorded.costs:  # one index says how long the others take
+            first = 1
+            _measure(_part(launch, 0, (first, *others)), times)
+            _recorded.costs[key] = times[0]
+        left = count - first
+        pieces = min(int(_recorded.costs[key] * left / SHORTEST_PIECE), PIECES_PER_THREAD * threads, left)
+        borders = [first + left * k // max(pieces, 1) for k in range(max(pieces, 1) + 1)]
+        parts = [_part(launch, begin, (end - begin, *others)) for begin, end in itertools.pairwise(borders)]
+        run_pieces([functools.partial(_measure, part, times) for part in parts])
+    _recorded.totals[key] = sum(times)
+    _recorded.costs[key] = _recorded.totals[key] / count
+
+
+def _measure(launch: Any, times: list[int]) -> None:
+    begin = time.thread_time_ns()
     launch.launch()
-    launch.params[1:] = [None] * len(args)  # else it would keep whole trajectories alive until the next launch
+    times.append(time.thread_time_ns() - begin)
+
+
+def _part(launch: Any, offset: int, dim: tuple[int, ...]) -> Any:
+    """A launch of a range of the first dimension."""
+    part = copy.copy(launch)
+    part.params = list(launch.params)
+    part.set_dim(dim)
+    part.set_param_at_index(0, offset)
+    return part
 
 
 def recorded(kernel: wp.Kernel, dim: int, args: Sequence[Any], device: str) -> Callable[[], None]:
-    """A launch over `dim` threads whose arguments stay the same arrays: what they are is looked at once."""
+    """A launch over `dim` threads whose arguments stay the same arrays: what they are is looked at once.
+
+    Args:
+        kernel: The kernel.
+        dim: Its threads.
+        args: Its arguments; without the offset, where it has one.
+        device: Name of the device.
+    """
     if dim == 0:
         return lambda: None
-    command = wp.launch(kernel, dim=dim, inputs=args, device=device, record_cmd=True)
+    divisible = is_divisible(kernel)
+    with _recording:
+        command = wp.launch(kernel, dim=dim, inputs=[0, *args] if divisible else args, device=device, record_cmd=True)
     command.fwd_args = None
 
     def launch(arguments: Sequence[Any] = args) -> None:  # which have to live as long
-        command.launch()
+        if divisible and device == "cpu":
+            _share((kernel, device), command, dim)
+        else:
+            command.launch()
 
     return launch
 

@@ -43,6 +43,7 @@ def forward_sweep(module: str, Parameters, States, step, prepare: Any = None, fr
 
     @wp.kernel(enable_backward=False, module=module + FORWARD)
     def forward(
+        offset: int,  # see `engine.launch`
         parameters: Parameters,
         substeps: int,
         begin: int,
@@ -50,7 +51,7 @@ def forward_sweep(module: str, Parameters, States, step, prepare: Any = None, fr
         # out
         states: States,
     ):
-        i = wp.tid()
+        i = offset + wp.tid()
         if prepared:  # known when this is compiled, and so is what is left out
             prepare(parameters, i)
         for frame in range(begin, end):
@@ -90,6 +91,7 @@ def reverse_sweep(
 
     @wp.kernel(enable_backward=False, module=module)
     def backward(
+        offset: int,  # see `engine.launch`
         parameters: Parameters,
         substeps: int,
         segment: int,  # frames between checkpoints
@@ -102,7 +104,7 @@ def reverse_sweep(
         adjoint: Adjoint,
         gradient: Parameters,
     ):
-        i = wp.tid()
+        i = offset + wp.tid()
         if prepared:
             prepare(parameters, i)
         segments = (end - begin + segment - 1) // segment

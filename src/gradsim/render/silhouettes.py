@@ -85,7 +85,7 @@ class Silhouettes:
 
     def __init__(self, camera: Camera, background: Sequence[float] = (1.0, 1.0, 1.0), lens: str = "camera"):
         self.camera, self.background, self.lens = camera, tuple(background), lens
-        self._known_matrices: dict[tuple, tuple[Tensor, Tensor, Tensor]] = {}
+        self._known_matrices: tuple[tuple, tuple[Tensor, Tensor, Tensor]] | None = None
         self.binning = 1  # pixels of the camera of `lens` in a row of each pixel
 
     @classmethod
@@ -328,12 +328,12 @@ class Silhouettes:
         numbers = [(name, x.shape, bytes_of(x)) for name, x in parameters.items()] if constant else []
         if not constant or any(known is None for *_, known in numbers):
             return self._matrices(points, parameters)
-        key = (id(self.camera), self.binning, points.dtype, points.device, *numbers)
-        if key not in self._known_matrices:
-            self._known_matrices.clear()
+        key = (self.camera, self.binning, points.dtype, points.device, *numbers)
+        known = self._known_matrices
+        if known is None or known[0][0] is not self.camera or known[0][1:] != key[1:]:
             K, R, t = (x.detach() for x in self._matrices(points, parameters))
-            self._known_matrices[key] = K, R, t
-        return self._known_matrices[key]
+            self._known_matrices = known = key, (K, R, t)
+        return known[1]
 
     def _matrices(self, points: Tensor, parameters: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         K, R, t = (x.to(points) for x in (self.camera.K, self.camera.R, self.camera.t))

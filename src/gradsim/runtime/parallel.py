@@ -18,6 +18,7 @@ from typing import Any
 
 from gradsim.errors import InputError
 from gradsim.runtime.allocator import reuse_freed_memory
+from gradsim.runtime.threads import VARIABLE, available_cores, set_threads
 
 ENGINES = ("serial", "processes", "ray")
 THREADS = tuple(f"{library}_NUM_THREADS" for library in ("OMP", "MKL", "OPENBLAS"))  # read when a library is loaded
@@ -77,11 +78,6 @@ def _counted(runs: Iterator, total: int, report: Callable[[int, int], None]) -> 
 
 def _serial(function, items, workers, retries):
     yield from ((k, function(item)) for k, item in enumerate(items))
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _processes(function, items, workers, retries):
@@ -164,8 +160,9 @@ def _on_ray(function, item):
 
 
 def _one_thread() -> None:
-    for name in THREADS:
+    for name in (*THREADS, VARIABLE):
         os.environ[name] = "1"
+    set_threads(1)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
 

@@ -6,7 +6,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from gradsim.runtime.parallel import available_cores
+from gradsim.runtime.threads import available_cores
 
 _SOURCE = Path(__file__).parents[2]  # src, with the reproduction
 

@@ -43,6 +43,7 @@ def _in_a_folder_with_a_pipe(tmp_path, monkeypatch):
         ((*FIT, "--starts", "1000000000"), "--starts is 1e"),
         (("reproduce", "table1", "--scenes", "0", "--out", "run"), "--scenes is 0"),
         (("reproduce", "table1", "--workers", "0", "--out", "run"), "--workers is 0"),
+        (("simulate", "cube", "--threads", "0", "--out", "run"), "--threads is 0"),
         (("render", "cube", "--turntable", "1000000"), "--turntable is 1e"),
     ],
 )

@@ -4,12 +4,15 @@ import pytest
 import torch
 from torch import Tensor
 
+from gradsim.engine import launch
+from gradsim.engine.launch import worthwhile_threads
 from gradsim.geometry import mesh
 from gradsim.numerics import rotation
 from gradsim.numerics.robust import ROBUST_LOSSES, RobustLoss
 from gradsim.render.coverage.coverage import coverage, coverage_tangent
-from gradsim.render.coverage.objective import objective, profiles, target
+from gradsim.render.coverage.objective import _code, objective, profiles, target
 from gradsim.render.windows import Windows
+from gradsim.runtime.threads import threads
 
 HEIGHT, WIDTH = 18, 22
 FACES = torch.tensor(mesh.box((1.0, 1.0, 1.0)).faces)
@@ -172,3 +175,22 @@ def test_outside_of_its_window_a_target_is_zero(loss, convex):
     own = objective(screen, tangent, FACES, target(parts, weight, loss, windows), convex)
     expected = objective(screen, tangent, FACES, target(whole, weight.expand_as(whole), loss), convex)
     assert all(near(a, b) for a, b in zip(own, expected, strict=True))
+
+
+@pytest.mark.parametrize("images_of_a_mean", [1, 2])
+def test_sums_are_the_same_to_the_last_bit_for_any_number_of_threads(images_of_a_mean, monkeypatch):
+    monkeypatch.setattr(launch, "SHORTEST_PIECE", 1)  # every launch is worth sharing
+    screen = boxes(3, 4, seed=0)
+    tangent = torch.randn(3, 2, 4, 8, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    image, weight = images(4 // images_of_a_mean, seed=2)
+    results = []
+    for count in (1, 2, 3):
+        with threads(count):
+            for _ in range(2):  # the first launch says whether it is worth sharing
+                sums = objective(screen, tangent, FACES, target(image, weight), images=images_of_a_mean)
+                edges = profiles(screen, tangent, FACES, images(4, seed=2)[1])
+        results.append([*sums, *edges])
+    with threads(3):
+        assert worthwhile_threads(_code(torch.float64).profiles, 8, "cpu") == 3
+    for other in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))

@@ -7,12 +7,12 @@ from typing import Annotated
 
 from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
-from gradsim.app.cli.command import DONE, Command, flatten, show, working
+from gradsim.app.cli.command import DONE, Command, ThreadedCommand, flatten, show, working
 from gradsim.app.cli.video_options import VideoOptions
 
 
 @dataclass(kw_only=True)
-class Explain(Command):
+class Explain(ThreadedCommand):
     """Examine the gradients of a scene or a fit: which are zero, explode or hold only locally, where, and why."""
 
     subject: Annotated[Positional[Path], arg(metavar="SCENE|RUN")]
@@ -48,7 +48,7 @@ class Explain(Command):
 
 
 @dataclass(kw_only=True)
-class Landscape(Command):
+class Landscape(ThreadedCommand):
     """Plot the cost of a fit along one or two unknowns, with the others fixed."""
 
     target: Annotated[Positional[Path], arg(metavar="SCENE|RUN")]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gradsim.errors import InputError
 from gradsim.runtime.input_file import check_path
+from gradsim.runtime.threads import MOST_THREADS
 
 RANGES = {  # of options, inclusive; further checks are where they are used
     "seed": (0, 2**63 - 1),
@@ -15,6 +16,7 @@ RANGES = {  # of options, inclusive; further checks are where they are used
     "points": (None, 1_000_000),
     "scenes": (1, 100_000),
     "workers": (1, 100_000),
+    "threads": (1, MOST_THREADS),
     "epochs": (1, 1_000_000),
     "iterations": (None, 10_000_000),
     "turntable": (None, 10_000),

@@ -4,7 +4,9 @@ import contextlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import arg
 
 from gradsim.errors import InputError, Status
 
@@ -25,6 +27,14 @@ class Command:
     def run(self, out: "Console", err: "Console") -> int:
         """Run the command; results go to `out`, progress to `err`. Returns the exit code."""
         raise NotImplementedError
+
+
+@dataclass(kw_only=True)
+class ThreadedCommand(Command):
+    """Options of commands that move bodies, draw them or fit them."""
+
+    threads: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: all cores)")] = None
+    """Number of threads; does not change the result."""
 
 
 @contextlib.contextmanager

@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from gradsim.app.cli.command import Command, run_folder, show, working
+from gradsim.app.cli.command import ThreadedCommand, run_folder, show, working
 from gradsim.errors import InputError, Status
 
 OPTIONS = ("goal", "method", "iterations", "quick", "seed")  # that determine the result
 
 
 @dataclass(kw_only=True)
-class Control(Command):
+class Control(ThreadedCommand):
     """Search for a controller that moves a body to a goal image, by gradients through physics and rendering."""
 
     task: Annotated[Positional[str | None], arg(metavar="TASK", help_behavior_hint="(required)")] = None

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg, subcommand
 
-from gradsim.app.cli.command import DONE, FAILED, Command, working
+from gradsim.app.cli.command import DONE, FAILED, Command, ThreadedCommand, working
 from gradsim.errors import InputError
 
 Engine = Literal["serial", "processes", "ray"]
@@ -15,7 +15,7 @@ Folder = Annotated[Positional[Path], arg(metavar="D")]
 
 
 @dataclass(kw_only=True)
-class ParallelCommand(Command):
+class ParallelCommand(ThreadedCommand):
     """Options of commands that process all units."""
 
     engine: Engine = "serial"

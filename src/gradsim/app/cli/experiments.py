@@ -6,12 +6,12 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from gradsim.app.cli.command import DONE, FAILED, INCONCLUSIVE, Command, show, working
+from gradsim.app.cli.command import DONE, FAILED, INCONCLUSIVE, Command, ThreadedCommand, show, working
 from gradsim.errors import Status
 
 
 @dataclass(kw_only=True)
-class Demo(Command):
+class Demo(ThreadedCommand):
     """Estimate mass, stiffness and friction of a bouncing cube from a video, in a minute."""
 
     out: Annotated[Path, arg(metavar="DIR")] = Path("runs/demo")
@@ -31,7 +31,7 @@ class Demo(Command):
 
 
 @dataclass(kw_only=True)
-class Reproduce(Command):
+class Reproduce(ThreadedCommand):
     """Run an experiment, of the paper or ours, and compare its figures with their goals."""
 
     name: Annotated[Positional[str], arg(metavar="NAME")]

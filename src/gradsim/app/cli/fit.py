@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
-from gradsim.app.cli.command import Command, flatten, run_folder, show, working
+from gradsim.app.cli.command import ThreadedCommand, flatten, run_folder, show, working
 from gradsim.app.cli.video_options import VideoOptions
 from gradsim.errors import InputError, Status
 
@@ -28,7 +28,7 @@ FIT_OPTIONS = (
 
 
 @dataclass(kw_only=True)
-class Fit(Command):
+class Fit(ThreadedCommand):
     """Estimate unknown parameters of a scene from a video, with error bars and a verdict.
 
     Several videos: of further cameras of the scene as NAME=VIDEO; of further clips, one after the other.
@@ -208,7 +208,7 @@ class Fit(Command):
 
 
 @dataclass(kw_only=True)
-class Compare(Command):
+class Compare(ThreadedCommand):
     """Fit a video, or several, with several models and rank them by the evidence, and by prediction of videos that were not fitted."""
 
     scene: Annotated[Positional[Path], arg(metavar="SCENE")]

@@ -72,12 +72,16 @@ def _answer(command) -> int:
     from rich.console import Console
 
     from gradsim.app.cli.border import check_arguments
+    from gradsim.app.cli.command import ThreadedCommand
     from gradsim.app.cli.input_paths import require_inputs
+    from gradsim.runtime.threads import set_threads
 
     out, err = Console(), Console(stderr=True)
     try:
         check_arguments(command)
         require_inputs(command)
+        if isinstance(command, ThreadedCommand):
+            set_threads(command.threads)
         if type(command).__name__ not in QUICK:
             err.print("loading PyTorch and Warp", style="dim")
         return command.run(out, err)

@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from gradsim.app.cli.command import DONE, Command, flatten, working
+from gradsim.app.cli.command import DONE, ThreadedCommand, flatten, working
 from gradsim.errors import InputError
 
 
 @dataclass(kw_only=True)
-class Plan(Command):
+class Plan(ThreadedCommand):
     """Find what to film next, so that it tells most about what is wanted: camera, clock, start, push, or a number to measure."""
 
     subject: Annotated[Positional[Path], arg(metavar="SCENE|RUN")]

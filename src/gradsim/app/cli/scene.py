@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from gradsim.app.cli.command import DONE, Command, working
+from gradsim.app.cli.command import DONE, Command, ThreadedCommand, working
 
 
 @dataclass(kw_only=True)
@@ -187,7 +187,7 @@ class Export(Command):
 
 
 @dataclass(kw_only=True)
-class Simulate(Command):
+class Simulate(ThreadedCommand):
     """Simulate a scene; the trajectory goes to trajectory.npz."""
 
     scene: Annotated[Positional[Path], arg(metavar="SCENE")]
@@ -206,7 +206,7 @@ class Simulate(Command):
 
 
 @dataclass(kw_only=True)
-class Render(Command):
+class Render(ThreadedCommand):
     """Render a run or a scene to a lossless video, an image, a turntable, a contact sheet or a strip of instants."""
 
     target: Annotated[Positional[Path], arg(metavar="RUN|SCENE")]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # bound by `specialize`
 
 @wp.kernel(enable_backward=False)
 def backward(
+    offset: int,  # see `engine.launch`
     s: AdjointWorkspace,
     b: Bodies,
     bodies: int,
@@ -46,7 +47,7 @@ def backward(
     grad: VertexParameters,
     worst: wp.array2d[Real],  # square of a residual over that at which it would be good
 ):
-    i = wp.tid()
+    i = offset + wp.tid()
     blocks = s.p.inverse_mass.shape[1]
     rows = x.shape[2]
     steps = x.shape[1] - 1

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # bound by `specialize`
 
 @wp.kernel(enable_backward=False)
 def forward(
+    offset: int,  # see `engine.launch`
     p: VertexParameters,
     e: Elements,
     d: DualBodies,
@@ -46,7 +47,7 @@ def forward(
     worst: wp.array2d[Real],  # of each record: the square of a residual over where the step ends
     counts: wp.array2d[wp.int32],  # of products, and of Newton's steps
 ):
-    i = wp.tid()
+    i = offset + wp.tid()
     blocks = p.inverse_mass.shape[1]
     rows = x.shape[2]
     one = zero(0) + 1.0

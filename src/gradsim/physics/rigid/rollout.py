@@ -379,11 +379,12 @@ def _arrays(thread: int, layout: Layout, name: str, kind: str, packs: int, items
 def _struct(kind, arrays: dict):
     """A struct of the kernels; one for the same arrays, which live as long as it does."""
     key = (kind, tuple(map(id, arrays.values())))
-    if key not in _structs:
+    entry = _structs.get(key)  # asked once: another thread may clear them
+    if entry is None:
         if len(_structs) >= 256:
             _structs.clear()
-        _structs[key] = struct_of(kind, arrays), arrays
-    return _structs[key][0]
+        entry = _structs[key] = struct_of(kind, arrays), arrays
+    return entry[0]
 
 
 _structs: dict = {}

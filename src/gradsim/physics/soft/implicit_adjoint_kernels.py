@@ -268,6 +268,7 @@ def solve_adjoint(
 
 @wp.kernel(enable_backward=False)
 def backward(
+    offset: int,  # see `engine.launch`
     s: AdjointWorkspace,
     d: Elements,
     substeps: int,  # steps in each frame interval
@@ -289,7 +290,7 @@ def backward(
     drive: wp.array3d[Vertex],
     worst: wp.array2d[Real],  # square of a residual over that at which it would be good
 ):
-    i = wp.tid()
+    i = offset + wp.tid()
     blocks = s.p.inverse_mass.shape[1]
     steps = x.shape[1] - 1
     for m in range(steps):

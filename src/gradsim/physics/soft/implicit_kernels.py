@@ -334,6 +334,7 @@ def solve_step(
 
 @wp.kernel(enable_backward=False)
 def forward(
+    offset: int,  # see `engine.launch`
     p: VertexParameters,
     e: Elements,
     substeps: int,  # steps in each frame interval
@@ -354,7 +355,7 @@ def forward(
     worst: wp.array2d[Real],  # of each record: the square of a residual over where the step ends
     counts: wp.array2d[wp.int32],  # of products, and of Newton's steps
 ):
-    i = wp.tid()
+    i = offset + wp.tid()
     blocks = p.inverse_mass.shape[1]
     one = zero(0) + 1.0
     for n in range((x.shape[1] - 1) * stride):

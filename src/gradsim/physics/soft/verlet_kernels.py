@@ -156,6 +156,7 @@ if not DUAL:
 
     @wp.kernel(enable_backward=False)
     def backward(
+        offset: int,  # see `engine.launch`
         parameters: Parameters,
         evaluations: int,
         segment: int,  # frames between checkpoints
@@ -169,7 +170,7 @@ if not DUAL:
         gradient: Parameters,
     ):
         """As of `engine.rollout_kernels`, but for the last step of a segment: it is recomputed, since frames have no a."""
-        i = wp.tid()
+        i = offset + wp.tid()
         blocks = parameters.p.inverse_mass.shape[1]
         segments = (end - begin + segment - 1) // segment
         for s in range(segments):

@@ -15,7 +15,7 @@ import warp as wp
 from torch import Tensor
 
 from gradsim.engine.lanes import lane_of, members, specialize
-from gradsim.engine.launch import array, field, replay, struct_of
+from gradsim.engine.launch import array, field, replay, struct_of, worthwhile_threads
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss
 from gradsim.render.coverage.coverage import coverage_code, outline_scratch
 from gradsim.render.coverage.edges import mesh_of
@@ -99,11 +99,11 @@ def objective(
     unknowns, bodies = tangent.shape[1], worlds * frames
     cost = screen.new_zeros(bodies)
     gradient, normal = screen.new_zeros(bodies, unknowns), screen.new_zeros(bodies, unknowns, unknowns)
-    arguments, scratch, workers = _arguments(code, screen, tangent, faces, convex, *observed.size)
+    kernel = code.objective_of_mean if images > 1 else code.objective
+    arguments, scratch, workers = _arguments(code, kernel, screen, tangent, faces, convex, *observed.size)
     out = [array(code.Scalar, x) for x in (cost, gradient, normal)]
-    kernel = code.objective
     if images > 1:
-        kernel, size = code.objective_of_mean, (workers, *observed.size)
+        size = (workers, *observed.size)
         scratch += [array(code.Scalar, _canvas(screen, *size, *tail)) for tail in ((), (unknowns,))]
     replay(kernel, workers, [*arguments, _goal(observed, screen), frames, workers, *scratch, *out], str(screen.device))
     cost, gradient, lower = (x.unflatten(0, (worlds, frames)).sum(1) for x in (cost, gradient, normal))
@@ -151,18 +151,19 @@ def profiles(
     sums = screen.new_zeros(bodies, height + width)
     slopes = screen.new_zeros(*sums.shape, unknowns)
     weight = weight.to(screen)
-    arguments, scratch, workers = _arguments(code, screen, tangent, faces, convex, height, width)
+    arguments, scratch, workers = _arguments(code, code.profiles, screen, tangent, faces, convex, height, width)
     out = [array(code.Scalar, x) for x in (sums, slopes)]
     args = [*arguments, array(code.Scalar, weight), workers, *scratch, *out]
     replay(code.profiles, workers, args, str(screen.device))
     return sums.unflatten(0, (worlds, frames)), slopes.unflatten(0, (worlds, frames))
 
 
-def _arguments(code, screen: Tensor, tangent: Tensor, faces: Tensor, convex: bool, height: int, width: int):
-    """Common arguments of both kernels, scratch, and the number of workers (one on a CPU, where threads run in turn)."""
+def _arguments(code, kernel, screen: Tensor, tangent: Tensor, faces: Tensor, convex: bool, height: int, width: int):
+    """Common arguments of the kernels, scratch, and the number of workers: on a CPU, that of threads."""
     worlds, frames = screen.shape[:2]
     unknowns, bodies = tangent.shape[1], worlds * frames
-    workers = 1 if screen.device.type == "cpu" else min(bodies, 1024)
+    on_cpu = screen.device.type == "cpu"
+    workers = worthwhile_threads(kernel, bodies, str(screen.device)) if on_cpu else min(bodies, 1024)
     arguments = [
         array(code.Point, screen.detach().flatten(0, 1)),
         array(code.Point, tangent.detach().to(screen.dtype)),

@@ -213,6 +213,7 @@ def misfit_of_image(
 
 @wp.kernel(enable_backward=False)
 def objective(
+    offset: int,  # see `engine.launch`
     screen: wp.array2d[Point],  # (bodies, vertices), bodies are frames of worlds
     tangent: wp.array4d[Point],  # (worlds, unknowns, frames, vertices)
     faces: wp.array[wp.vec3i],
@@ -231,7 +232,7 @@ def objective(
     gradient: wp.array2d[Scalar],  # (bodies, unknowns)
     normal: wp.array3d[Scalar],  # (bodies, unknowns, unknowns), lower triangle
 ):
-    worker = wp.tid()
+    worker = offset + wp.tid()
     worlds = screen.shape[0] // frames
     for k in range(
         worker, screen.shape[0], workers
@@ -244,6 +245,7 @@ def objective(
 
 @wp.kernel(enable_backward=False)
 def objective_of_mean(
+    offset: int,  # see `engine.launch`
     screen: wp.array2d[Point],  # (bodies · images, vertices)
     tangent: wp.array4d[Point],  # (worlds, unknowns, frames · images, vertices)
     faces: wp.array[wp.vec3i],
@@ -265,7 +267,7 @@ def objective_of_mean(
     normal: wp.array3d[Scalar],
 ):
     """`objective` of the mean of consecutive images."""
-    worker = wp.tid()
+    worker = offset + wp.tid()
     unknowns = tangent.shape[1]
     images = screen.shape[0] // cost.shape[0]
     share = Scalar(1.0) / Scalar(images)
@@ -301,6 +303,7 @@ def objective_of_mean(
 
 @wp.kernel(enable_backward=False)
 def profiles(
+    offset: int,  # see `engine.launch`
     screen: wp.array2d[Point],
     tangent: wp.array4d[Point],
     faces: wp.array[wp.vec3i],
@@ -317,7 +320,7 @@ def profiles(
     sums: wp.array2d[Scalar],  # (bodies, rows + columns)
     sums_tangent: wp.array3d[Scalar],  # (bodies, rows + columns, unknowns)
 ):
-    worker = wp.tid()
+    worker = offset + wp.tid()
     height = image.shape[1]
     alike = weight.shape[2] == 1
     unknowns = tangent.shape[1]

@@ -138,6 +138,7 @@ def slope_between(a: Point, b: Point, t: Scalar):
 
 @wp.kernel(enable_backward=False)
 def project_optics(
+    offset: int,  # see `engine.launch`
     samples: wp.array3d[Point],  # (worlds, frames · samples, vertices)
     samples_tangent: wp.array4d[Point],  # (worlds, unknowns, frames · samples, vertices)
     offsets: wp.array2d[Scalar],  # (frames, samples) [s]
@@ -164,6 +165,7 @@ def project_optics(
     screen_tangent: wp.array4d[Point],  # (worlds, unknowns, frames · images, vertices)
 ):
     world, frame = wp.tid()
+    world += offset
     count = offsets.shape[1]
     images = shares.shape[0]
     unknowns = samples_tangent.shape[1]

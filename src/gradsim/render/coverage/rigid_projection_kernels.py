@@ -42,6 +42,7 @@ def turning(dq: V4, q: V4):
 
 @wp.kernel(enable_backward=False)
 def project_rigid(
+    offset: int,  # see `engine.launch`
     rest: wp.array2d[V3],  # (worlds or 1, vertices)
     x: wp.array2d[V3],  # (worlds, frames)
     q: wp.array2d[V4],
@@ -61,6 +62,7 @@ def project_rigid(
     screen_tangent: wp.array4d[Point],  # (worlds, unknowns, frames, vertices)
 ):
     world, frame = wp.tid()
+    world += offset
     count = rest.shape[1]
     rest_world = wp.min(world, rest.shape[0] - 1)
     K = lens[wp.min(world, lens.shape[0] - 1)]
