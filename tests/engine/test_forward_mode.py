@@ -1,5 +1,8 @@
 """Derivatives along a direction, by the rules of sums and products with a constant, against those of `torch.func`."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from tolerances import ULPS, assert_near, near
@@ -11,6 +14,18 @@ x, y, dx, dy, row, column = (
     torch.rand(shape, generator=generator, dtype=torch.float64) + 0.5
     for shape in [(4, 3), (4, 3), (4, 3), (4, 3), (3,), (4, 1)]
 )
+
+SOFTMAX = """
+import sys, torch
+from gradsim.engine.forward_mode import derivative
+
+x, dx = {"x": torch.arange(4.0).reshape(2, 2)}, {"x": torch.tensor([[3.0, 1.0], [1.0, 1.0]])}
+gradient = lambda s: torch.ops.aten._softmax_backward_data(2 * s["x"], torch.softmax(s["x"], 1), 1, torch.float32)
+for function in (lambda s: torch.softmax(s["x"], 1), gradient):
+    (tangent,) = derivative(lambda s: [function(s)], x, dx)[1]
+    print("torch._decomp.decompositions_for_jvp" in sys.modules)
+print(torch.equal(tangent, torch.func.jvp(gradient, (x,), (dx,))[1]))
+"""
 
 FUNCTIONS = {
     "sum": lambda s: s["x"] + row,
@@ -52,3 +67,9 @@ def test_a_derivative_has_a_gradient():
     assert tangent is not None
     (gradient,) = torch.autograd.grad(tangent.sum(), c)
     assert gradient.item() == near((2 * x * dx).sum().item(), ULPS)
+
+
+def test_what_few_operations_need_is_compiled_when_one_is_met():
+    """PyTorch has a rule for a softmax, and for its gradient what that is made of."""
+    lines = subprocess.run([sys.executable, "-c", SOFTMAX], check=True, capture_output=True, text=True).stdout.split()
+    assert lines == ["False", "True", "True"]

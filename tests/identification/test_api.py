@@ -1,6 +1,8 @@
 """From made-up frames to values with error bars, from starts over the whole range."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -15,6 +17,15 @@ from gradsim.identification.unknowns import Space
 from gradsim.scene import Scene
 
 CUBE = ("cube.mass:2:12", "ground.friction:0.2:1")
+RARE = (
+    "scipy.stats",
+    "scipy.interpolate",
+    "scipy.optimize",
+    "scipy.spatial",
+    "scipy.ndimage",
+    "torch._dynamo",
+    "matplotlib",
+)
 TOSS = ("ground.friction:0.1:0.9", "ground.stiffness:2e3:2e4", "cube.velocity.x:0.5:2.5")
 
 
@@ -157,3 +168,11 @@ def test_a_fit_has_one_thread_of_pytorch_and_leaves_their_number_as_it_was():
         torch.set_num_threads(before)
     assert set(threads) == {1}
     assert after == 2
+
+
+def test_fits_do_not_wait_for_packages_that_few_of_them_need():
+    """They are read where they are used; together they take as long as PyTorch."""
+    code = (
+        f"import sys; from gradsim.identification import least_squares; print([m for m in {RARE} if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy
 import torch
-from scipy.spatial.transform import Rotation
 from torch import Tensor
 
 from gradsim.errors import InputError
@@ -157,6 +157,7 @@ class Prior:
         ks = [self.names.index(f"{prefix}.rotation_vector.{axis}") for axis in "xyz"]
         R = scene.view(prefix.removeprefix("cameras.")).matrices()[1]
         mean, C = np.array(self.mean), np.array(self.covariance)
+        Rotation = scipy.spatial.transform.Rotation
         turned = Rotation.from_rotvec(mean[ks]) * Rotation.from_matrix(np.array(self.rotation) @ R.T)
         if turned.magnitude() < SAME_ROTATION:
             return replace(self, rotation=None)

@@ -42,8 +42,8 @@ step for a distant body, which damping halves. Two numbers hold less information
 from typing import final
 
 import numpy as np
+import scipy
 import torch
-from scipy.ndimage import distance_transform_edt
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -133,7 +133,9 @@ def distance_to_outline(target: Tensor) -> Tensor:
     distance = torch.zeros(inside.shape, dtype=torch.float64)
     for k, mask in enumerate(inside):
         if mask.any() and not mask.all():
-            distance[k] = torch.from_numpy(np.asarray(distance_transform_edt(mask)) + distance_transform_edt(~mask) - 1)
+            distance[k] = torch.from_numpy(
+                np.asarray(scipy.ndimage.distance_transform_edt(mask)) + scipy.ndimage.distance_transform_edt(~mask) - 1
+            )
     return distance.view(target.shape).to(target)
 
 

@@ -1,4 +1,4 @@
-# pyright: reportOptionalSubscript=false -- SciPy declares shapes so
+# pyright: reportOptionalSubscript=false
 """Sparse symmetric elimination: an order with little fill, the pattern of the factor, and columns to probe together.
 
 The graph of a matrix A has an edge (a, b) where A_ab may be other than 0. L of A = L D Lᵀ has the pattern
@@ -10,10 +10,13 @@ found by one product with A (Curtis, Powell & Reid 1974): they get the same colo
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import coo_array, csc_array, csr_array, eye_array
-from scipy.sparse.linalg import splu
+import scipy
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True)
@@ -82,32 +85,35 @@ def eliminate(count: int, elements: list[np.ndarray], left_out: list[int]) -> El
     )
 
 
-def _graph(count: int, elements: list[np.ndarray]) -> csr_array:
+def _graph(count: int, elements: list[np.ndarray]) -> "csr_array":
     """Edges between vertices, without loops; numbers below 0 are no vertices."""
     pairs = [np.stack(np.broadcast_arrays(e[:, :, None], e[:, None]), -1).reshape(-1, 2) for e in elements]
     a, b = np.concatenate([np.zeros((0, 2), int), *pairs]).T
     is_edge = (a >= 0) & (b >= 0) & (a != b)
     a, b = np.unique(np.stack([a[is_edge], b[is_edge]]), axis=1)
-    return csr_array(coo_array((np.ones(len(a)), (a, b)), shape=(count, count)))
+    return scipy.sparse.csr_array(scipy.sparse.coo_array((np.ones(len(a)), (a, b)), shape=(count, count)))
 
 
-def _neighbors(graph: csr_array) -> list[np.ndarray]:
+def _neighbors(graph: "csr_array") -> list[np.ndarray]:
     """Columns with an entry of each row."""
     return np.split(np.asarray(graph.indices), np.asarray(graph.indptr)[1:-1]) if graph.shape[0] else []
 
 
-def _order(graph: csr_array) -> np.ndarray:
+def _order(graph: "csr_array") -> np.ndarray:
     """Place of each vertex in an order of minimum degree."""
     if not graph.nnz:
         return np.arange(graph.shape[0])
-    matrix = graph + eye_array(graph.shape[0]) * (1.0 + graph.sum(1).max())
-    factors = splu(
-        csc_array(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+    matrix = graph + scipy.sparse.eye_array(graph.shape[0]) * (1.0 + graph.sum(1).max())
+    factors = scipy.sparse.linalg.splu(
+        scipy.sparse.csc_array(matrix),
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
     )
     return factors.perm_c.astype(int)
 
 
-def _pattern(graph: csr_array, place: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _pattern(graph: "csr_array", place: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Starts of the rows of each column, and the rows."""
     columns: list[list[int]] = []
     children: list[list[int]] = [[] for _ in order]
@@ -122,11 +128,11 @@ def _pattern(graph: csr_array, place: np.ndarray, order: np.ndarray) -> tuple[np
     return start, np.array([r for rows in columns for r in rows], int)
 
 
-def _colors(graph: csr_array) -> np.ndarray:
+def _colors(graph: "csr_array") -> np.ndarray:
     """A color for each vertex, unlike those of all it shares a row with; greedy."""
-    loops = csr_array(graph + eye_array(graph.shape[0])) if graph.shape[0] else graph
+    loops = scipy.sparse.csr_array(graph + scipy.sparse.eye_array(graph.shape[0])) if graph.shape[0] else graph
     color = np.full(graph.shape[0], -1)
-    for vertex, shared in enumerate(_neighbors(csr_array(loops @ loops))):
+    for vertex, shared in enumerate(_neighbors(scipy.sparse.csr_array(loops @ loops))):
         taken = color[shared]
         color[vertex] = np.setdiff1d(np.arange(len(taken) + 1), taken)[0]
     return color

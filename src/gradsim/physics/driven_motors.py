@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 import torch
-from scipy.interpolate import CubicSpline
 from torch import Tensor
 
 from gradsim.physics.system import Values
@@ -103,7 +103,7 @@ def _motor(name: str, signal: Signal, between: str) -> _Motor:
     if between == "line":
         cubic[1, :-1] = np.diff(values) / steps
     elif between == "spline":
-        cubic[:, 1:-2] = CubicSpline(signal.times, signal.values).c[::-1]
+        cubic[:, 1:-2] = scipy.interpolate.CubicSpline(signal.times, signal.values).c[::-1]
     rise = sum(cubic[k, :-1] * steps ** (k + 1) / (k + 1) for k in range(4))
     integral = np.concatenate([[0.0], np.cumsum(rise)])
     at_start = int(np.searchsorted(signal.times, 0.0)) + 1

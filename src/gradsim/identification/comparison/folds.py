@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import scipy.stats
+import scipy
 import torch
 from torch import Tensor
 

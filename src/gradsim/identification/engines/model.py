@@ -22,7 +22,6 @@ from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 from gradsim.scene.body import Rigid
-from gradsim.scene.exporters.substitution import with_values
 from gradsim.scene.parameters import component_letters
 
 STEP = 1e-6  # of differences, relative to a number
@@ -222,6 +221,8 @@ class EngineModel(Model):
 
     def _move_anew(self, numbers: Mapping[str, float], times: np.ndarray) -> Mapping[str, Motion]:
         """Motion of one world by the scene with its numbers."""
+        from gradsim.scene.exporters.substitution import with_values  # which brings all formats
+
         return self.engine(with_values(self.scene, numbers), times)
 
     def _gather(self, body: str, key: str, motions: Sequence[Mapping[str, Motion] | None], frames: int) -> Tensor:

@@ -26,8 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.optimize
-import scipy.stats
+import scipy
 import torch
 from torch import Tensor
 

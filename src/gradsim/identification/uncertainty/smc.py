@@ -36,8 +36,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 import torch
-from scipy.special import chdtri
 from torch import Tensor
 
 from gradsim.identification.problem import Problem
@@ -366,7 +366,7 @@ class Cloud:
 
     def holds(self, u: Tensor) -> bool:
         """True for a point (unknowns,) that is within the cloud, where 99.9 % of a normal distribution are."""
-        return _squared_distance(u[None], self.u).item() < chdtri(len(u), 1 - HELD_MASS)
+        return _squared_distance(u[None], self.u).item() < scipy.special.chdtri(len(u), 1 - HELD_MASS)
 
     def on(self, problem: Problem, shift: Tensor) -> "Cloud":
         """The same samples, moved by a shift (unknowns,), of the whole clip on other time steps."""

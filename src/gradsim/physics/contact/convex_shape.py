@@ -10,7 +10,7 @@ steadily, wherever it is touched, as long as cores stay apart: contact forces ar
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.spatial import ConvexHull, HalfspaceIntersection
+import scipy
 
 from gradsim.errors import InputError
 from gradsim.geometry.mesh import Mesh
@@ -62,11 +62,11 @@ def segment_core(half: float, radius: float) -> Core:
 
 def hull_core(points: np.ndarray) -> Core:
     """Convex hull of points (n, 3) around the origin."""
-    normals, levels = _planes(ConvexHull(points).equations)
+    normals, levels = _planes(scipy.spatial.ConvexHull(points).equations)
     radius = SKIN * float(levels.min())
     spaces = np.concatenate([normals, radius - levels[:, None]], 1)
-    corners = _apart(HalfspaceIntersection(spaces, np.zeros(3)).intersections)
-    hull = ConvexHull(corners)
+    corners = _apart(scipy.spatial.HalfspaceIntersection(spaces, np.zeros(3)).intersections)
+    hull = scipy.spatial.ConvexHull(corners)
     face = np.argmax(hull.equations[:, :3] @ normals.T, axis=1)
     pairs = [(k, other) for k, near in enumerate(hull.neighbors) for other in near if k < other]
     pairs = [(k, other) for k, other in pairs if face[k] != face[other]]
@@ -98,7 +98,7 @@ def make_core(shape, mesh: Mesh, centre: np.ndarray, hull: bool, name: str) -> C
             f"`{name}` is not convex, and only convex bodies touch one another; give it `collision: hull` to take its "
             "convex hull, or put it together from convex bodies."
         )
-    middle = mesh.vertices[ConvexHull(mesh.vertices).vertices].mean(0)
+    middle = mesh.vertices[scipy.spatial.ConvexHull(mesh.vertices).vertices].mean(0)
     return hull_core(mesh.vertices - middle).translated(middle - centre)
 
 

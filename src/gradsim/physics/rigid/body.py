@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from functools import cache, cached_property
 
 import numpy as np
+import scipy
 import torch
-from scipy.spatial import ConvexHull
 from torch import Tensor
 
 from gradsim.engine.forward_mode import derivative
@@ -90,7 +90,7 @@ class RigidBody(System):
         if collision == "sphere":
             self.points, self.radius = self.rest.new_zeros(1, 3), self.rest.new_full((1,), body.shape.sphere.radius)
         elif collision in ("vertices", "hull"):
-            rows = ConvexHull(mesh.vertices).vertices if collision == "hull" else slice(None)
+            rows = scipy.spatial.ConvexHull(mesh.vertices).vertices if collision == "hull" else slice(None)
             self.points = self.rest[rows]
             self.radius = self.rest.new_zeros(len(self.points))
         else:

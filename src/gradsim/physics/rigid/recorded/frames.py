@@ -18,8 +18,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 import torch
-from scipy.interpolate import CubicSpline
 from torch import Tensor
 
 from gradsim.numerics import rotation
@@ -59,7 +59,7 @@ class RecordedFrame:
     def slope_matrix(self) -> Tensor:
         """Slopes at the samples from the samples (times, times) [1/s]."""
         times = self.times.numpy()
-        return torch.tensor(CubicSpline(times, np.eye(len(times)))(times, 1))
+        return torch.tensor(scipy.interpolate.CubicSpline(times, np.eye(len(times)))(times, 1))
 
     def samples(self, values: Values) -> Tensor:
         """Positions and quaternions (worlds, times, 7) at the samples; differentiable."""
