@@ -68,7 +68,7 @@ def test_a_fit():
     results = []
     for count in COUNTS:
         with threads(count):
-            results.append(least_squares(scene, masks, unknowns, model=model, starts=4))
+            results.append(least_squares(scene, masks, unknowns, gs.MultistartConfig(starts=4), model=model))
     first, *others = results
     assert first.status == Status.OK
     assert all((fit.unknowns, fit.history) == (first.unknowns, first.history) for fit in others)
