@@ -43,7 +43,7 @@ def fit5() -> Callable[[], object]:
     scene = cube(SMALL)
     model, trajectory = synthetic.simulate(scene, FIVE, synthetic.draw_truth(scene, FIVE, 0))
     masks = synthetic.float_masks(scene, trajectory)
-    return lambda: least_squares(scene, masks, FIVE, model=model).estimates
+    return lambda: least_squares(scene, masks, FIVE, model=model).unknowns
 
 
 def control() -> Callable[[], object]:

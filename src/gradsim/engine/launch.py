@@ -77,7 +77,7 @@ def replay(kernel: wp.Kernel, dim: int | tuple[int, ...], args: Sequence[Any], d
 
 
 def is_divisible(kernel: wp.Kernel) -> bool:
-    """Whether threads may share a launch of this kernel."""
+    """True if threads may share a launch of this kernel."""
     return bool(kernel.adj.args) and kernel.adj.args[0].label == OFFSET
 
 

@@ -9,6 +9,9 @@ import gradsim as gs
 from gradsim.control.task.setup import Setup
 from gradsim.control.task.task import Task
 from gradsim.engine import launch
+from gradsim.errors import Status
+from gradsim.identification import synthetic
+from gradsim.identification.api import least_squares
 from gradsim.runtime.threads import threads
 
 COUNTS = (1, 2, 3)
@@ -57,14 +60,28 @@ def test_motion_gradients_and_tangents(name):
     assert_same_bits(results)
 
 
+def test_a_fit():
+    """Estimates, error bars and every stage of the search."""
+    scene, unknowns = gs.Scene.library("cube"), ["cube.mass:2:12", "ground.friction:0.2:1"]
+    model, trajectory = synthetic.simulate(scene, unknowns, synthetic.draw_truth(scene, unknowns, 0))
+    masks = synthetic.float_masks(scene, trajectory)
+    results = []
+    for count in COUNTS:
+        with threads(count):
+            results.append(least_squares(scene, masks, unknowns, gs.MultistartConfig(starts=4), model=model))
+    first, *others = results
+    assert first.status == Status.OK
+    assert all((fit.unknowns, fit.history) == (first.unknowns, first.history) for fit in others)
+
+
 def test_an_iteration_of_control():
-    """The trained policy, after two iterations with several worlds."""
+    """Losses and the trained policy, after two iterations in worlds whose gravity differs."""
+    gravity = torch.tensor([0.0, 0.0, -1.0]).double() * torch.linspace(9.7, 9.9, WORLDS).double()[:, None]
     results = []
     for count in COUNTS:
         setup = Setup.of(Task.load("throw"), seed=0, quick=True)
+        config = replace(setup.config, iterations=2)
         with threads(count):
-            history = gs.control.train(
-                setup.plant, setup.policy, setup.goal, replace(setup.config, iterations=2), worlds=3
-            )
+            history = gs.control.train(setup.plant, setup.policy, setup.goal, config, overrides={"gravity": gravity})
         results.append([torch.tensor(history.raw("loss")), *history.policies["last"].values()])
     assert_same_bits(results)
