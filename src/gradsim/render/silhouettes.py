@@ -40,11 +40,11 @@ LENS = (
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """Map of world points to homogeneous pixels, M x + c.
+    """Map of world points to homogeneous pixels, M x + c, in double precision: its terms cancel.
 
     Args:
-        M: (worlds or 1, 3, 3).
-        c: (worlds or 1, 3).
+        M: (worlds or 1, 3, 3), float64.
+        c: (worlds or 1, 3), float64.
         eye: Position of the camera (worlds or 1, 3) [m].
     """
 
@@ -53,10 +53,11 @@ class Projection:
     eye: Tensor
 
     def clip(self, points: Tensor) -> Tensor:
-        """Homogeneous pixels (u z, v z, z) of points (worlds, frames, n, 3), differentiable by all."""
+        """Homogeneous pixels (u z, v z, z) of points (worlds, frames, n, 3), in their precision, differentiable by all."""
+        exact = points.double()
         if len(self.M) == len(self.c) == 1:
-            return torch.addmm(self.c, points.reshape(-1, 3), self.M[0].mT).view(points.shape)
-        return points @ self.M[:, None].mT + self.c[:, None, None]
+            return torch.addmm(self.c, exact.reshape(-1, 3), self.M[0].mT).view(points.shape).to(points)
+        return (exact @ self.M[:, None].mT + self.c[:, None, None]).to(points)
 
 
 # of pinholes that are constant, by the memory, precision and samples of a pixel
@@ -324,13 +325,13 @@ class Silhouettes:
     def matrices(self, points: Tensor, values: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """K and R (worlds or 1, 3, 3), and t (worlds or 1, 3), in the precision and on the device of the points."""
         parameters = self._camera_parameters(values)
-        constant = not may_be_differentiated(*parameters.values()) and not torch.compiler.is_compiling()
-        numbers = [(name, x.shape, bytes_of(x)) for name, x in parameters.items()] if constant else []
+        read = {"K": self.camera.K, "R": self.camera.R, "t": self.camera.t} | parameters
+        constant = not may_be_differentiated(*read.values()) and not torch.compiler.is_compiling()
+        numbers = [(name, x.shape, bytes_of(x)) for name, x in read.items()] if constant else []
         if not constant or any(known is None for *_, known in numbers):
             return self._matrices(points, parameters)
-        key = (self.camera, self.binning, points.dtype, points.device, *numbers)
-        known = self._known_matrices
-        if known is None or known[0][0] is not self.camera or known[0][1:] != key[1:]:
+        key, known = (self.binning, points.dtype, points.device, *numbers), self._known_matrices
+        if known is None or known[0] != key:
             K, R, t = (x.detach() for x in self._matrices(points, parameters))
             self._known_matrices = known = key, (K, R, t)
         return known[1]
@@ -352,14 +353,15 @@ class Silhouettes:
         known = _projections.setdefault(camera, {})
         if key not in known:
             exact = self._projection(camera.K, {}, samples)
-            known[key] = Projection(*(x.to(points) for x in (exact.M, exact.c, exact.eye)))
+            M, c = (x.to(points.device) for x in (exact.M, exact.c))
+            known[key] = Projection(M, c, exact.eye.to(points))
         return known[key]
 
     def _projection(self, points: Tensor, values: Mapping[str, Tensor], samples: int) -> Projection:
-        K, R, t = self.matrices(points, values)
+        K, R, t = (x.double() for x in self.matrices(points, values))
         if samples > 1:
             K = K * K.new_tensor([[samples], [samples], [1.0]])
-        return Projection(K @ R, (K @ t[..., None])[..., 0], -(t[:, None] @ R)[:, 0])
+        return Projection(K @ R, (K @ t[..., None])[..., 0], -(t[:, None] @ R)[:, 0].to(points))
 
     def _turning(self, values: Mapping[str, Tensor], direction: Mapping[str, Tensor], like: Tensor) -> Tensor | None:
         """Derivatives (worlds, unknowns, 3) of the rotation as vectors w, dR = [w]× R; None for zero."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 import warp as wp
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from gradsim.engine.lanes import lane_of, specialize
 from gradsim.engine.launch import array, replay
@@ -118,7 +119,12 @@ class View:
     @cached_property
     def is_front(self) -> Tensor:
         """True where a face shows its outer side (images, m)."""
-        code, clip = _code(self.clip.dtype), self.clip.detach()
+        clip = self.clip.detach()
+        if is_functorch_wrapped_tensor(clip):
+            a, b, c = clip.double()[:, self.faces.long()].unbind(2)  # the products cancel
+            # seen from outside, corners run counter-clockwise to the eye, and y points down
+            return (a * torch.linalg.cross(b, c)).sum(-1) < 0
+        code = _code(clip.dtype)
         front = torch.empty(len(clip), len(self.faces), dtype=torch.bool, device=clip.device)
         arguments = [array(code.Corner, clip), array(wp.vec3i, self.faces), array(wp.bool, front)]
         replay(code.show_sides, front.numel(), arguments, str(clip.device))
@@ -129,8 +135,13 @@ class View:
         """True if all parts are closed with outward faces, and the camera is certainly outside."""
         if not len(self.points) or self.reaches_behind or not all(is_closed(p.faces) for p in self.parts):
             return False
-        code, points = _code(self.points.dtype), self.points.detach()
+        points = self.points.detach()
         volumes = torch.zeros(len(self.parts), dtype=torch.float64, device=points.device)  # in one image, so in all
+        if is_functorch_wrapped_tensor(points):
+            a, b, c = points[0].double()[self.faces.long()].unbind(1)
+            each = ((a - a[:1]) * torch.linalg.cross(b - a[:1], c - a[:1])).sum(-1)
+            return bool((volumes.index_add(0, self.part_of, each) > 0).all())
+        code = _code(points.dtype)
         mesh = array(wp.vec3i, self.faces), array(wp.int32, self.part_of.int())
         arguments = [array(code.Corner, points), *mesh, array(wp.float64, volumes)]
         replay(code.add_volumes, len(self.faces), arguments, str(points.device))

@@ -77,7 +77,9 @@ if ROWS * COLUMNS > 1:  # registers are for CPUs, where threads run in turn: a p
         clear[image, row, column] = max(clear[image, row, column] * factor, spread(MIN_CLEAR))
 
     @wp.func(inline=True)
-    def is_open(clear: wp.array3d[Real], image: int, row: int, column: int):
+    def is_open(  # pyright: ignore[reportRedeclaration] -- one of both
+        clear: wp.array3d[Real], image: int, row: int, column: int
+    ):
         return any_lane(less(spread(SATURATED), clear[image, row, column]))
 
 else:
