@@ -81,6 +81,15 @@ def test_an_error_is_the_callers_and_the_next_pieces_run(place):
         test_pieces_run_at_the_same_time()
 
 
+@pytest.fixture
+def heard():
+    """Ctrl-C is not ignored, as it is in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
 def test_ctrl_c_waits_for_pieces_that_run_and_begins_no_other():
     """The memory that a piece writes to is free after the call."""
     meeting, ends, late = threading.Barrier(2), [], []
@@ -99,6 +108,7 @@ def test_ctrl_c_waits_for_pieces_that_run_and_begins_no_other():
         test_pieces_run_at_the_same_time()
 
 
+@pytest.mark.usefixtures("heard")
 def test_ctrl_c_while_the_caller_waits_for_a_helper_is_raised_after_its_piece():
     meeting, ends = threading.Barrier(2), []
 
