@@ -64,7 +64,7 @@ class _WithoutZeros(TorchFunctionMode):
 
 
 def _dual(x: Tensor, tangent: Tensor) -> Tensor:
-    """A tensor with a derivative: `make_dual` of PyTorch without what `derivative` leaves for later."""
+    """A tensor with a derivative, as PyTorch makes it, without what `derivative` leaves for later."""
     return torch._make_dual(x, tangent, level=forward_ad._current_level)  # pyright: ignore[reportPrivateImportUsage]
 
 

@@ -139,8 +139,8 @@ class View:
         volumes = torch.zeros(len(self.parts), dtype=torch.float64, device=points.device)  # in one image, so in all
         if is_functorch_wrapped_tensor(points):
             a, b, c = points[0].double()[self.faces.long()].unbind(1)
-            each = ((a - a[:1]) * torch.linalg.cross(b - a[:1], c - a[:1])).sum(-1)
-            return bool((volumes.index_add(0, self.part_of, each) > 0).all())
+            volume = ((a - a[:1]) * torch.linalg.cross(b - a[:1], c - a[:1])).sum(-1)
+            return bool((volumes.index_add(0, self.part_of, volume) > 0).all())
         code = _code(points.dtype)
         mesh = array(wp.vec3i, self.faces), array(wp.int32, self.part_of.int())
         arguments = [array(code.Corner, points), *mesh, array(wp.float64, volumes)]
