@@ -12,7 +12,7 @@ from gradsim.scene import Scene
 
 LENGTH, WIDTH, MASS, DAMPING = 0.1, 0.02, 0.1, 1e-3
 FIRST_ANGLE, ANGLE = 0.3, 0.02  # [rad] at the start, of the first hinge and of the others
-STEPS = 16000  # of the long rollout more than of the short one, over the number of links
+STEPS = 160_000  # of the long rollout more than of the short one, over the number of links
 GOALS = {5: 2.0, 20: 1.5, 50: 1.0, 100: 1.0}
 
 
