@@ -10,31 +10,47 @@ from torch import Tensor
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.restarts import explore
-from gradsim.identification.solvers.thresholds import are_one, are_solved, rest_cost, rounding_cost, solved_cost
+from gradsim.identification.solvers.thresholds import (
+    are_one,
+    are_solved,
+    rest_cost,
+    rounding_cost,
+    rounding_level,
+    solved_cost,
+)
 from gradsim.identification.uncertainty.fisher import is_quadratic, secant_fisher
+from gradsim.identification.uncertainty.valleys import principal_axes
 
 CLIP_GROWTH = 1.5  # times the frames so far: growth of the clip for solved starts
 MERGE_DISTANCE = 1e-6  # of a logarithm or range: a start that comes so near to the answer of another is there
 MIN_SOLVED_STARTS = 3  # solved starts that make resampling needless
-SAME_PLACE = 0.1  # standard deviations of the whole clip within which one start goes on for another
+SPREAD_STARTS = 8  # places in the error bars of the first frames from which the whole clip has to lead to one
 LEAP_ITERATIONS = 12  # linearisations in which starts that are one are to explain the whole clip
 
 
 def leap_with_noise(
-    problem: Problem, iterates: Population, solved: Tensor, rtol: float, exploring: bool, rng: np.random.Generator
+    problem: Problem,
+    iterates: Population,
+    solved: Tensor,
+    frames: int,
+    rtol: float,
+    exploring: bool,
+    rng: np.random.Generator,
 ) -> tuple[int, Population | None]:
     """The starts at the end of a clip with noise, where all of them are one; None where the frames between are needed.
 
-    They have to explain the whole clip from one place, as well as noise does by chance; χ² has to be smooth there, and samples about it to
-    find no better valley. Where contact has cut small ones, starts that go together end in the same wrong one.
+    Where contact has cut small valleys, starts that go together end in the same wrong one, and χ² may be smooth within the error bars there,
+    which are a thousandth of those of the first frames. So they are spread over the latter first. From all over, they have to come to
+    one place, and explain the whole clip as well as noise does by chance; χ² has to be smooth there, and samples about it to find no better valley.
 
     Args:
         problem: The problem.
         iterates: Starts that follow the clip so far.
         solved: True where the noise explains these frames (starts,).
+        frames: Their number.
         rtol: Relative decrease of the cost at which a start rests.
         exploring: Whether samples look for better valleys.
-        rng: Draws the samples.
+        rng: Draws places and samples.
 
     Returns:
         The number of linearisations, and the starts.
@@ -43,40 +59,33 @@ def leap_with_noise(
         return 0, None
     target_cost = solved_cost(problem, problem.frames, 1.0)
     rest, least = 1e-6 * target_cost, 0.01 * min(1.0, target_cost)
-    chosen, speaker = _representatives(problem, iterates)
-    ended, count = descend(problem, iterates[chosen], problem.frames, "pixels", LEAP_ITERATIONS, rest, least, rtol)
-    ended = ended[speaker]
+    spread = _spread(problem, iterates, frames, rng)
+    ended, count = descend(problem, spread, problem.frames, "pixels", LEAP_ITERATIONS, rest, least, rtol)
     if not (are_solved(ended, target_cost).all() and are_one(problem, ended)):
         return count, None
     best = ended.u[int(ended.cost.argmin())]
     _, fisher, _ = problem.linearize(best[None], problem.frames)
-    if secant_fisher(problem, best, fisher[0])[1] or not is_quadratic(problem, best, fisher[0]):
+    away = ended.u - best
+    apart = torch.einsum("ki,ij,kj->k", away, fisher[0], away) > 1  # error bars of the whole clip
+    if apart.any() or secant_fisher(problem, best, fisher[0])[1] or not is_quadratic(problem, best, fisher[0]):
         return count + 1, None
+    ended = ended[[int(ended.cost.argmin())] * len(iterates.cost)]
     if exploring:
         starts = torch.arange(len(ended.cost))
-        _, who, n = explore(problem, ended, starts, problem.frames, rng)
+        _, who, n = explore(problem, ended, starts, problem.frames, rng, side_by_side=True)
         count += n
         if (who < 0).any():
             return count, None
     return count, ended
 
 
-def _representatives(problem: Problem, iterates: Population) -> tuple[list[int], list[int]]:
-    """Rows of starts that are apart in the error bars of the whole clip, and which of these goes on for each start.
-
-    What is left between two starts is then as little as χ² of 0.01, on a clip that has to be smooth at 1 and at 4 standard deviations.
-    """
-    order = iterates.cost.argsort().tolist()
-    _, A, _ = problem.linearize(iterates.u[order[:1]], problem.frames)
-    rows: list[int] = []
-    speaker = [0] * len(order)
-    for k in order:
-        away = iterates.u[k] - iterates.u[rows]
-        near = torch.einsum("ki,ij,kj->k", away, A[0], away) < SAME_PLACE**2
-        if not near.any():
-            rows.append(k)
-        speaker[k] = int(near.nonzero()[0]) if near.any() else len(rows) - 1
-    return rows, speaker
+def _spread(problem: Problem, iterates: Population, frames: int, rng: np.random.Generator) -> Population:
+    """The best start, and places all over the error bars that the first `frames` frames leave about it."""
+    u = iterates.u[int(iterates.cost.argmin())]
+    _, A, _ = problem.linearize(u[None], frames)
+    normal = torch.tensor(rng.standard_normal((SPREAD_STARTS - 1, len(u))))
+    away = normal @ principal_axes(A[0].nan_to_num(0.0, 0.0, 0.0)).T
+    return Population.at(torch.cat([u[None], u + away]).clamp(problem.space.low, problem.space.high))
 
 
 def leap_without_noise(
@@ -95,7 +104,9 @@ def leap_without_noise(
     if not len(which):
         return count, extended
     best = came[[int(came.cost.argmin())]]
-    best, n = descend(problem, best, problem.frames, "pixels", 60, rest_cost(problem, best.u[0]), rtol=rtol)
+    n = 0
+    if best.cost > rounding_level(problem):
+        best, n = descend(problem, best, problem.frames, "pixels", 60, rest_cost(problem, best.u[0]), rtol=rtol)
     near = lambda u: ((u - best.u) / problem.space.unit).abs().amax(1) < MERGE_DISTANCE
     extended[order[near(iterates.u[order])]] = True
     extended[order[which[near(came.u)]]] = True

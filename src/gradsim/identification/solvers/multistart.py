@@ -237,7 +237,7 @@ def search(
                 note("curriculum", frames, leapt=True)
                 break
         elif not (exact or may_unite(problem)) and math.isfinite(target_cost) and frames in _milestones(stages):
-            n, ended = leap_with_noise(problem, iterates, solved, plan.rtol, plan.explore, rng)
+            n, ended = leap_with_noise(problem, iterates, solved, frames, plan.rtol, plan.explore, rng)
             iterations, leapt = iterations + n, ended is not None
             if ended is not None:
                 iterates = ended

@@ -14,13 +14,19 @@ EXPLAINED_CHI2 = 1e-9  # χ² that no restart can lower by anything that counts
 
 
 def explore(
-    problem: Problem, iterates: Population, who: Tensor, frames: int, rng: np.random.Generator
+    problem: Problem,
+    iterates: Population,
+    who: Tensor,
+    frames: int,
+    rng: np.random.Generator,
+    side_by_side: bool = False,
 ) -> tuple[Population, Tensor, int]:
     """Look for a better valley within the error bars of the clip so far, and put it in place of the worst start. One start alone stays.
 
     Contact cuts the cost into valleys narrower than the error bars of a few frames. One that is a little worse than
     another now is far worse when more frames have come, and far from where the other went. Chains that follow the
-    posterior cross the ridges between them, which descents do not.
+    posterior cross the ridges between them, which descents do not. `side_by_side` is for where one valley has shown so far:
+    as many samples, of more and shorter chains, which take less time.
 
     Returns the population, which start each is, and the number of linearisations.
     """
@@ -29,7 +35,8 @@ def explore(
     eigenvalues, axes = torch.linalg.eigh(A[0].nan_to_num(0.0))
     scale = axes * eigenvalues.clamp(min=2.0).rsqrt()
     few = min(1.0, (1 + len(scale)) / 6)  # fewer unknowns have fewer places to look
-    samples = sample(problem, iterates.u[k], scale, rng, CHAINS, round(few**2 * GENERATIONS), frames=frames)
+    chains, generations = (CHAINS, few**2 * GENERATIONS) if side_by_side else (few * CHAINS, few * GENERATIONS)
+    samples = sample(problem, iterates.u[k], scale, rng, round(chains), round(generations), frames=frames)
     if samples.best_cost > iterates.cost[k] - 1e-3:
         return iterates, who, 1
     refined, n = descend(problem, Population.at(samples.best[None]), frames, "pixels", 8)

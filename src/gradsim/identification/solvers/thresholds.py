@@ -55,12 +55,14 @@ def cost_of_steps(problem: Problem, iterates: Population, frames: int, target_co
     return steps if cost < steps else 0.0
 
 
+def rounding_level(problem: Problem) -> float:
+    """Cost of all frames without noise below which no digit that matters is left."""
+    return ROUNDING_LEVEL * problem.observation.noise_floor(problem.frames).informative
+
+
 def rest_cost(problem: Problem, u: Tensor) -> float:
     """Cost of frames without noise below which residuals are rounding."""
-    return max(
-        ROUNDING_LEVEL * problem.observation.noise_floor(problem.frames).informative,
-        rounding_cost(problem, u, problem.frames),
-    )
+    return max(rounding_level(problem), rounding_cost(problem, u, problem.frames))
 
 
 def rounding_cost(problem: Problem, u: Tensor, frames: int) -> float:
