@@ -84,3 +84,51 @@ def test_rollouts_are_counted():
     problem.cost(u, 4)
     problem.linearize(u, 4)
     assert problem.effort.rollouts == 3 + 3 * 2
+
+
+def test_an_evaluation_at_one_point_is_made_once():
+    problem = thrown()
+    u = true_inner(problem, THROW_TRUTH)
+    first, rollouts = problem.linearize(u, problem.frames), problem.effort.rollouts
+    again = problem.linearize(u.clone(), problem.frames)
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    list(problem.jacobian(u, problem.frames))
+    assert problem.cost(u, problem.frames) == first[0] and problem.effort.rollouts == rollouts
+    again[1].zero_()  # what a caller gets is its own
+    assert torch.equal(problem.linearize(u, problem.frames)[1], first[1])
+
+
+def test_an_evaluation_of_another_problem_is_not_taken_for_it():
+    """Of other frames, places, residuals, data, steps, unknowns, or numbers of the model."""
+    problem = thrown()
+    u = true_inner(problem, THROW_TRUTH) + 0.01
+    cost = problem.linearize(u, problem.frames)[0]
+
+    def is_made(other: Problem, u=u, frames=problem.frames, residual="pixels") -> bool:
+        before = problem.effort.rollouts
+        assert torch.isfinite(other.linearize(u, frames, residual)[0])
+        return problem.effort.rollouts > before
+
+    assert is_made(problem, u + 1e-12) and is_made(problem, frames=4)
+    assert problem.linearize(u, problem.frames, "cdf")[0] != cost  # of the same rollout
+    assert is_made(problem.with_finer_steps(2)) and is_made(problem.first_frames(6), frames=6)
+    assert is_made(
+        problem.with_unknowns([Unknown("gravity.z", at=-9.81, logarithmic=False)]),
+        torch.cat([u, -9.81 * torch.ones(1, 1).double()], 1),
+    )
+    assert not is_made(problem)
+    with torch.no_grad():
+        problem.model.get_parameter("gravity")[2] += 0.1
+    assert is_made(problem) and problem.linearize(u, problem.frames)[0] != cost
+    problem.effort.evaluations.clear()
+    assert is_made(problem)
+
+
+def test_a_trajectory_at_one_point_is_that_of_a_rollout():
+    problem = thrown()
+    u = true_inner(problem, THROW_TRUTH)
+    plain = problem.model.rollout_unchecked(problem.model.values(problem.space.values(u)), problem.frames)
+    trajectory = problem.trajectory(u[0])
+    assert torch.equal(trajectory.times, plain.times)
+    for key, y in plain["cube"].items():
+        assert torch.allclose(trajectory["cube"][key], y, rtol=0, atol=1e-13)

@@ -27,13 +27,8 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population
 from gradsim.identification.solvers.levenberg_marquardt import descend as descend_in_one
 from gradsim.identification.solvers.multiple_shooting import Segments, ShootingProblem, descend, jumps, measured_starts
-from gradsim.identification.solvers.multistart import (
-    HOPELESS_CHI2_GAP,
-    MultistartConfig,
-    Outcome,
-    history_entry,
-    search,
-)
+from gradsim.identification.solvers.multistart import MultistartConfig, Outcome, history_entry, search
+from gradsim.identification.solvers.thresholds import HOPELESS_CHI2_GAP
 from gradsim.identification.uncertainty.discretization import (
     ITERATIONS,
     Answer,

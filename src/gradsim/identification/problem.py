@@ -9,9 +9,10 @@ J comes from forward sensitivities, in double precision: one rollout for every u
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -21,19 +22,69 @@ from gradsim.identification.observation.base import Observation, Residual, Sensi
 from gradsim.identification.unknowns import Ranges, Space, Unknown
 from gradsim.physics.dependencies import require_dependency
 from gradsim.physics.model import Model
+from gradsim.physics.trajectory import Trajectory
+
+REMEMBERED = 8  # evaluations at one point that are kept
+MOST_REMEMBERED_NUMBERS = 2**18  # of the states and derivatives of one of them: 2 MB
+
+Value = TypeVar("Value")
+
+
+class Evaluations:
+    """The last evaluations at one point: error bars, the time step and the verdict ask for the same ones as the end of the search."""
+
+    def __init__(self):
+        self._by_key: OrderedDict[Hashable, tuple] = OrderedDict()
+
+    def get(
+        self, what: str, problem: "Problem", u: Tensor, arguments: Hashable, evaluate: Callable[[], Value]
+    ) -> Value:
+        """A value that was made before of the same problem at u, or is made now; it must not be changed.
+
+        Args:
+            what: Its name.
+            problem: Whose it is.
+            u: Unknowns, as a tensor.
+            arguments: All else that it depends on.
+            evaluate: Makes it.
+        """
+        if (key := self._key(what, problem, u, arguments)) not in self._by_key:
+            parts = problem.model, problem.observation, problem.space  # kept, as only then an `id` is of one object
+            self._by_key[key] = evaluate(), parts
+            while len(self._by_key) > REMEMBERED:
+                self._by_key.popitem(last=False)
+        self._by_key.move_to_end(key)
+        return self._by_key[key][0]
+
+    def known(self, what: str, problem: "Problem", u: Tensor, arguments: Hashable) -> Any:
+        """The value, where it is at hand; otherwise None."""
+        return self._by_key.get(self._key(what, problem, u, arguments), (None,))[0]
+
+    @staticmethod
+    def _key(what: str, problem: "Problem", u: Tensor, arguments: Hashable) -> Hashable:
+        """Model, observation and space tell whether a problem is the same, and versions of parameters whether the model is."""
+        parts = problem.model, problem.observation, problem.space
+        versions = tuple(parameter._version for parameter in problem.model.parameters())
+        return what, *map(id, parts), versions, u.detach().numpy().tobytes(), u.shape, arguments
+
+    def clear(self) -> None:
+        """Forget all, as where a search may be resumed from."""
+        self._by_key.clear()
 
 
 @dataclass
 class Effort:
     """Computing effort so far: rollouts, CPU and wall time.
 
-    `fraction` is called while the posterior is sampled, with what is finished and the total: frames or generations.
+    `fraction` is called while the posterior is sampled, with what is finished and the total: frames or generations. `evaluations` are
+    those at hand.
     """
 
     rollouts: int = 0
     cpu: float = field(default_factory=time.process_time)
     wall: float = field(default_factory=time.perf_counter)
     fraction: Callable[[int, int], None] = field(default=lambda finished, total: None, repr=False, compare=False)
+    evaluations: Evaluations = field(default_factory=Evaluations, repr=False, compare=False)
 
     @property
     def cpu_seconds(self) -> float:
@@ -159,6 +210,10 @@ class Problem(Priors):
 
     def cost(self, u: Tensor, frames: int, residual: Residual = "pixels") -> Tensor:
         """Cost (starts,) of u (starts, unknowns) on the first frames; infinite where a rollout diverges."""
+        if self._is_kept(u, residual):
+            linearized = self.effort.evaluations.known("linearize", self, u, (frames, residual))
+            if linearized is not None and linearized[0].isfinite():  # it is not where derivatives alone are not
+                return linearized[0].clone()
         values = self.model.values(self.space.values(u))
         self.effort.rollouts += len(u)
         with torch.no_grad():
@@ -208,6 +263,18 @@ class Problem(Priors):
 
     def linearize(self, u: Tensor, frames: int, residual: Residual = "pixels") -> tuple[Tensor, Tensor, Tensor]:
         """Cost (starts,), A (starts, n, n) and g (starts, n)."""
+        if not self._is_kept(u, residual):
+            return self._linearize(u, frames, residual)
+        make = lambda: self._linearize(u, frames, residual)
+        cost, A, g = self.effort.evaluations.get("linearize", self, u, (frames, residual), make)
+        return cost.clone(), A.clone(), g.clone()
+
+    @staticmethod
+    def _is_kept(u: Tensor, residual: Residual) -> bool:
+        """True if the linearization at u (starts, unknowns) is kept for later calls: of single starts."""
+        return len(u) == 1 and isinstance(residual, str)
+
+    def _linearize(self, u: Tensor, frames: int, residual: Residual) -> tuple[Tensor, Tensor, Tensor]:
         with torch.no_grad():
             cost, g, A = self.observation.normal(self.sensitivity(u, frames), frames, residual)
         total = cost + self.prior_cost(u)
@@ -230,7 +297,23 @@ class Problem(Priors):
             return torch.cat(list(self.observation.residuals(trajectory, frames, "pixels")), 1)
 
     def sensitivity(self, u: Tensor, frames: int) -> Sensitivity:
-        """Trajectories at u (starts, unknowns) of the first frames with their derivatives, one unknown each."""
+        """Trajectories at u (starts, unknowns) of the first frames with their derivatives, one unknown each.
+
+        Those of a single start are kept, where they are few numbers.
+        """
+        numbers = 2 * len(self.space) * frames * sum(system.state_size for system in self.model.systems)
+        if len(u) > 1 or numbers > MOST_REMEMBERED_NUMBERS or self.model.is_external:
+            return self._sensitivity(u, frames)
+        return self.effort.evaluations.get("sensitivity", self, u, frames, lambda: self._sensitivity(u, frames))
+
+    def trajectory(self, u: Tensor) -> Trajectory:
+        """Trajectory of all frames at u (unknowns,), of one world."""
+        s = self.sensitivity(u[None], self.frames)
+        states = {body: {name: y[:1] for name, y in state.items()} for body, state in s.trajectory.states.items()}
+        values = {name: value[:1] for name, value in s.trajectory.values.items()}
+        return replace(s.trajectory, states=states, values=values)
+
+    def _sensitivity(self, u: Tensor, frames: int) -> Sensitivity:
         starts, n = u.shape
         self.effort.rollouts += starts * n
         lanes = u.repeat_interleave(n, 0)

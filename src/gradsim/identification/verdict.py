@@ -17,7 +17,8 @@ from gradsim.identification.scene_models import model_for
 from gradsim.identification.sensitivity.lyapunov import growth
 from gradsim.identification.solvers.de_mcmc import Samples, sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
-from gradsim.identification.solvers.multistart import EXACT, Outcome
+from gradsim.identification.solvers.multistart import Outcome
+from gradsim.identification.solvers.thresholds import NOISELESS_LEVEL
 from gradsim.identification.uncertainty.bounce import restitution
 from gradsim.identification.uncertainty.causes import MOST, describe, likely_causes, misfit_of
 from gradsim.identification.uncertainty.contact_causes import contact_cause
@@ -93,7 +94,7 @@ def make_fit(
     wide, nonsmooth = secant_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
     samples, notes = None, _notes(problem, best)
     bent = nonsmooth or any(scene.surfaces for scene in problem.scenes)
-    noisy = problem.observation.noise_floor(problem.frames).level >= EXACT and chi2 > NOISELESS * informative
+    noisy = problem.observation.noise_floor(problem.frames).level >= NOISELESS_LEVEL and chi2 > NOISELESS * informative
     if sampled and noise_known and bent and noisy and chi2 < HOPELESS * informative:
         if type(problem) is Problem:
             one = not nonsmooth and _shows_one_valley(problem, best, fisher, outcome)
@@ -381,9 +382,7 @@ def _notes(problem: Problem, u: Tensor) -> list[str]:
     values = problem.space.values(u[None])
     notes = growth(model, values, problem.frames).warnings
     if model.scene.timing.substeps != "auto":
-        with torch.no_grad():
-            trajectory = model.rollout_unchecked(model.values(values), problem.frames)
-        notes = [*notes, *(rise.words for rise in energy_increases(model, trajectory))]
+        notes = [*notes, *(rise.words for rise in energy_increases(model, problem.trajectory(u)))]
     return notes
 
 

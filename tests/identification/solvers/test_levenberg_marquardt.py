@@ -8,6 +8,7 @@ import torch
 from tolerances import ROUNDING, SOLVED, assert_near
 from torch import Tensor
 
+from gradsim.identification.solvers import levenberg_marquardt
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 
 
@@ -98,3 +99,48 @@ def test_a_start_goes_on_after_steps_that_overshoot():
     """At (0, 0) every step with λ up to 13 overshoots the valley; the ladders reach beyond."""
     people, _ = solve(Curved(), torch.zeros(1, 2).double(), tries=3)
     assert people.cost < 1e-14
+
+
+class Counting(Curved):
+    """Counts linearizations and trials; a kink of a cost may be added, which tangents know nothing of."""
+
+    def __init__(self, kink=0.0):
+        super().__init__()
+        self.kink, self.linearizations, self.trials = kink, 0, 0
+
+    def linearize(self, u, frames, residual):
+        self.linearizations += 1
+        return self.kinked(super().linearize(u, frames, residual)[0], u), *super().linearize(u, frames, residual)[1:]
+
+    def cost(self, u, frames, residual):
+        self.trials += 1
+        return self.kinked(super().cost(u, frames, residual), u)
+
+    def kinked(self, cost, u):
+        return cost + self.kink * (u[:, 0] - 1).abs()
+
+
+def test_a_start_at_its_minimum_is_not_tried_further():
+    """The decrement gᵀ A⁻¹ g is 0 there: one linearization, and the cost of the start."""
+    problem = Counting()
+    _, count = solve(problem, torch.ones(1, 2).double(), target_cost=-1.0, min_decrease=1e-6)
+    assert (count, problem.linearizations, problem.trials) == (1, 1, 1)
+
+
+def test_a_start_rests_after_a_step_that_its_model_foretold(monkeypatch):
+    """What is left is below a tenth of the decrease that counts; without linearizations and trials that would only show it."""
+    short, long = Counting(), Counting()
+    ended, _ = solve(short, min_decrease=1e-6, target_cost=-1.0)
+    monkeypatch.setattr(levenberg_marquardt, "remaining_decrease", lambda space, now, *more: now.cost + torch.inf)
+    solve(long, min_decrease=1e-6, target_cost=-1.0)
+    assert short.linearizations < long.linearizations and short.trials < long.trials
+    assert (ended.cost < 1e-6 * levenberg_marquardt.NEGLIGIBLE_SHARE).all()
+
+
+def test_a_start_goes_on_where_a_kink_makes_its_model_wrong():
+    """The cost falls by less than the model says, by more than what counts: the model is not believed, and a better place is found."""
+    start = torch.tensor([[1.3, 1.69]]).double()
+    problem = Counting(kink=0.5)
+    few, _ = descend(problem, Population.at(start), 1, "pixels", 1, min_decrease=1e-3)
+    many, _ = descend(problem, Population.at(start), 1, "pixels", 50, min_decrease=1e-3)
+    assert many.cost < few.cost - 1e-3

@@ -11,10 +11,11 @@ from fit_cases import THROW, THROW_TRUTH, recorded, throw, thrown
 from gradsim.identification.observation.base import Masks, NoiseFloor, States
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import parameter_values
-from gradsim.identification.solvers import multistart
+from gradsim.identification.solvers import leaps, multistart, restarts, thresholds
 from gradsim.identification.solvers.de_mcmc import sample
-from gradsim.identification.solvers.levenberg_marquardt import Population
+from gradsim.identification.solvers.levenberg_marquardt import NEGLIGIBLE_SHARE, Population
 from gradsim.identification.solvers.multistart import MultistartConfig, _stages, search
+from gradsim.physics.model import Model
 
 PLAN = MultistartConfig(starts=4, first=4, grow=2)
 
@@ -68,7 +69,9 @@ def test_states_whose_noise_nothing_tells_are_descended_on_at_every_stage():
         states = problem.model.rollout(parameter_values(problem.model.scene, THROW_TRUTH))["cube"]
     seen = Problem(problem.model, States("cube", states["x"][0], states["q"][0], 1e-3, 1e-2), problem.space)
     outcome = search(seen, PLAN, np.random.default_rng(5))
-    assert outcome.history[0]["stage"] == "curriculum" and outcome.history[0]["cost"] < 1e-12
+    assert outcome.history[0]["stage"] == "curriculum"
+    assert outcome.history[0]["cost"] < 0.01 * NEGLIGIBLE_SHARE  # of the decrease that counts in a stage
+    assert outcome.best_cost < 1e-12
 
 
 def test_a_coarse_search_of_a_noisy_video_ends_within_its_noise_for_fewer_rollouts():
@@ -91,13 +94,14 @@ def test_starts_that_are_one_go_to_the_end_of_a_clip_with_noise_at_once():
 
 
 def test_a_better_valley_at_the_end_of_a_clip_with_noise_brings_back_the_frames_between(monkeypatch):
-    explored = multistart._explore
+    explored = restarts.explore
 
-    def better(problem, iterates, who, frames, rng):
-        iterates, who, count = explored(problem, iterates, who, frames, rng)
+    def better(problem, iterates, who, frames, rng, **options):
+        iterates, who, count = explored(problem, iterates, who, frames, rng, **options)
         return iterates, torch.where(torch.tensor(frames == problem.frames), -1, who), count
 
-    monkeypatch.setattr(multistart, "_explore", better)
+    for module in (multistart, leaps):
+        monkeypatch.setattr(module, "explore", better)
     outcome = search(thrown_in_noise(), PLAN, np.random.default_rng(5))
     assert [e["frames"] for e in outcome.history if e["stage"] == "curriculum"] == [4, 6]
     assert not any(e.get("leapt") for e in outcome.history)
@@ -111,16 +115,24 @@ def thrown_in_noise() -> Problem:
     return Problem(clean.model, seen, clean.space)
 
 
-def test_a_solved_start_goes_in_strides_to_the_end_of_a_clip_without_noise(monkeypatch):
+@pytest.mark.parametrize("few_tell_all", [True, False])
+def test_a_solved_start_goes_to_the_end_of_a_clip_without_noise_at_once_or_in_strides(monkeypatch, few_tell_all):
+    """In strides where it does not explain all of it from where the first frames put it."""
     seen = []
     problem, descended = recorded(throw(frames=30, size=24), THROW, THROW_TRUTH), multistart.descend
-    monkeypatch.setattr(
-        multistart,
-        "descend",
-        lambda p, start, frames, *a, **k: seen.append(frames) or descended(p, start, frames, *a, **k),
-    )
+
+    def listening(p, start, frames, *more, **options):
+        seen.append(frames)
+        after, count = descended(p, start, frames, *more, **options)
+        if frames == PLAN.first and not few_tell_all:
+            after.u = after.u + 1e-7  # explains the first frames as well as any
+        return after, count
+
+    for module in (multistart, leaps):
+        monkeypatch.setattr(module, "descend", listening)
     outcome = search(problem, PLAN, np.random.default_rng(5))
-    assert sorted(set(seen)) == [4, 6, 9, 14, 21, 30]
+    strides = {6, 9, 14, 21}
+    assert strides.isdisjoint(seen) if few_tell_all else strides < set(seen)
     truth = problem.space.inner(torch.tensor(list(THROW_TRUTH.values()), dtype=torch.float64))
     assert (outcome.best - truth).abs().max() < 1e-9
     assert outcome.converged() == PLAN.starts  # a free flight has one valley
@@ -136,7 +148,8 @@ def test_a_clip_without_noise_is_strode_through_once_a_later_stage_explains_what
         start.cost = p.cost(start.u, frames)
         return start, 0
 
-    monkeypatch.setattr(multistart, "descend", blind)
+    for module in (multistart, leaps):
+        monkeypatch.setattr(module, "descend", blind)
     outcome = search(problem, replace(PLAN, rounds=0), np.random.default_rng(5))
     assert [(e["frames"], e.get("leapt", False)) for e in outcome.history[:2]] == [(4, False), (6, True)]
     assert len(outcome.history) == 4  # nothing but pixels and polish is left
@@ -148,7 +161,7 @@ def test_a_cost_that_rounding_makes_is_told_from_one_that_the_unknowns_make():
     problem = thrown()
     truth = problem.space.inner(torch.tensor(list(THROW_TRUTH.values()), dtype=torch.float64))
     for u in (truth, truth + 1e-5):
-        least = multistart._rounding(problem, u, problem.frames)
+        least = thresholds.rounding_cost(problem, u, problem.frames)
         # one unit in the last place of a logarithm near 1 is 2e-16; pixels move by some hundred of their σ for each unit
         assert 0 < least < (1e5 * 4e-16) ** 2 * problem.frames * 24**2
     assert problem.cost((truth + 1e-5)[None], problem.frames)[0] > 1e6 * least
@@ -159,12 +172,12 @@ def test_a_start_whose_chi2_is_half_as_much_again_as_noise_makes_is_not_solved(l
     """χ² of N = 4000 residuals is N ± √(2N) of noise alone: 1.5 N is 22 standard deviations above, and 15 of its own."""
     n, floor = 4000, 9e5
     observation = SimpleNamespace(noise_floor=lambda frames: NoiseFloor(floor, n, level))
-    target = multistart.solved_cost(SimpleNamespace(observation=observation), 8)
+    target = thresholds.solved_cost(SimpleNamespace(observation=observation), 8)
 
     def solved(chi2: float) -> bool:
         people = Population.at(torch.zeros(1, 2).double())
         people.cost[0] = floor + level * chi2
-        return bool(multistart._solved(people, target))
+        return bool(thresholds.are_solved(people, target))
 
     drawn = np.random.default_rng(0).chisquare(n, 300)
     assert all(solved(chi2) for chi2 in drawn)
@@ -176,7 +189,7 @@ def test_a_start_in_as_few_residuals_as_a_first_stage_has_is_solved_by_noise():
     """χ² of 40 residuals exceeds 1.15 N in a quarter of the cases, and 5 √(2N) more in 8e-6 of them."""
     observation = SimpleNamespace(noise_floor=lambda frames: NoiseFloor(0.0, 40, 1.0))
     drawn = np.random.default_rng(0).chisquare(40, 1000)
-    assert drawn.max() < multistart.solved_cost(SimpleNamespace(observation=observation), 4)
+    assert drawn.max() < thresholds.solved_cost(SimpleNamespace(observation=observation), 4)
 
 
 def test_stages_grow_by_frames_or_by_a_ratio():
@@ -199,5 +212,50 @@ def test_copies_of_the_best_fill_up_to_a_number_that_more_starts_may_exceed(coun
     """One start alone becomes two where samples find a better place, and both go on where both are solved."""
     people = Population.at(torch.tensor([[0.0], [1.0]]).double())
     people.cost = torch.tensor([2.0, 1.0]).double()
-    copied, who = multistart._copied(people, torch.tensor([0, -1]), count)
+    copied, who = restarts.copied(people, torch.tensor([0, -1]), count)
     assert copied.u[:, 0].tolist() == rows and who.tolist() == [0, -1, *[-1] * (len(rows) - 2)]
+
+
+@pytest.mark.parametrize(("fps", "first", "grow", "stages"), [(20, 4, 2, [4, 6, 8]), (300, 25, 16, [25, 41, 57])])
+def test_stages_last_as_long_as_a_body_needs_to_move(fps, first, grow, stages):
+    """r = 0.354 m falls by itself in τ = √(2 r/g) = 0.268 s: 0.3 τ and 0.2 τ are 24 and 16 intervals of 1/300 s, and 1 of 1/20 s."""
+    scene = throw()
+    scene = scene.model_copy(update={"timing": scene.timing.model_copy(update={"fps": fps})})
+    plan = multistart._paced(Problem(Model(scene), thrown().observation, thrown().space), PLAN)
+    assert (plan.first, plan.grow) == (first, grow)
+    assert _stages(plan, stages[-1] + 1) == stages
+
+
+def test_starts_that_are_one_in_the_first_frames_do_not_leap_into_a_tooth_of_the_whole_clip(monkeypatch):
+    """Teeth of the whole clip, each with a smooth bottom wider than its own error bars, and narrower than those of the first frames.
+
+    Descents from one place all end in one of them; from all over the error bars of the first frames they end in several.
+    """
+    problem = thrown_in_noise()
+    truth = problem.space.inner(torch.tensor(list(THROW_TRUTH.values()), dtype=torch.float64))
+    A = {k: problem.linearize(truth[None], k)[1][0] for k in (PLAN.first, problem.frames)}
+    A[problem.frames] *= 1e4  # as where contact lets errors grow a hundredfold
+    apart = 10 / A[problem.frames][0, 0].sqrt()  # of the whole clip's error bars
+    assert 3 / A[PLAN.first][0, 0].sqrt() > apart
+    nearest = lambda u: truth + torch.tensor([1.0, 0.0]) * apart * ((u - truth)[:, :1] / apart).round()
+
+    def cost(u, frames, residual="pixels"):
+        off = u - (nearest(u) if frames == problem.frames else truth)
+        return torch.einsum("ki,ij,kj->k", off, A.get(frames, A[problem.frames]), off) + floor(frames)
+
+    def linearize(u, frames, residual="pixels"):
+        off, matrix = u - (nearest(u) if frames == problem.frames else truth), A.get(frames, A[problem.frames])
+        return cost(u, frames), matrix.expand(len(u), -1, -1), off @ matrix
+
+    floor = lambda frames: problem.observation.noise_floor(frames).cost
+    monkeypatch.setattr(problem, "cost", cost)
+    monkeypatch.setattr(problem, "linearize", linearize)
+    monkeypatch.setattr(leaps, "secant_fisher", lambda problem, u, fisher: (fisher, False))
+    here = Population.at((truth + torch.tensor([apart, 0.0])).expand(4, -1))
+    here.cost = cost(here.u, PLAN.first)
+    leap = lambda: leaps.leap_with_noise(
+        problem, here, torch.ones(4, dtype=torch.bool), PLAN.first, 1e-9, False, np.random.default_rng(0)
+    )[1]
+    assert leap() is None
+    monkeypatch.setattr(leaps, "_spread", lambda problem, iterates, frames, rng: iterates)
+    assert leap() is not None  # all in one tooth

@@ -19,7 +19,7 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import model_for
 from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.solvers.levenberg_marquardt import Population
-from gradsim.identification.solvers.multistart import cost_of_steps
+from gradsim.identification.solvers.thresholds import cost_of_steps
 from gradsim.identification.uncertainty.discretization import Discretization, at_answer, with_remainder
 from gradsim.identification.unknowns import Space
 

@@ -5,6 +5,9 @@
 Every start has its own λ and tries several factors of it at once, since many worlds cost little more than few; the best
 is the next λ. Unknowns at a bound that the gradient pushes outward are held there for the step.
 
+A start rests where trials gain nothing, or where none is needed: where the quadratic model, which has just been right about a step
+to within what counts, promises no more (`remaining_decrease`).
+
 `minimize` is the loop; a solver gives it its linearization and its trial step. `descend` is the solver of a `Problem`;
 `multiple_shooting` and `clip_ensemble` have theirs.
 """
@@ -23,7 +26,10 @@ from gradsim.losses import Schedule
 
 DAMPING_FACTORS = (0.2, 1.0, 6.0, 36.0)  # of λ that are tried at once
 INITIAL_DAMPING = 1e-2
+RTOL = 1e-9  # relative decrease of the cost at which a start rests
 MAX_DAMPING = 1e8  # λ at which a start is given up: the step is then a hundred-millionth of steepest descent's
+NEGLIGIBLE_SHARE = 0.1  # of the decrease that counts: what a start may leave that rests without another trial
+RIDGE = 1e-12  # of a matrix of unit diagonal, whose directions below it are none
 
 
 class Iterates:
@@ -91,6 +97,10 @@ class Stopping:
     refusal: float = DAMPING_FACTORS[-1] * 6.0
     min_damping: float = 1e-12
 
+    def negligible(self, cost: Tensor) -> Tensor:
+        """Decrease that a start of this cost (rows,) may leave."""
+        return NEGLIGIBLE_SHARE * (self.rtol * cost).clamp(min=self.min_decrease)
+
 
 def minimize(
     start: I,
@@ -99,6 +109,7 @@ def minimize(
     iterations: int,
     stopping: Stopping,
     report: Callable[[int, I], None] = lambda iteration, iterates: None,
+    remaining: Callable[[I, Sequence[Any], I], Tensor] | None = None,
 ) -> tuple[I, Tensor, int]:
     """The Levenberg–Marquardt loop.
 
@@ -109,6 +120,7 @@ def minimize(
         iterations: Largest number of linearizations.
         stopping: When starts rest.
         report: Called after each iteration with its number and the current iterates.
+        remaining: From iterates, their linearization and trials to the decrease that is left at these (rows,); None if unknown.
 
     Returns:
         The iterates, λ of each, and the number of linearizations.
@@ -123,16 +135,21 @@ def minimize(
         count += 1
         now = current[rows]
         linear, waiting = linearize(now, rows), torch.arange(len(rows))
-        for attempt in range(stopping.tries):
-            before, trial_damping = now[waiting] if attempt else now, damping[rows[waiting]]
+        ended = torch.zeros_like(rows, dtype=torch.bool)  # as nothing is left that counts
+        if remaining and (ended := remaining(now, linear, now) <= stopping.negligible(now.cost)).any():
+            waiting, linear = (~ended).nonzero()[:, 0], [y[~ended] for y in linear]
+        for _ in range(stopping.tries if len(waiting) else 0):
+            before, trial_damping = now[waiting], damping[rows[waiting]]
             trial, factor = step(before, linear, trial_damping)
             better = trial.cost < before.cost
             current.put(rows[waiting[better]], trial[better])
+            if remaining:
+                ended[waiting] = better & (remaining(before, linear, trial) <= stopping.negligible(trial.cost))
             new_damping = trial_damping * torch.where(better, factor, stopping.refusal)
             damping[rows[waiting]] = new_damping.clamp(min=stopping.min_damping)
             refused = ~better & (damping[rows[waiting]] < MAX_DAMPING)
             waiting = waiting[refused]
-            if not len(waiting) or attempt + 1 == stopping.tries:
+            if not len(waiting):
                 break
             linear = [y[refused] for y in linear]
         decrease = now.cost - current.cost[rows]
@@ -140,26 +157,44 @@ def minimize(
         useful = (relative > stopping.rtol) & (decrease > stopping.min_decrease)
         idle[rows] = torch.where(useful, 0.0, idle[rows] + 1)
         lost = (decrease <= 0) & (damping[rows] >= MAX_DAMPING)
-        active[rows] = (idle[rows] < stopping.patience) & (current.cost[rows] > stopping.target_cost) & ~lost
+        unsolved = (idle[rows] < stopping.patience) & (current.cost[rows] > stopping.target_cost)
+        active[rows] = unsolved & ~lost & ~ended
         report(iteration, current)
     return current, damping, count
 
 
 def damped_step(space: Ranges, u: Tensor, A: Tensor, g: Tensor, damping: Tensor) -> Tensor:
     """Unknowns (starts, n) after a damped Gauss–Newton step, within their ranges."""
-    held = ((u <= space.low) & (g > 0)) | ((u >= space.high) & (g < 0))
     reach = torch.where(torch.tensor(space.logarithmic), 1.0, 0.5 * (space.high - space.low))
+    step = _newton_step(space, u, A, g, damping + 1e-15)
+    return (u + step.clamp(-reach, reach)).clamp(space.low, space.high)
+
+
+def _newton_step(space: Ranges, u: Tensor, A: Tensor, g: Tensor, damping: Tensor) -> Tensor:
+    """Step (starts, n) of the damped quadratic model, beyond ranges too; 0 where it has none."""
+    held = ((u <= space.low) & (g > 0)) | ((u >= space.high) & (g < 0))
     diagonal = A.diagonal(dim1=1, dim2=2)
     scale = (diagonal + 1e-14 * diagonal.amax(1, keepdim=True) + 1e-300).rsqrt()
     scaled = A * scale[:, :, None] * scale[:, None, :]  # unit diagonal: ranges of units do not matter
     free = (~held).double()
-    eye = torch.eye(A.shape[1], dtype=A.dtype)
-    system = (
-        scaled * free[:, :, None] * free[:, None, :] + torch.diag_embed(damping[:, None] + (1 - free)) + 1e-15 * eye
-    )
+    system = scaled * free[:, :, None] * free[:, None, :] + torch.diag_embed(damping[:, None] + (1 - free))
     step, failed = torch.linalg.solve_ex(system, -(g * scale * free)[..., None])
-    step = torch.where((failed == 0)[:, None], step[..., 0] * scale, 0.0).nan_to_num(0.0, 0.0, 0.0)
-    return (u + step.clamp(-reach, reach)).clamp(space.low, space.high)
+    return torch.where((failed == 0)[:, None], step[..., 0] * scale, 0.0).nan_to_num(0.0, 0.0, 0.0)
+
+
+def remaining_decrease(space: Ranges, now: Population, A: Tensor, g: Tensor, trial: Population) -> Tensor:
+    """Decrease of the cost (starts,) that is left at trials, as far as the quadratic model about `now` tells, and by how much that is wrong there.
+
+        (gᵀ + dᵀ A) A⁻¹ (g + A d) + |cost(u + d) − cost(u) − 2 gᵀ d − dᵀ A d|          d: the step from `now` to the trial
+
+    Infinite where numbers are not finite.
+    """
+    d = trial.u - now.u
+    slope = g + (A @ d[..., None])[..., 0]
+    error = (trial.cost - now.cost - (d * (g + slope)).sum(1)).abs()
+    left = -(_newton_step(space, trial.u, A, slope, torch.full_like(now.cost, RIDGE)) * slope).sum(1)
+    finite = torch.isfinite(A).flatten(1).all(1) & torch.isfinite(slope).all(1)
+    return torch.where(finite, left.clamp(min=0) + error, torch.inf).nan_to_num(torch.inf)
 
 
 def descend(
@@ -170,7 +205,7 @@ def descend(
     iterations: int,
     target_cost: float = 0.0,
     min_decrease: float = 0.0,
-    rtol: float = 1e-9,
+    rtol: float = RTOL,
     tries: int = 3,
 ) -> tuple[Population, int]:
     """Lower the cost of all starts.
@@ -213,7 +248,12 @@ def descend(
         refusal=DAMPING_FACTORS[-1] / DAMPING_FACTORS[0],
         min_damping=1e-14,
     )
-    current, current.damping, count = minimize(current, linearize, step, iterations, stopping)
+
+    def remaining(now: Population, linear, trial: Population) -> Tensor:
+        A, g = linear
+        return remaining_decrease(problem.space, now, A, g, trial)
+
+    current, current.damping, count = minimize(current, linearize, step, iterations, stopping, remaining=remaining)
     return current, count
 
 

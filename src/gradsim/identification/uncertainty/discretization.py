@@ -22,9 +22,11 @@ from torch import Tensor
 
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.de_mcmc import Samples
-from gradsim.identification.solvers.levenberg_marquardt import Population, descend
-from gradsim.identification.solvers.multistart import EXACT, Outcome, history_entry, restart_around_best, solved_cost
-from gradsim.identification.uncertainty.fisher import analyze, secant_fisher
+from gradsim.identification.solvers.levenberg_marquardt import RTOL, Population, descend
+from gradsim.identification.solvers.multistart import Outcome, history_entry
+from gradsim.identification.solvers.restarts import restart_around_best
+from gradsim.identification.solvers.thresholds import NOISELESS_LEVEL, solved_cost
+from gradsim.identification.uncertainty.fisher import analyze, is_quadratic, secant_fisher
 from gradsim.identification.unknowns import Ranges
 from gradsim.physics.convergence import halve
 
@@ -33,10 +35,14 @@ SLACK = 1.0  # χ² of a video without noise that its own steps explain
 FOLLOWS = 9.0  # rise of χ² by finer steps that chance does not explain: 3 σ
 SHARPER = 1e-2  # χ² of a video without noise over that of finer steps, below which it follows the coarser ones
 HALVINGS = 3, 8  # of the step at most with noise, where samples at the last step may follow, and without
-SHARE = 0.5  # of the effort of the search that each further halving may cost
+SHARE = 1.0  # of the effort of the search that each further halving may cost,
+LEAST_EFFORT = 250  # or rollouts on the steps of the search, where that is more
 ITERATIONS = 12  # linearizations on each step
 PARTS = (0.85, 0.7, 0.55, 0.4)  # of a clip that are tried where no step converges over all of it
 RESTARTS = 2  # rounds of restarts before χ² counts as risen
+APPROACH = 1e-2  # relative decrease of χ² on finer steps at which a video without noise may show which steps it follows
+FURTHER = 1e-2  # of that χ², which the rest of the way surely leaves
+NOISY_DECREASE = 1e-3  # decrease of χ² of a video with noise at which descents end: 0.03 standard deviations
 
 
 @dataclass(frozen=True)
@@ -187,6 +193,10 @@ class Answer(ABC):
     def descend(self) -> Self:
         """The minimum near the answer."""
 
+    def descend_until(self, decided: Callable[[float], bool]) -> Self:
+        """The minimum near the answer, or a point on the way there whose cost decides all that is asked."""
+        return self.descend()
+
     def restart(self) -> Self:
         """The best minimum of some more around the answer, for a cost of many valleys."""
         return self
@@ -231,11 +241,21 @@ class SearchAnswer(Answer):
     def doubled(self) -> Self:
         return type(self)(self.problem.with_finer_steps(2), self.u, self._rng, None, 2 * self.factor)
 
-    def descend(self) -> Self:
-        iterates, count = descend(self.problem, Population.at(self.u[None]), self.problem.frames, "pixels", ITERATIONS)
-        return self._at(iterates, count)
+    def descend(self, rtol: float = RTOL) -> Self:
+        start, least = Population.at(self.u[None]), 0.0 if _exact(self.problem) else NOISY_DECREASE
+        return self._at(*descend(self.problem, start, self.problem.frames, "pixels", ITERATIONS, 0.0, least, rtol))
+
+    def descend_until(self, decided: Callable[[float], bool]) -> Self:
+        if not _exact(self.problem):
+            return self.descend()
+        near = self.descend(APPROACH)
+        return near if decided(near.cost) else near.descend()
 
     def restart(self) -> Self:
+        """The same where χ² is smooth about the answer, and has no other valley."""
+        A = self._linearization[1]
+        if not secant_fisher(self.problem, self.u, A)[1] and is_quadratic(self.problem, self.u, A):
+            return self
         iterates = Population.at(self.u[None])
         iterates.cost[0] = self.cost
         return self._at(*restart_around_best(self.problem, iterates, self._rng, RESTARTS))
@@ -278,7 +298,7 @@ def refine(
     """
     if not depends_on_steps(problem) or not math.isfinite(outcome.best_cost):
         return problem, outcome, None
-    budget, frames = SHARE * problem.effort.rollouts, problem.frames
+    budget, frames = max(SHARE * problem.effort.rollouts, LEAST_EFFORT), problem.frames
     answer, verdict = converge(SearchAnswer(problem, outcome.best, rng, outcome.best_cost), budget)
     lost = lambda verdict: verdict.adaptive and not verdict.video_follows and verdict.largest > 1
     partial = lost(verdict) and not _exact(problem) and hasattr(problem, "first_frames")
@@ -313,7 +333,7 @@ def converge(answer: A, budget: float | None = None, halvings: int | None = None
 
     Args:
         answer: Answer on the steps of the search, of a problem that `depends_on_steps`.
-        budget: Effort that ends it, in rollouts on the steps of the search; None: half of that so far.
+        budget: Effort that ends it, in rollouts on the steps of the search; None: as much as so far.
         halvings: Their number at most; None: `HALVINGS`.
 
     Returns:
@@ -323,7 +343,7 @@ def converge(answer: A, budget: float | None = None, halvings: int | None = None
     adaptive, clean = all(scene.timing.substeps == "auto" for scene in problem.scenes), _exact(problem)
     limit = SHARE * problem.effort.rollouts if budget is None else budget
     unit, most = problem.space.unit, SLACK if clean else solved_cost(problem, problem.frames)
-    follows = lambda coarse, finer: coarse.cost < most and _follows(coarse.cost, finer.cost, clean)
+    follows = lambda coarse, cost: coarse.cost < most and _follows(coarse.cost, cost, clean)
 
     def counts(move: Tensor) -> bool:
         if clean:
@@ -337,10 +357,10 @@ def converge(answer: A, budget: float | None = None, halvings: int | None = None
             return coarse, _Change(unit.clone(), math.inf), True
         if not (clean or counts(estimate)):
             return coarse, _Change(estimate, finer.cost - coarse.cost), True
-        finer = finer.descend()
-        if not clean and follows(coarse, finer):
+        finer = finer.descend_until(lambda cost: follows(coarse, FURTHER * cost))
+        if not clean and follows(coarse, finer.cost):
             finer = finer.restart()
-        change = _Change(finer.u - coarse.u, finer.cost - coarse.cost, follows(coarse, finer))
+        change = _Change(finer.u - coarse.u, finer.cost - coarse.cost, follows(coarse, finer.cost))
         moves = counts(change.displacement)
         if change.video_follows or not adaptive or not (clean or moves):
             return coarse, change, True
@@ -423,7 +443,7 @@ def _tolerance(problem: Problem) -> float:
 def _exact(problem: Problem) -> bool:
     """True for a video without noise; where outlines are noise, σ of the pixels says nothing of that."""
     observation = problem.observation
-    return not observation.outline_noise and observation.noise_floor(problem.frames).level < EXACT
+    return not observation.outline_noise and observation.noise_floor(problem.frames).level < NOISELESS_LEVEL
 
 
 def _largest(x: Tensor) -> float:

@@ -24,7 +24,7 @@ from gradsim.identification.observation.base import Masks, Observation
 from gradsim.identification.observation.joint_log import JointLog
 from gradsim.identification.observation.projection import image_vertices
 from gradsim.identification.problem import Problem
-from gradsim.identification.solvers.multistart import EXACT
+from gradsim.identification.solvers.thresholds import NOISELESS_LEVEL
 from gradsim.numerics.robust import GAUSSIAN
 from gradsim.physics.trajectory import Trajectory
 
@@ -110,7 +110,7 @@ def residual_diagnostics(problem: Problem, u: Tensor, history: list[dict]) -> Re
         return None
     blocks = problem.jacobian(u[None], problem.frames)
     parts = by_frame(problem.observation, problem.frames, blocks, outlier_threshold(problem))
-    trajectory = problem.model.rollout_unchecked(problem.model.values(problem.space.values(u[None])), problem.frames)
+    trajectory = problem.trajectory(u)
     explained = _explained(problem, history)
     return diagnose_residuals(problem, trajectory, parts, first_contact(trajectory), len(u), explained)
 
@@ -154,7 +154,9 @@ def diagnose_residuals(
     counts = torch.stack([part.informative.flatten(1).sum(1) for part in parts]).sum(0)
     chi2 = torch.stack([(part.r * part.informative).square().flatten(1).sum(1) for part in parts]).sum(0)
     noise = (chi2.sum() / counts.sum().clamp(min=1)).sqrt().item()
-    if noise < 1 and not (problem.observation.noise_floor(problem.frames).level < EXACT and chi2.sum() > HIDDEN):
+    if noise < 1 and not (
+        problem.observation.noise_floor(problem.frames).level < NOISELESS_LEVEL and chi2.sum() > HIDDEN
+    ):
         noise = 1.0
     scored = [_scores(trajectory, replace(part, r=part.r / noise)) for part in parts]
     names = dict.fromkeys(name for scores, _ in scored for name in scores)
