@@ -26,6 +26,7 @@ SHADES = ListedColormap(mpl.colormaps["plasma"](np.linspace(0.03, 0.76, 256)))  
 INKED = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor")
 STYLE: dict[Any, Any] = dict.fromkeys(INKED, INK)
 STYLE |= {"axes.spines.top": False, "axes.spines.right": False, "axes.titleweight": "bold", "axes.titlesize": 10}
+STYLE |= {"font.sans-serif": ["DejaVu Sans"]}  # matplotlib brings it, and looks for each other one for every text
 STYLE |= {"font.size": 9, "axes.titlelocation": "left", "axes.titley": 1.0, "legend.frameon": False, "axes.grid": False}
 MARKER = {"fmt": "o", "color": ESTIMATE, "ms": 5, "capsize": 4, "elinewidth": 1.8, "capthick": 1.8}
 
