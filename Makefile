@@ -12,7 +12,8 @@ DOCS_READY := $(VENV)/.ready-docs
 setup: $(READY)
 
 # PyTorch comes first and alone: its small CPU build where uv reaches it, else whatever build pip finds.
-# uv then leaves the installed one as it is.
+# uv then leaves the installed one as it is. It makes no bytecode, as pip does: what commands import is imported once, since
+# otherwise the first command would take twice as long, and each one where PYTHONDONTWRITEBYTECODE is set.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "gradsim needs Python 3.11 or newer; name one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
@@ -22,6 +23,8 @@ $(READY): pyproject.toml constraints.txt
 		UV_HTTP_RETRIES=0 $(UV) --no-deps --torch-backend $(TORCH_BACKEND) torch==2.13.0 2>/dev/null || \
 		$(BIN)/python -m pip install --quiet --no-deps torch==2.13.0
 	$(UV) --constraints constraints.txt --editable ".[dev]"
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m gradsim demo --help >/dev/null
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import gradsim.app.commands.demo, gradsim.app.report.report, viser'
 	touch $@
 
 $(DOCS_READY): $(READY)

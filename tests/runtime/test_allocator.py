@@ -4,13 +4,14 @@ Each test has a process of its own: in an old one a hole in the heap may hold th
 """
 
 import ctypes
+import gc
 import os
 import subprocess
 import sys
 
 import pytest
 
-from gradsim.runtime.allocator import SETTINGS
+from gradsim.runtime.allocator import DEFAULT_COLLECTIONS, RARE_COLLECTIONS, SETTINGS, collect_rarely
 
 BEGIN = """
 import ctypes
@@ -71,3 +72,23 @@ assert library.mallinfo2().keepcost < LARGE
 
 def test_allocator_of_a_user_is_left_alone():
     run("with freed_memory_reused():\n    assert mapped_bytes() >= LARGE", MALLOC_TRIM_THRESHOLD_="131072")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(DEFAULT_COLLECTIONS, RARE_COLLECTIONS), ((900, 10, 10), (900, 10, 10)), ((0, 10, 10), (0, 10, 10))],
+)
+def test_collections_are_rare_unless_a_user_has_settings_of_their_own(before, after):
+    settings = gc.get_threshold()
+    try:
+        gc.set_threshold(*before)
+        collect_rarely()
+        assert gc.get_threshold() == after
+    finally:
+        gc.set_threshold(*settings)
+
+
+def test_python_collects_by_default_as_often_as_we_take_it_to():
+    program = "import gc; print(*gc.get_threshold())"
+    printed = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True).stdout
+    assert tuple(map(int, printed.split())) == DEFAULT_COLLECTIONS

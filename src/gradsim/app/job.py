@@ -9,11 +9,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from typing_extensions import TypedDict  # of `typing` pydantic takes it from Python 3.12 on
 
-from gradsim.control.task.task import Task
 from gradsim.errors import InputError
 from gradsim.runtime.atomic import jsonable
 from gradsim.runtime.input_file import read_json, validated
@@ -22,6 +21,9 @@ from gradsim.scene import Scene
 from gradsim.scene.node import Node
 from gradsim.video.background import MOG2
 from gradsim.video.mask_input import is_method
+
+if TYPE_CHECKING:
+    from gradsim.control.task.task import Task
 
 SCHEMA = "gradsim.job/1"
 RECORD = "job.json"
@@ -263,8 +265,10 @@ class ControlArguments(RunArguments):
     quick: bool = False
     seed: int = 0
 
-    def load_task(self) -> Task:
+    def load_task(self) -> "Task":
         """The task."""
+        from gradsim.control.task.task import Task
+
         return Task.load(self.task)
 
 

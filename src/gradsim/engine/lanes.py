@@ -47,6 +47,7 @@ from gradsim.errors import InputError
 wp.config.log_level = wp.LOG_ERROR  # its line for every module would drown ours
 
 FORWARD = "_forward"  # ends the name of the Warp module that has the forward sweep of a template, see `rollout_kernels`
+RARE = "_rare"  # ends the name of the Warp module of those kernels of a template that few calls need: they are compiled when one does
 
 __all__ = [  # noqa: PLE0604 -- the names that a template sees, made for each lane type by `names`; see lanes.pyi
     *("Scalar", "Point", "Real", "Mask", "Vec3", "Mat3", "Quat", "DUAL"),
@@ -158,9 +159,9 @@ def _specialize(template: str, lane: Lane, bound: tuple) -> ModuleType:
 
 
 def set_options(code: ModuleType, **options) -> None:
-    """Set options of Warp's compiler for all kernels of a specialized template, its forward sweep included."""
-    for name in (code.__name__, code.__name__ + FORWARD):
-        wp.set_module_options(options, module=name)
+    """Set options of Warp's compiler for all kernels of a specialized template, in whichever of its modules they are."""
+    for part in ("", FORWARD, RARE):
+        wp.set_module_options(options, module=code.__name__ + part)
 
 
 class _Polynomial(dict):

@@ -33,6 +33,7 @@ __all__ += [
 ]
 
 FORWARD: str
+RARE: str
 
 @dataclass(frozen=True)
 class Lane:

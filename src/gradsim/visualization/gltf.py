@@ -1,12 +1,14 @@
 """Meshes with textures or vertex colors for glTF, which browsers display."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import trimesh
-from trimesh.visual import ColorVisuals, TextureVisuals
-from trimesh.visual.material import PBRMaterial
 
 from gradsim.geometry.image_io import to_bytes
 from gradsim.geometry.surface import Part
+
+if TYPE_CHECKING:
+    import trimesh
 
 GAMMA = 2.2  # glTF expects linear vertex colors, but sRGB textures
 
@@ -17,14 +19,17 @@ def is_painted(part: Part) -> bool:
     return look.vertex_colors is not None or look.pattern is not None
 
 
-def painted(vertices: np.ndarray, part: Part) -> trimesh.Trimesh:
+def painted(vertices: np.ndarray, part: Part) -> "trimesh.Trimesh":
     """Mesh with the appearance of a part; corners are not shared between faces.
 
     Args:
         vertices: Vertices of the part (n, 3) [m].
         part: The part, with texture or vertex colors.
     """
+    import trimesh  # which takes half a second, and few parts are painted
     from PIL.Image import fromarray
+    from trimesh.visual import ColorVisuals, TextureVisuals
+    from trimesh.visual.material import PBRMaterial
 
     look, faces = part.appearance, part.faces.numpy()
     plain = trimesh.Trimesh(vertices, faces, process=False)

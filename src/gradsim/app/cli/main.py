@@ -54,9 +54,10 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(overview())
         return Status.OK.exit_code
     from gradsim.app.cli.parser import parse
-    from gradsim.runtime.allocator import freed_memory_reused
+    from gradsim.runtime.allocator import collect_rarely, freed_memory_reused
     from gradsim.runtime.parallel import default_to_one_thread
 
+    collect_rarely()
     with freed_memory_reused():
         default_to_one_thread()
         if words == ["--version"]:

@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -46,10 +47,11 @@ class Image:
 
 def plot(path: Path, draw: Callable[[], Figure], title: str, caption: str) -> Image:
     """Draw a plot for the page, as SVG for screens and phones, and into a file, as PNG."""
+    draw_wide = cache(draw)  # one figure in two formats
     with atomic_path(path) as draft:
-        draft.write_bytes(plots.png(draw))
-    wide, narrow = (_data_uri(".svg", plots.svg(draw, width)) for width in (plots.WIDTH, plots.NARROW))
-    return Image(wide, title, caption, is_plot=True, narrow=narrow)
+        draft.write_bytes(plots.png(draw_wide))
+    wide, narrow = plots.svg(draw_wide, plots.WIDTH), plots.svg(draw, plots.NARROW)
+    return Image(_data_uri(".svg", wide), title, caption, is_plot=True, narrow=_data_uri(".svg", narrow))
 
 
 def data_uri(path: Path) -> str:

@@ -26,7 +26,8 @@ SHADES = ListedColormap(mpl.colormaps["plasma"](np.linspace(0.03, 0.76, 256)))  
 INKED = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor")
 STYLE: dict[Any, Any] = dict.fromkeys(INKED, INK)
 STYLE |= {"axes.spines.top": False, "axes.spines.right": False, "axes.titleweight": "bold", "axes.titlesize": 10}
-STYLE |= {"font.size": 9, "axes.titlelocation": "left", "legend.frameon": False, "axes.grid": False}
+STYLE |= {"font.sans-serif": ["DejaVu Sans"]}  # matplotlib brings it, and looks for each other one for every text
+STYLE |= {"font.size": 9, "axes.titlelocation": "left", "axes.titley": 1.0, "legend.frameon": False, "axes.grid": False}
 MARKER = {"fmt": "o", "color": ESTIMATE, "ms": 5, "capsize": 4, "elinewidth": 1.8, "capthick": 1.8}
 
 
@@ -48,8 +49,11 @@ def svg(draw: Callable[[], Figure], width: float = WIDTH) -> bytes:
 def _file(draw: Callable[[], Figure], width: float, kind: str, **options: Any) -> bytes:
     size: dict[Any, Any] = {"figure.figsize": (width, 3.0), "svg.hashsalt": "gradsim"}
     with mpl.rc_context(STYLE | size):
-        buffer = io.BytesIO()
-        draw().savefig(buffer, format=kind, **options)
+        figure, buffer = draw(), io.BytesIO()
+        if layout := figure.get_layout_engine():
+            layout.execute(figure)
+            figure.set_layout_engine(None)  # with one, `savefig` draws twice, and lays out again what it wrote before
+        figure.savefig(buffer, format=kind, **options)
     return buffer.getvalue()
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import warp as wp
 
-from gradsim.engine.lanes import Scalar
+from gradsim.engine.lanes import RARE, Scalar
 
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.render.coverage.edge_kernels import (
@@ -286,7 +286,7 @@ def cover(
     draw(screen, tangent, faces, edges, convex, front, outline, body % sheets, body, body, image, image_tangent)
 
 
-@wp.kernel(enable_backward=False)
+@wp.kernel(enable_backward=False, module=__name__ + RARE)  # a fit by outlines has no gradient of an image
 def cover_adjoint(
     screen: wp.array2d[Point],
     image_adjoint: wp.array3d[Scalar],

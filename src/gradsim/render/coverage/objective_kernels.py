@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import warp as wp
 
-from gradsim.engine.lanes import Scalar
+from gradsim.engine.lanes import RARE, Scalar
 
 if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.render.coverage.kernels import Point, as_coverage, draw, draw_outline
@@ -243,7 +243,7 @@ def objective(
         cost[body] = misfit(area, worker, body, goal, frame, outline, image, slope, gradient, normal)
 
 
-@wp.kernel(enable_backward=False)
+@wp.kernel(enable_backward=False, module=__name__ + RARE)
 def objective_of_mean(
     offset: int,  # see `engine.launch`
     screen: wp.array2d[Point],  # (bodies · images, vertices)
@@ -301,7 +301,7 @@ def objective_of_mean(
         cost[body] = misfit_of_image(area, worker, body, goal, frame, mean, mean_slope, gradient, normal)
 
 
-@wp.kernel(enable_backward=False)
+@wp.kernel(enable_backward=False, module=__name__ + RARE)
 def profiles(
     offset: int,  # see `engine.launch`
     screen: wp.array2d[Point],
