@@ -86,6 +86,23 @@ def test_tangents_are_those_of_the_function(bound, name):
         assert (slope is None) == (dy is None) and (dy is None or torch.equal(slope, dy))
 
 
+def test_nothing_is_recorded_of_tensors_with_tangents():
+    bound, some = BoundFunction(outputs), numbers(8)
+    bound(some)  # the second call with these shapes would be recorded
+    direction = {name: numbers(9)[name] for name in "ab"}
+    moving = {name: some[name] for name in direction}
+    values, _ = derivative(lambda one: bound({**some, **one}, direction), moving, direction)
+    assert_same(values, outputs(some))
+    assert not any(bound.recordings.values())
+    for _ in range(2):
+        assert_same(bound(some), outputs(some))
+    half = {"b": direction["b"]}
+    expected = derivative(lambda one: outputs({**some, **one}), {"b": some["b"]}, half)[1]
+    got = derivative(lambda one: bound({**some, **one}, half), {"b": some["b"]}, half)[1]
+    for x, y in zip(got, expected, strict=True):
+        assert (x is None) == (y is None) and (x is None or torch.equal(x, y))
+
+
 def test_equal_rows_and_other_numbers_of_worlds(bound):
     for worlds in (1, 2, 3, 3, 3):
         some = {name: x[:1].expand(worlds, *x.shape[1:]) for name, x in numbers(worlds).items()}

@@ -147,7 +147,9 @@ def test_forward_mode_is_refused_and_a_gradient_by_transform_is_that_of_autograd
     with pytest.raises(NotImplementedError, match="has no forward-mode derivative"):
         torch.func.jvp(lambda m: ending(model, {"cube.mass": m}), (mass,), (torch.ones_like(mass),))
     (expected,) = torch.autograd.grad(ending(model), model.get_parameter("cube.mass"))
-    assert torch.equal(torch.func.grad(lambda m: ending(model, {"cube.mass": m}))(mass)[0], expected)
+    # the inputs' adjoint is in closed form in one and PyTorch's in the other, which round in another order
+    slope = torch.func.grad(lambda m: ending(model, {"cube.mass": m}))(mass)[0]
+    torch.testing.assert_close(slope, expected, rtol=1e-13, atol=0)
 
 
 def test_camera_refuses_parameters_that_it_has_not():

@@ -71,15 +71,8 @@ class Layout:
 
     def fill_where_new(self, array: wp.array, kind: str, value: Tensor, tangent: Tensor | None = None) -> None:
         """`fill` of an array that nothing else writes to, but where it has these numbers already."""
-        numbers = len(value), bytes_of(value), tangent if tangent is None else bytes_of(tangent)
-        known = vars(array)
-        if numbers[1] is None or (tangent is not None and numbers[2] is None):
-            known["numbers"] = None
-        elif known.get("numbers") == numbers:
-            return
-        else:
-            known["numbers"] = numbers
-        self.fill(array, kind, value, tangent)
+        if is_new(array, value, tangent):
+            self.fill(array, kind, value, tangent)
 
     def _places(self, array: wp.array, kind: str) -> tuple[Tensor, ...]:
         """Views (packs, items, size, width) of the memory of values, and of tangents of a dual lane type; none of an empty array."""
@@ -152,3 +145,16 @@ class Layout:
             array = wp.empty(items, dtype=self.types[kind], device=str(tensor.device))
         vars(array)["tensor"] = tensor  # keeps the memory alive, and spares the way back
         return array
+
+
+def is_new(array: wp.array, value: Tensor, tangent: Tensor | None = None) -> bool:
+    """True where an array has to be written to: false of the numbers with which this was called last."""
+    numbers = value.shape[0], bytes_of(value), tangent if tangent is None else bytes_of(tangent)
+    known = vars(array)
+    if numbers[1] is None or (tangent is not None and numbers[2] is None):
+        known["numbers"] = None
+    elif known.get("numbers") == numbers:
+        return False
+    else:
+        known["numbers"] = numbers
+    return True

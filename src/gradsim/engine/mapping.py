@@ -260,9 +260,11 @@ class InElements:
         return parts[0], parts[1] if self.lane.dual else None
 
     def unscalars(self, array: wp.array, worlds: int, n: int) -> Tensor:
-        return self._lanes("Real", array).flatten(1, 2)[:, :n]
+        return self.layout.memory(array).view(worlds, -1)[:, :n]
 
     def unelements(self, kind: str, array: wp.array, like: Tensor) -> Tensor:
+        if kind == "Real" and like.ndim == 2 and like.shape[1] > 1:  # as they lie
+            return self.layout.memory(array).view(like.shape[0], -1)[:, : like.shape[1]]
         lanes, intervals = self._lanes(kind, array), _intervals(kind, like) or 1
         lanes = lanes.unflatten(1, (intervals, -1))
         count = like.shape[-1 - len(SHAPES[kind])]

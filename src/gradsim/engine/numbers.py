@@ -9,9 +9,11 @@ MOST_BYTES = 4096  # of a tensor whose numbers are compared in Python
 
 def bytes_of(x: Tensor) -> bytes | None:
     """Numbers of a tensor on a CPU, of its first row where all rows are that one; None of many, scattered or elsewhere."""
+    if not x.is_cpu:
+        return None
     size = x.nbytes
     if not x.is_contiguous():
         if x.stride(0) or not x[:1].is_contiguous():
             return None
-        size //= len(x)
-    return ctypes.string_at(x.data_ptr(), size) if size <= MOST_BYTES and x.device.type == "cpu" else None
+        size //= x.shape[0]
+    return ctypes.string_at(x.data_ptr(), size) if size <= MOST_BYTES else None

@@ -9,6 +9,7 @@ for the compiler.
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 from typing import Protocol
 from weakref import WeakValueDictionary
@@ -21,7 +22,9 @@ from torch.autograd import forward_ad
 class Program(Protocol):
     """Forward and backward pass of an operation. Inputs and outputs are lists of tensors in a fixed order.
 
-    A program must not keep, change or return its inputs.
+    A program must not keep, change or return its inputs. One that can leave out derivatives has `backward_by(needed, inputs, outputs,
+    adjoints)`, too: `backward` where some results may be None. One that is another program of inputs that it makes itself has
+    `inner_inputs(inputs)`.
     """
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
@@ -100,7 +103,7 @@ class _Eager(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *adjoints: Tensor):
         needed = ctx.needs_input_grad[1:]
-        plain = not torch.is_grad_enabled() and not _transformed()
+        plain = not torch.is_grad_enabled() and not is_transformed()
         run = _Gradient.forward if plain else _Gradient.apply
         return None, *run(ctx.program, needed, *ctx.saved_tensors, *adjoints)
 
@@ -128,7 +131,9 @@ class _Gradient(torch.autograd.Function):
     def forward(program: Program, needed: Sequence[bool], *tensors: Tensor) -> tuple[Tensor | None, ...]:
         plain, count = [x.detach().contiguous() for x in tensors], len(needed)
         end = count + (len(plain) - count) // 2  # of the outputs; there are as many adjoints
-        results = program.backward(plain[:count], plain[count:end], plain[end:])
+        by = getattr(program, "backward_by", None)
+        backward = program.backward if by is None else partial(by, needed)
+        results = backward(plain[:count], plain[count:end], plain[end:])
         return tuple(g if need else None for g, need in zip(results, needed, strict=True))
 
     @staticmethod
@@ -151,12 +156,12 @@ class _Gradient(torch.autograd.Function):
 
 def may_be_differentiated(*tensors: Tensor) -> bool:
     """True if a derivative by one of them may be taken: in reverse mode, in forward mode or by `torch.func`."""
-    # In this order: `_transformed` breaks the graph of `torch.compile` before there is a generator, whose globals Dynamo
+    # In this order: `is_transformed` breaks the graph of `torch.compile` before there is a generator, whose globals Dynamo
     # would walk, at times too deep.
-    return _transformed() or (torch.is_grad_enabled() and any(x.requires_grad for x in tensors))
+    return is_transformed() or (torch.is_grad_enabled() and any(x.requires_grad for x in tensors))
 
 
-def _transformed() -> bool:
+def is_transformed() -> bool:
     """True if tensors may carry tangents of forward mode, or be wrapped by `torch.func`."""
     return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
 
@@ -192,7 +197,10 @@ def inputs_of(node) -> tuple[Tensor, ...] | None:
     """
     if not isinstance(node, _Eager._backward_cls) and "gradsim_run" not in node.name():  # the name of `_run`'s node
         return None
-    return node.saved_tensors[: node.count]
+    tensors, program = node.saved_tensors[: node.count], node.program
+    program = _programs.get(program) if isinstance(program, str) else program
+    inner = getattr(program, "inner_inputs", None)
+    return tensors if inner is None else inner(tensors)
 
 
 def operation(program: Program) -> Callable[..., list[Tensor]]:

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 
 from gradsim.engine.bound_function import BoundFunction
+from gradsim.engine.operation import is_transformed
 from gradsim.errors import InputError
 from gradsim.numerics import rotation
+from gradsim.physics.closed_inputs import ClosedRollout, has_closed_form
 from gradsim.physics.contact.broad_phase import Candidates
 from gradsim.physics.contact.impact import IMPACT_STEP_FACTOR
 from gradsim.physics.contact.point_sdf import distance
@@ -26,10 +28,12 @@ from gradsim.physics.integrators import SOFT
 from gradsim.physics.rigid.batching import share_drag
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.island import ConstrainedIsland
+from gradsim.physics.rigid.rollout import RigidRollout
 from gradsim.physics.soft.body import HasFrames, SoftBody
 from gradsim.physics.system import STEP_SAFETY, Island, RolloutProgram, System, Values
 
 LAW = ("stiffness", "dissipation", "friction_stiffness", "friction")
+MOST_CLOSED = 16  # rollouts of one body
 CONTACTS_PER_VERTEX = 4  # contacts that act on one vertex or triangle, for the bound of the step
 
 
@@ -41,6 +45,7 @@ class SingleBody(Island):
     def __init__(self, system: System):
         self.systems = (system,)
         self.bound = BoundFunction(system.inputs) if _does_same_calls(system) else None
+        self.closed: dict[RolloutProgram, ClosedRollout | None] = {}
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RolloutProgram:
         return self.systems[0].program(frames, substeps, dt, segment)
@@ -50,6 +55,22 @@ class SingleBody(Island):
 
     def bound_inputs(self, values: Values, differentiated: Collection[str] = ()) -> list[Tensor]:
         return self.bound(values, differentiated) if self.bound else self.inputs(values)
+
+    def roll_out(self, program: RolloutProgram, values: Values, steps: Tensor) -> list[Tensor]:
+        (body,) = self.systems
+        plain = torch.is_grad_enabled() and not torch.compiler.is_compiling() and not is_transformed()
+        if plain and self.bound and isinstance(body, RigidBody):
+            if program not in self.closed:
+                if len(self.closed) >= MOST_CLOSED:
+                    self.closed.clear()
+                self.closed[program] = None
+                if isinstance(program, RigidRollout) and has_closed_form(body, values):
+                    self.closed[program] = ClosedRollout(body, self.bound, program, list(values))
+            if closed := self.closed[program]:
+                tensors = [values[name] for name in closed.names]
+                if any(x.requires_grad for x in tensors):
+                    return closed.run(*tensors, steps)
+        return super().roll_out(program, values, steps)
 
     def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
         (system,) = self.systems

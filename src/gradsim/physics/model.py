@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from gradsim.engine.forward_mode import derivative
 from gradsim.engine.lanes import check_dtype
+from gradsim.engine.numbers import bytes_of
+from gradsim.engine.operation import is_transformed
 from gradsim.errors import InputError
 from gradsim.physics.dependencies import (
     read_by_images,
@@ -101,6 +104,8 @@ class Model(nn.Module):
     ):
         super().__init__()
         self.scene, self.forces = scene, dict(forces or {})
+        self._rows: dict[str, tuple[Tensor, Tensor]] = {}  # parameters and their views, see `_row`
+        self._checked: dict[str, tuple[torch.dtype, bytes | None] | None] = {}  # numbers that were in their range
         check_dtype(dtype)
         self._build(dtype, torch.device(device))
         self.delays = delays or delay_range(scene)
@@ -179,23 +184,32 @@ class Model(nn.Module):
                     f"`{self._late[0]}` gets a push after the start or over a window, and steps of unknown length would "
                     f"cut it wrongly: with `{name}` unknown, give pushes as blows at 0, or leave the clock as it is."
                 )
-        worlds = max([1, *(len(v) for v in overrides.values())])  # the compiler knows no `default`
+        worlds = max([1, *(v.shape[0] for v in overrides.values())])  # the compiler knows no `default`
         for name, value in overrides.items():
-            if len(value) not in (1, worlds):
+            if value.shape[0] not in (1, worlds):
                 most = next(n for n in overrides if len(overrides[n]) == worlds)
                 raise InputError(
                     f"`{name}` is given for {len(value)} worlds, `{most}` for {worlds}; give both for as many, or for 1."
                 )
         values = {}
         for name in self.kinds:
-            if name in overrides:
-                value = overrides[name]
-            else:
-                owner, key = self._owners[name]
-                value = getattr(owner, key)[None]
+            value = overrides[name] if name in overrides else self._row(name)
             value = value if value.dtype == self.dtype else value.to(self.dtype)
             values[name] = value if value.shape[0] == worlds else value.expand(worlds, *value.shape[1:])
         return values
+
+    def _row(self, name: str) -> Tensor:
+        """A parameter with the dimension of one world; where it has no graph, the view of the last call."""
+        owner, key = self._owners[name]
+        parameter = getattr(owner, key)
+        if torch.compiler.is_compiling() or is_transformed() or (parameter.requires_grad and torch.is_grad_enabled()):
+            return parameter[None]
+        known, row = self._rows.get(name, (None, parameter))
+        same = known is parameter and row.data_ptr() == parameter.data_ptr() and row.shape[1:] == parameter.shape
+        if not same or row.dtype != parameter.dtype or row.requires_grad:  # as a caller may have set it
+            row = parameter.detach()[None]
+            self._rows[name] = parameter, row
+        return row
 
     def rollout(
         self,
@@ -235,11 +249,11 @@ class Model(nn.Module):
         timed = self._timed(values, frames, lead, steps)
         for group in self.groups:
             program = self._program(group, frames, lead, segment)
-            inputs = group.bound_inputs(timed)
-            if start is not None:
-                inputs = group.begin(inputs, start)
-            outputs = [y[:, lead:] for y in program.run(*inputs, steps)]
-            states |= _by_body(group, outputs)
+            if start is None:
+                outputs = group.roll_out(program, timed, steps)
+            else:
+                outputs = program.run(*group.begin(group.bound_inputs(timed), start), steps)
+            states |= _by_body(group, [y[:, lead:] for y in outputs] if lead else outputs)
         trajectory = self._trajectory(states, values, frames)
         if not torch.compiler.is_compiling():
             self._check_finite(trajectory.states, timed, steps, lead, start)
@@ -410,9 +424,13 @@ class Model(nn.Module):
         """Refuse numbers that are not finite or outside of what a scene file may have."""
         for name, value in tensors.items():
             kind, numbers = self.kinds[name], value.detach()
+            known = None if is_functorch_wrapped_tensor(numbers) else (numbers.dtype, bytes_of(numbers))
+            if known and known[1] and self._checked.get(name) == known:
+                continue
             low, high = (end.item() for end in numbers.aminmax()) if numbers.numel() else (0.0, 0.0)
             inside = kind.lower - END_SLACK <= low and high <= kind.upper + END_SLACK
             if math.isfinite(low + high) and (inside or name.endswith(WITHOUT_ENDS)):
+                self._checked[name] = known
                 continue
             legal = torch.isfinite(numbers)
             if not name.endswith(WITHOUT_ENDS):

@@ -305,6 +305,10 @@ class Island(Protocol):
         """
         return self.inputs(values)
 
+    def roll_out(self, program: RolloutProgram, values: Values, steps: Tensor) -> list[Tensor]:
+        """Outputs of the rollout with steps (worlds, intervals) [s]."""
+        return program.run(*self.bound_inputs(values), steps)
+
     def begin(self, inputs: list[Tensor], start: Mapping[str, State]) -> list[Tensor]:
         """Inputs that begin at the states `start`, by body and name."""
         ...

@@ -309,6 +309,20 @@ def test_width_of_the_registers_changes_no_more_than_rounding():
     assert max(error(a, b) for a, b in pairs) < 1e-12
 
 
+@pytest.mark.parametrize(("case", "law", "integrator"), [MODES[0], MODES[-1], SOLIDS[-1]])
+def test_one_world_has_the_same_bits_in_a_wide_register(case, law, integrator):
+    inputs = [x[:1].clone().requires_grad_() for x in case(2, seed=31, law=law).values()]
+    arguments = {**LONG, "law": law, "integrator": integrator}
+    narrow, wide = RigidRollout(**arguments), RigidRollout(**arguments, width=8)
+    for _ in range(2):  # a rollout before an adjoint was taken, and one after it
+        results = []
+        for program in (narrow, wide):
+            outputs = program.run(*inputs)
+            results.append([*outputs, *torch.autograd.grad([y.sum() for y in outputs], inputs)])
+        assert all(map(torch.equal, *results))
+    assert narrow.narrow and not wide.narrow
+
+
 @pytest.mark.parametrize("width", [1, None])
 def test_rollout_leaves_what_it_is_given_alone(width):
     rollout = RigidRollout(**LONG, width=width)

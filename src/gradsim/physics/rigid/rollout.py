@@ -8,15 +8,15 @@ semi-implicit Euler, Eq. 4 and 5).
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from gradsim.engine.lanes import Lane, members, native_width, specialize
-from gradsim.engine.launch import replay, struct_of
+from gradsim.engine.launch import recorded, struct_of
 from gradsim.engine.layout import SHAPES, Layout
 from gradsim.engine.operation import operation
 from gradsim.physics.contact.laws import contact_functions, is_odd_law, obstacle_functions, rolling_functions
@@ -66,6 +66,8 @@ PARAMETERS = {
     "step": "Real",
 }
 INPUTS = {**STATE, **PARAMETERS}
+PLACES = {name: k for k, name in enumerate(INPUTS)}
+EXTENT = ("points", "radius")  # what `reach` comes from
 OBSTACLE = ("centre", "axis", "half", "rounding")
 SCHEDULE = ("window_fraction", "impulse_step")
 DRAG = "drag"
@@ -76,6 +78,8 @@ CONTACT = ("stiffness", "damping", "friction_stiffness", "friction")
 MAX_STRIDES_PER_FRAME = 24  # most strides of a frame interval
 MIN_STEPS_PER_STRIDE = 8  # fewest steps of one, where there are several
 MIN_SUBSTEPS_FOR_EVENTS = 4  # steps of a frame interval from which on steps end at touch and release
+MOST_BOUND = 64  # kinds of tensors of programs whose launches are used again
+BOUND_BYTES = 16e6  # largest size of the steps of a segment that are
 MOST_EVENTS = 4, 8  # touches and releases in a stride at which steps end, where a frame has several strides, or one
 
 
@@ -144,6 +148,7 @@ class RigidRollout:
     strides: bool = True
     events: bool = True
     run: Callable[..., list[Tensor]] = field(init=False, compare=False)
+    narrow: set[tuple] = field(init=False, compare=False, default_factory=set, repr=False)
 
     def __post_init__(self):
         object.__setattr__(self, "run", operation(self))
@@ -165,57 +170,33 @@ class RigidRollout:
         return self._forward(inputs, tangents)  # pyright: ignore[reportReturnType] -- dual lanes have tangents
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        code, layout = self._code(inputs, dual=False)
-        worlds, device = len(inputs[0]), inputs[0].device
-        reused = lambda name, kind, *items: _reused(layout, name, kind, layout.packs(worlds), items, device)
-        frames, frame_adjoints = (
-            _struct(code.States, {name: reused(f"{what} {name}", kind, self.frames) for name, kind in STATE.items()})
-            for what in ("frame", "frame adjoint")
-        )
-        for struct, values in ((frames, outputs), (frame_adjoints, adjoints)):
-            for (name, kind), y in zip(STATE.items(), values, strict=True):
-                layout.fill(getattr(struct, name), kind, y)
-        steps, rows = frames, self._rows(inputs)
-        strided, located = self._strided(inputs), self._events(inputs) > 0
-        states = STATE | (EVENT_ROW if located else ROW if strided else {})
-        if rows > 1:  # as many numbers as a segment has: they go after the pass
-            count = max(1, min(self.segment, self.frames - 1)) * rows + 1
-            zeros = {name: layout.zeros(kind, worlds, (count,), device) for name, kind in states.items()}
-            steps = struct_of(code.States, zeros)
-        parameters, names = self._parameters(code, layout, inputs, None), self._names(inputs)
-        shape = lambda name: getattr(parameters, name).shape[1:]
-        like = lambda what: {name: reused(f"{what} {name}", PARAMETERS[name], *shape(name)) for name in names}
-        sums, adjoint = like("sum"), {name: reused(f"adjoint {name}", kind) for name, kind in STATE.items()}
-        more = {"rest": reused("adjoint rest", "Real")} if strided else {}
-        for array in (*sums.values(), *adjoint.values(), *more.values()):
-            layout.memory(array).zero_()
-        if located:
-            more["unused"] = _struct(code.Parameters, like("unused"))
-        start, gradient = _struct(code.Adjoint, adjoint | more), _struct(code.Parameters, sums)
-        args = [parameters, rows, self.segment, 0, self.frames - 1]
-        args += [frames, steps, frame_adjoints, start, gradient]
-        replay(code.backward, layout.packs(worlds), args, str(device))
-        results = {name: layout.unpack(kind, adjoint[name], worlds)[0] for name, kind in STATE.items()}
-        for name in names:
-            results[name] = layout.unpack(PARAMETERS[name], sums[name], worlds)[0]
-        pairs = zip(INPUTS, inputs, strict=True)
-        return [results[n].to(x.dtype) if n in results and x.numel() else torch.zeros_like(x) for n, x in pairs]
+        return self._bound(inputs, dual=False, adjoint=True).backward(inputs, outputs, adjoints)
 
     def _forward(self, inputs, tangents):
-        self._check(inputs)
-        code, layout = self._code(inputs, dual=tangents is not None)
-        worlds, device = len(inputs[0]), inputs[0].device
-        parameters, states = self._parameters(code, layout, inputs, tangents), {}
-        for k, (name, kind) in enumerate(STATE.items()):
-            state, start = (
-                _reused(layout, name, kind, layout.packs(worlds), items, device) for items in ((self.frames,), ())
-            )
-            layout.fill(start, kind, inputs[k], tangents[k] if tangents else None)
-            layout.memory(state)[:, 0] = layout.memory(start)
-            states[name] = state
-        args = [parameters, self._rows(inputs), 0, self.frames - 1, _struct(code.States, states)]
-        replay(code.forward, layout.packs(worlds), args, str(device))
-        return [layout.unpack(kind, states[name], worlds) for name, kind in STATE.items()]
+        return self._bound(inputs, tangents is not None).forward(inputs, tangents)
+
+    def _bound(self, inputs: Sequence[Tensor], dual: bool, adjoint: bool = False) -> "_Bound":
+        """Arrays and launches for tensors of these shapes.
+
+        A world alone has a register of width 1 in adjoints, which then take two fifths of the time, and in rollouts of which one was
+        taken. Results are the same bits. A process without adjoints has many worlds, too, most times, and code for both takes it seconds
+        to build.
+        """
+        like = inputs[0]
+        kind = (like.dtype, tuple([x.shape for x in inputs]))
+        narrow = len(like) == 1 and not (dual or self.width) and like.device.type == "cpu"
+        if narrow and adjoint:
+            self.narrow.add(kind)
+        narrow = narrow and kind in self.narrow
+        key = (id(self), kind, like.device, dual, narrow, threading.get_ident())
+        bound = _bounds.get(key)
+        if bound is None:
+            self._check(inputs)
+            if len(_bounds) >= MOST_BOUND:
+                _bounds.clear()
+            code, layout = self._code(inputs, dual, narrow)
+            bound = _bounds[key] = _Bound(self, inputs, code, layout)
+        return bound
 
     def _names(self, inputs: Sequence[Tensor]) -> list[str]:
         """The parameters that the kernels read."""
@@ -225,43 +206,9 @@ class RigidRollout:
     def _loads(self, inputs: Sequence[Tensor]) -> Loads:
         return Loads.of(self.law, [dict(zip(INPUTS, inputs, strict=True))])
 
-    def _parameters(self, code, layout: Layout, inputs, tangents):
-        """The kernels' `Parameters`."""
-        places, arrays = list(INPUTS), {}
-        for name in self._names(inputs):
-            k = places.index(name)
-            x, t = inputs[k], tangents[k] if tangents else None
-            if name == "step" and not x.shape[1]:
-                x, t = x.new_full((1, 1), self.dt).expand(len(x), self.frames - 1), None
-            items = tuple(x.shape[1 : x.ndim - len(SHAPES[PARAMETERS[name]])])
-            arrays[name] = _reused(layout, name, PARAMETERS[name], layout.packs(len(x)), items, x.device)
-            layout.fill_where_new(arrays[name], PARAMETERS[name], x, t)
-        schedule = push_schedule(self, layout, inputs[0].device)
-        arrays |= dict(zip(SCHEDULE, schedule, strict=True))
-        if self._strided(inputs):
-            return self._strided_parameters(code, layout, inputs, arrays)
-        return _struct(code.Parameters, arrays)
-
-    def _strided_parameters(self, code, layout: Layout, inputs, arrays: dict):
-        """With those of strides, and of steps that end at touch and release."""
-        points, radius, stiffness = (inputs[list(INPUTS).index(name)] for name in ("points", "radius", "stiffness"))
-        stride, events = self._stride, self._events(inputs)
-        packs, device = layout.packs(len(points)), points.device
-        reach = (torch.linalg.vector_norm(points, dim=-1) + radius).detach().amax(1)
-        contacts = (stiffness.shape[1] * points.shape[1],)
-        for name, items in (("reach", ()), *([("mode", contacts)] if events else [])):
-            arrays[name] = _reused(layout, name, "Real", packs, items, device)
-        layout.fill_where_new(arrays["reach"], "Real", reach)
-        arrays["quiet"] = quiet_strides(self, layout, stride, device)
-        parameters = _struct(code.Parameters, arrays)
-        parameters.stride = stride
-        if events:
-            parameters.flight, parameters.events, parameters.spare = int(self.strides), events, events + 1
-        return parameters
-
     def _strided(self, inputs: Sequence[Tensor]) -> bool:
         """True if steps end at touch and release, or are merged in free flight."""
-        stiffness, points = (inputs[list(INPUTS).index(name)] for name in ("stiffness", "points"))
+        stiffness, points = (inputs[PLACES[name]] for name in ("stiffness", "points"))
         touching = stiffness.shape[1] * points.shape[1] > 0
         several = RIGID[self.integrator].events and touching and self.substeps >= MIN_SUBSTEPS_FOR_EVENTS
         return several and (self.strides or self._may_locate(inputs))
@@ -321,12 +268,153 @@ class RigidRollout:
                 f"`step` has {sizes['step']} intervals; {self.frames} frames need {self.frames - 1}, or 0."
             )
 
-    def _code(self, inputs: Sequence[Tensor], dual: bool):
+    def _code(self, inputs: Sequence[Tensor], dual: bool, narrow: bool):
         like = inputs[0]
         dtype = str(like.dtype).removeprefix("torch.")
-        width = self.width or (native_width(dtype) if like.device.type == "cpu" else 1)
+        width = self.width or (native_width(dtype) if like.device.type == "cpu" and not narrow else 1)
         lane, strided = Lane(dtype, width, dual), self._strided(inputs)
         return _code(lane, self._loads(inputs), self.integrator, strided, self._events(inputs) > 0)
+
+
+class _Bound:
+    """Arrays, structs and launches of a rollout for tensors of one kind and shape, made once and used again.
+
+    Args:
+        program: The rollout.
+        inputs: See `RigidRollout`.
+        code: Its kernels.
+        layout: Layout of their arrays.
+    """
+
+    def __init__(self, program: RigidRollout, inputs: Sequence[Tensor], code: ModuleType, layout: Layout):
+        self.program, self.code, self.layout = program, code, layout
+        self.worlds, self.device = len(inputs[0]), inputs[0].device
+        self.packs, self.rows = layout.packs(self.worlds), program._rows(inputs)
+        self.strided, self.located = program._strided(inputs), program._events(inputs) > 0
+        names = program._names(inputs)
+        self.plain_steps = None
+        if not inputs[-1].shape[1]:
+            step = inputs[0].new_full((1, 1), program.dt)
+            self.plain_steps = step.expand(self.worlds, program.frames - 1)
+        arrays: dict[str, Any] = {}
+        for name in names:
+            x = self.plain_steps if name == "step" and self.plain_steps is not None else inputs[PLACES[name]]
+            items = tuple(x.shape[1 : x.ndim - len(SHAPES[PARAMETERS[name]])])
+            arrays[name] = self._array(name, PARAMETERS[name], *items)
+        self.arrays = [(name, PLACES[name], PARAMETERS[name], array) for name, array in arrays.items()]
+        schedule = push_schedule(program, layout, self.device)
+        arrays |= dict(zip(SCHEDULE, schedule, strict=True))
+        if not self.strided:
+            self.parameters = struct_of(code.Parameters, arrays)
+            return
+        contacts = inputs[PLACES["stiffness"]].shape[1] * inputs[PLACES["points"]].shape[1]
+        self.extent, self.numbers = [arrays[name] for name in EXTENT], []
+        arrays["reach"] = self.reach = layout.zeros("Real", self.worlds, (), self.device)
+        if self.located:
+            arrays["mode"] = self._array("mode", "Real", contacts)
+        arrays["quiet"] = quiet_strides(program, layout, program._stride, self.device)
+        self.parameters = struct_of(code.Parameters, arrays)
+        self.parameters.stride = program._stride
+        if self.located:
+            events = program._events(inputs)
+            self.parameters.flight, self.parameters.events = int(program.strides), events
+            self.parameters.spare = events + 1
+
+    def forward(self, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None):
+        """States of all frames, and their tangents."""
+        self._load(inputs, tangents)
+        states, launch = self._forward_launch
+        for k, (kind, _, start, first, memory) in enumerate(states):
+            self.layout.fill(start, kind, inputs[k], tangents[k] if tangents else None)
+            first.copy_(memory)
+        launch()
+        return [self.layout.unpack(kind, state, self.worlds) for kind, state, *_ in states]
+
+    @cached_property
+    def _forward_launch(self):
+        """Kind, array, array of the start, and memory of both, of the states; and the launch."""
+        states, memory = [], self.layout.memory
+        for name, kind in STATE.items():
+            state, start = self._array(name, kind, self.program.frames), self._array(name, kind)
+            states.append((kind, state, start, memory(state)[:, 0], memory(start)))
+        struct = struct_of(self.code.States, {name: row[1] for name, row in zip(STATE, states, strict=True)})
+        args = [self.parameters, self.rows, 0, self.program.frames - 1, struct]
+        return states, recorded(self.code.forward, self.packs, args, str(self.device))
+
+    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
+        """Gradients of all inputs."""
+        self._load(inputs, None)
+        layout, (zeros, frames, frame_adjoints, adjoint, sums, launch) = self.layout, self._backward_launch
+        torch._foreach_zero_(zeros)  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
+        for arrays, values in ((frames, outputs), (frame_adjoints, adjoints)):
+            for (name, kind), y in zip(STATE.items(), values, strict=True):
+                layout.fill(arrays[name], kind, y)
+        launch()
+        results = {name: layout.unpack(kind, adjoint[name], self.worlds)[0] for name, kind in STATE.items()}
+        for name, array in sums.items():
+            results[name] = layout.unpack(PARAMETERS[name], array, self.worlds)[0]
+        pairs = zip(INPUTS, inputs, strict=True)
+        return [results[n].to(x.dtype) if n in results and x.numel() else torch.zeros_like(x) for n, x in pairs]
+
+    @property
+    def _backward_launch(self):
+        """Memory that is zero before a launch, frames, their adjoints, that of the start, those of the parameters, and the launch.
+
+        Made anew where the steps of a segment take much memory, which goes after the pass.
+        """
+        made = self.__dict__.get("made")
+        if made is None:
+            made, size = self._made_backward_launch()
+            if size <= BOUND_BYTES:
+                self.made = made
+        return made
+
+    def _made_backward_launch(self):
+        program, code, layout = self.program, self.code, self.layout
+        frames, frame_adjoints = (
+            {name: self._array(f"{what} {name}", kind, program.frames) for name, kind in STATE.items()}
+            for what in ("frame", "frame adjoint")
+        )
+        structs = [struct_of(code.States, arrays) for arrays in (frames, frame_adjoints)]
+        steps, states = structs[0], STATE | (EVENT_ROW if self.located else ROW if self.strided else {})
+        workspace: dict[str, Any] = {}
+        if self.rows > 1:
+            count = max(1, min(program.segment, program.frames - 1)) * self.rows + 1
+            workspace = {name: layout.zeros(kind, self.worlds, (count,), self.device) for name, kind in states.items()}
+            steps = struct_of(code.States, workspace)
+        like = lambda what: {n: self._array(f"{what} {n}", kind, *y.shape[1:]) for n, _, kind, y in self.arrays}
+        sums, adjoint = like("sum"), {name: self._array(f"adjoint {name}", kind) for name, kind in STATE.items()}
+        more = {"rest": self._array("adjoint rest", "Real")} if self.strided else {}
+        zeros = [layout.memory(y) for y in (*sums.values(), *adjoint.values(), *more.values(), *workspace.values())]
+        if self.located:
+            more["unused"] = struct_of(code.Parameters, like("unused"))
+        out = [struct_of(code.Adjoint, adjoint | more), struct_of(code.Parameters, sums)]
+        args = [self.parameters, self.rows, program.segment, 0, program.frames - 1, structs[0], steps, structs[1], *out]
+        launch = recorded(code.backward, self.packs, args, str(self.device))
+        made = [y for y in zeros if y.numel()], frames, frame_adjoints, adjoint, sums, launch
+        return made, sum(layout.memory(y).nbytes for y in workspace.values())
+
+    def _load(self, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None) -> None:
+        """Write the numbers of these tensors into the arrays."""
+        for name, k, kind, array in self.arrays:
+            if name == "step" and self.plain_steps is not None:
+                self.layout.fill_where_new(array, kind, self.plain_steps)
+            else:
+                self.layout.fill_where_new(array, kind, inputs[k], tangents[k] if tangents else None)
+        if not self.strided:
+            return
+        numbers = [vars(array)["numbers"] for array in self.extent]
+        if None in numbers or numbers != self.numbers:
+            points, radius = (inputs[PLACES[name]] for name in EXTENT)
+            reach = (torch.linalg.vector_norm(points, dim=-1) + radius).detach().amax(1)
+            self.layout.fill(self.reach, "Real", reach)
+            self.numbers = numbers
+
+    def _array(self, name: str, kind: str, *items: int):
+        return _reused(self.layout, name, kind, self.packs, items, self.device)
+
+
+_bounds: dict[tuple, _Bound] = {}  # of all programs, which live as long as theirs
 
 
 def strides_of(substeps: int) -> int:
@@ -374,20 +462,6 @@ def _reused(layout: Layout, name: str, kind: str, packs: int, items: tuple[int, 
 @lru_cache(maxsize=512)
 def _arrays(thread: int, layout: Layout, name: str, kind: str, packs: int, items: tuple[int, ...], device):
     return layout.zeros(kind, packs * layout.lane.width, items, device)
-
-
-def _struct(kind, arrays: dict):
-    """A struct of the kernels; one for the same arrays, which live as long as it does."""
-    key = (kind, tuple(map(id, arrays.values())))
-    entry = _structs.get(key)  # asked once: another thread may clear them
-    if entry is None:
-        if len(_structs) >= 256:
-            _structs.clear()
-        entry = _structs[key] = struct_of(kind, arrays), arrays
-    return entry[0]
-
-
-_structs: dict = {}
 
 
 @cache

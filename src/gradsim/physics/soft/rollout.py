@@ -23,7 +23,7 @@ from gradsim.engine.access import access
 from gradsim.engine.compiler import compiled_for_packs
 from gradsim.engine.lanes import Lane, members, specialize
 from gradsim.engine.launch import recorded, struct_of
-from gradsim.engine.layout import SHAPES
+from gradsim.engine.layout import SHAPES, is_new
 from gradsim.engine.mapping import InElements, Threads, Worlds, mapping_for
 from gradsim.engine.operation import operation
 from gradsim.errors import InputError
@@ -110,8 +110,14 @@ class Particles:
         with torch.no_grad():
             return self._forward(inputs, tangents)  # pyright: ignore[reportReturnType] -- dual lanes have tangents
 
-    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        return self._bound(inputs, None, again=True).backward(inputs, outputs, adjoints)
+    def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]):
+        return self.backward_by([True] * len(inputs), inputs, outputs, adjoints)
+
+    def backward_by(
+        self, needed: Sequence[bool], inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
+    ) -> list[Tensor | None]:
+        """`backward` by some of the inputs."""
+        return self._bound(inputs, None, again=True).backward(needed, inputs, outputs, adjoints)
 
     def _forward(self, inputs, tangents):
         pairs = self._bound(inputs, tangents).forward(inputs, tangents)
@@ -155,6 +161,7 @@ class BoundRollout:
         self.program, self.buffers = program, RolloutBuffers(program, copies, slopes)
         self.none = inputs[0].new_zeros(0, dtype=torch.long)
         self.loaded: list[tuple[Tensor, int]] = []
+        self.moved: list[tuple[Tensor, int]] = []  # outputs of the last rollout
         buffers = self.buffers
         count = buffers.worlds * buffers.rows * (program.frames + program.segment * buffers.evaluations)
         self.size = ARRAYS_OF_STATES * SIZE_OF_ROW * count + sum(x.nbytes for x in inputs)
@@ -166,10 +173,7 @@ class BoundRollout:
 
     def holds(self, inputs: Sequence[Tensor]) -> bool:
         """True if these tensors are those whose numbers are in the arrays."""
-        pairs = zip(inputs, self.loaded, strict=False)
-        return len(self.loaded) == len(inputs) and all(
-            x.data_ptr() == y.data_ptr() and x._version == version for x, (y, version) in pairs
-        )
+        return _are_same(inputs, self.loaded)
 
     def forward(self, inputs, tangents) -> list[tuple[Tensor, Tensor | None]]:
         """States of all frames, and their tangents, of the numbers in the buffers."""
@@ -182,7 +186,10 @@ class BoundRollout:
             buffers.to.fill_vertices(start, inputs[k], tangents[k] if tangents else None, copies)
             memory(state)[:, 0] = memory(start)
         launch()
-        return [buffers.to.unvertices(state, buffers.worlds, buffers.n) for state in states]
+        results = [buffers.to.unvertices(state, buffers.worlds, buffers.n) for state in states]
+        if not tangents:  # kept, so that no other tensor gets their memory
+            self.moved = [(y.detach(), y._version) for y, _ in results]
+        return results
 
     @cached_property
     def _forward_launch(self):
@@ -203,26 +210,33 @@ class BoundRollout:
             recorded(buffers.code.forward, buffers.threads, args, buffers.device),
         )
 
-    def backward(self, inputs, outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        """Gradients of all inputs, whose numbers are in the buffers."""
+    def backward(
+        self, needed: Sequence[bool], inputs, outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
+    ) -> list[Tensor | None]:
+        """Gradients of some inputs, whose numbers are in the buffers."""
         buffers, (work, frames, frame_adjoints, start, unpacked, launch) = self.buffers, self._backward_launch
         if work:
             torch._foreach_zero_(work)  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
-        for k, (frame, y) in enumerate(zip(frames, outputs, strict=True)):
-            buffers.to.fill_vertices(frame, y, None, self.none if k else buffers.copies)
+        if not _are_same(outputs, self.moved):  # of another rollout
+            self.moved = []
+            for k, (frame, y) in enumerate(zip(frames, outputs, strict=True)):
+                buffers.to.layout.memory(frame).zero_()
+                buffers.to.fill_vertices(frame, y, None, self.none if k else buffers.copies)
         for frame, y in zip(frame_adjoints, adjoints, strict=True):
             buffers.to.fill_vertices(frame, y, None, self.none)
         launch()
-        state = [buffers.to.unvertices(a, buffers.worlds, buffers.n)[0] for a in start[: len(STATE)]]
-        results = zip([*state, *unpacked()], inputs, strict=True)
-        return [_apart(g.to(x.dtype).reshape(x.shape)) for g, x in results]
+        pairs = zip(start[: len(STATE)], needed, strict=False)
+        state = [buffers.to.unvertices(a, buffers.worlds, buffers.n)[0] if need else None for a, need in pairs]
+        results = zip([*state, *unpacked(needed)], inputs, strict=True)
+        return [None if g is None else _apart(g.to(x.dtype).reshape(x.shape)) for g, x in results]
 
     @cached_property
     def _backward_launch(self):
         """Memory that is zero before a launch, frames, their adjoints, those of the start, a function for those of the parameters, and the launch."""
         buffers, program = self.buffers, self.program
         steps = max(1, min(program.segment, program.frames - 1)) * buffers.evaluations
-        frames, frame_adjoints = ([buffers.work(program.frames) for _ in STATE] for _ in range(2))
+        _, _, frames, _ = self._forward_launch  # they have them still, if nothing was rolled out in between
+        frame_adjoints = [buffers.work(program.frames) for _ in STATE]
         launched = buffers.to.name == "threads"
         stored = buffers.evaluations == 1 and not launched  # each step has a frame, so the frames are all states
         states = frames if stored else [buffers.work(steps + 1) for _ in buffers.within]
@@ -240,7 +254,7 @@ class BoundRollout:
             struct_of(buffers.code.Parameters, dict(zip(buffers.fields, gradient, strict=True))),
         ]
         args = [self._parameters, buffers.evaluations, program.segment, 0, program.frames - 1, *trajectories, *out]
-        zeros = [buffers.to.layout.memory(y) for y in (*frames, *frame_adjoints, *start, *buffers.sums)]
+        zeros = [buffers.to.layout.memory(y) for y in (*frame_adjoints, *start, *buffers.sums)]
         zeros += [] if stored else [buffers.to.layout.memory(y) for y in states]
         launch = recorded(buffers.code.backward, buffers.threads, args, buffers.device)
         return [*zeros, *self._work], frames, frame_adjoints, start, unpacked, launch
@@ -255,6 +269,14 @@ class BoundRollout:
         """Memory that steps add to."""
         parameters, memory = self._parameters, self.buffers.to.layout.memory
         return [memory(getattr(parameters, name)) for name in self.buffers.work_names]
+
+
+def _are_same(tensors: Sequence[Tensor], known: Sequence[tuple[Tensor, int]]) -> bool:
+    """True if tensors have the memory of others, of which nobody has written to since their version."""
+    pairs = zip(tensors, known, strict=False)
+    return len(tensors) == len(known) and all(
+        x.data_ptr() == y.data_ptr() and x._version == version for x, (y, version) in pairs
+    )
 
 
 def _apart(x: Tensor) -> Tensor:
@@ -326,14 +348,17 @@ class RolloutBuffers:
         slopes = list(tangents) if tangents else [None] * len(inputs)
         p, to = self.structs[0], self.to
         _, _, (mass, mass_slope), (gravity, gravity_slope), *others = zip(inputs, slopes, strict=True)
-        slope = None if mass_slope is None else mass_slope * self.moves
-        to.fill_scalars(p.inverse_mass, mass * self.moves, slope)
-        to.fill_uniform(p.gravity, "Vec3", gravity, gravity_slope)
+        if is_new(p.inverse_mass, mass, mass_slope):
+            slope = None if mass_slope is None else mass_slope * self.moves
+            to.fill_scalars(p.inverse_mass, mass * self.moves, slope)
+        if is_new(p.gravity, gravity, gravity_slope):
+            to.fill_uniform(p.gravity, "Vec3", gravity, gravity_slope)
         step, slope = others[-1]
-        if step.shape[1]:
+        if step.shape[1] and is_new(p.step, step, slope):
             to.fill_uniform(p.step, "Real", step, slope)
         for (_, _, kind, array), (x, slope) in zip(self.places, others, strict=False):
-            to.fill_elements(array, kind, x, slope)
+            if is_new(array, x, slope):
+                to.fill_elements(array, kind, x, slope)
         if self.driven:
             none = inputs[0].new_zeros(0, dtype=torch.long)
             for name, (x, slope) in zip("xv", others[-1 - len(DRIVE) : -1], strict=True):
@@ -389,13 +414,14 @@ class RolloutBuffers:
         for g, group in enumerate(groups):
             setattr(d, f"g{g}", group)
 
-        def gradients() -> list[Tensor]:
+        def gradients(needed: Sequence[bool] | None = None) -> list[Tensor | None]:
             B, x = self.worlds, self.inputs
-            results = [self.to.unscalars(head["inverse_mass"], B, self.n)]
-            results.append(self.to.ununiform("Vec3", head["gravity"], B, 1))
-            for k, ((_, _, kind, _), array) in enumerate(zip(self.places, arrays, strict=True)):
-                results.append(self.to.unelements(kind, array, x[len(HEAD) + k]))
-            step = self.to.ununiform("Real", head["step"], B, self.program.frames - 1)
+            has = lambda k: needed is None or needed[k]
+            results = [self.to.unscalars(head["inverse_mass"], B, self.n) if has(2) else None]
+            results.append(self.to.ununiform("Vec3", head["gravity"], B, 1) if has(3) else None)
+            for k, ((_, _, kind, _), array) in enumerate(zip(self.places, arrays, strict=True), len(HEAD)):
+                results.append(self.to.unelements(kind, array, x[k]) if has(k) else None)
+            step = self.to.ununiform("Real", head["step"], B, self.program.frames - 1) if has(-1) else None
             if self.driven:
                 results += [self.to.unvertices(y, B, len(self.driven))[0] for y in (drive.x, drive.v)]
             return [*results, step if x[-1].shape[1] else x[-1]]
