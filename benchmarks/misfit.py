@@ -15,7 +15,8 @@ from gradsim.app.figures import figure
 from gradsim.geometry import mesh as meshes
 from gradsim.numerics import rotation
 from gradsim.render.coverage.coverage import coverage
-from gradsim.render.coverage.objective import objective, target
+from gradsim.render.coverage.objective import objective
+from gradsim.render.coverage.targets import target
 
 SIZES = {"64": (64, 64), "256": (256, 256), "vga": (480, 640)}
 WORLDS, FRAMES, UNKNOWNS = 16, 24, (1, 4)

@@ -10,7 +10,8 @@ from gradsim.geometry import mesh
 from gradsim.numerics import rotation
 from gradsim.numerics.robust import ROBUST_LOSSES, RobustLoss
 from gradsim.render.coverage.coverage import coverage, coverage_tangent
-from gradsim.render.coverage.objective import _code, objective, profiles, target
+from gradsim.render.coverage.objective import _code, objective, profiles
+from gradsim.render.coverage.targets import target
 from gradsim.render.windows import Windows
 from gradsim.runtime.threads import threads
 

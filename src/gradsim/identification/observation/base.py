@@ -22,7 +22,8 @@ from gradsim.numerics import rotation
 from gradsim.numerics.robust import GAUSSIAN, RobustLoss, robust_loss
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.coverage.coverage import coverage_tangent
-from gradsim.render.coverage.objective import Target, objective, profiles, target
+from gradsim.render.coverage.objective import objective, profiles
+from gradsim.render.coverage.targets import Target, target
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.windows import Windows
 from gradsim.video.mask_faults import MaskFaults

@@ -1,78 +1,30 @@
-"""Least-squares sums over coverage images, without storing the images (`objective_kernels.py`).
+"""Least-squares sums over coverage images, without storing the images (`misfit_kernels.py`, `objective_kernels.py`).
 
 At 64² the dense images of 16 starts, 45 frames and 5 unknowns take 141 MB per Jacobian; memory traffic would cost ten times
 as much as drawing.
 """
 
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 import warp as wp
 from torch import Tensor
 
 from gradsim.engine.lanes import lane_of, members, specialize
-from gradsim.engine.launch import array, field, replay, struct_of, worthwhile_threads
-from gradsim.numerics.robust import GAUSSIAN, RobustLoss
+from gradsim.engine.launch import array, replay, worthwhile_threads
 from gradsim.render.coverage.coverage import coverage_code, outline_scratch
 from gradsim.render.coverage.edges import mesh_of
-from gradsim.render.windows import Windows
+from gradsim.render.coverage.misfit import misfit, zero_pages
+from gradsim.render.coverage.targets import Target, goal_code, goal_of
 
 if TYPE_CHECKING:
     from gradsim.render.coverage import objective_kernels
 else:
     objective_kernels = "gradsim.render.coverage.objective_kernels"
 
-SHARED_NAMES = ("Point", "as_coverage", "draw", "draw_outline", "Outline", "touched")
-IMAGES = ("image", "weight", "outside", "inside", "above", "below")
-
-_goals: WeakKeyDictionary["Target", dict[torch.device, Any]] = WeakKeyDictionary()
-
-
-@dataclass(frozen=True, eq=False)
-class Target:
-    """Target images with the sums that the kernels need; see `target`."""
-
-    image: Tensor
-    weight: Tensor
-    outside: Tensor
-    inside: Tensor
-    above: Tensor
-    below: Tensor
-    corner: Tensor
-    size: tuple[int, int]
-    loss: RobustLoss
-
-
-def target(
-    image: Tensor,
-    weight: Tensor,
-    loss: RobustLoss = GAUSSIAN,
-    windows: Windows | None = None,
-) -> Target:
-    """Prepare targets for `objective`.
-
-    Args:
-        image: (frames, height, width).
-        weight: Of each squared difference; (frames, 1, 1) if alike in all pixels of a frame.
-        loss: ρ.
-        windows: Where targets are windows of images. Outside of them targets are 0, with the weight of their frame.
-    """
-    image, weight = image.double(), weight.double()
-    pad = torch.nn.functional.pad
-    outside, inside = (image.new_zeros(*image.shape[:2], image.shape[2] + 1) for _ in range(2))
-    for k, (frame, root) in enumerate(zip(image, weight.sqrt(), strict=True)):  # a frame at a time fits into the cache
-        torch.cumsum(loss.rho(root * frame), -1, out=outside[k, :, 1:])
-        torch.cumsum(loss.rho(root * (1 - frame)), -1, out=inside[k, :, 1:])
-    before = lambda y: pad(y.cumsum(-1), (1, 0))
-    rows = outside[..., -1]
-    height, width = windows.size if windows else image.shape[1:]
-    corner = windows.corner.int() if windows else torch.zeros(len(image), 2, dtype=torch.int32)
-    sums = outside, inside, before(rows), before(rows.flip(-1)).flip(-1)
-    return Target(image, weight, *sums, corner, (height, width), loss)
+DRAWING = ("Point", "draw", "Outline")
+GOALS = ("Goal", "influence", "other_rows", "rho", "run", "target_of")
 
 
 def objective(
@@ -95,30 +47,26 @@ def objective(
     if screen.dtype != torch.float64:  # so are occlusion between edges and differences of running sums
         wide = objective(screen.double(), tangent.double(), faces, observed, convex, images)
         return tuple(y.to(screen.dtype) for y in wide)  # pyright: ignore[reportReturnType] -- three
-    code, worlds, frames = _code(screen.dtype), len(screen), screen.shape[1] // images
-    unknowns, bodies = tangent.shape[1], worlds * frames
-    cost = screen.new_zeros(bodies)
-    gradient, normal = screen.new_zeros(bodies, unknowns), screen.new_zeros(bodies, unknowns, unknowns)
-    kernel = code.objective_of_mean if images > 1 else code.objective
-    arguments, scratch, workers = _arguments(code, kernel, screen, tangent, faces, convex, *observed.size)
-    out = [array(code.Scalar, x) for x in (cost, gradient, normal)]
-    if images > 1:
-        size = (workers, *observed.size)
-        scratch += [array(code.Scalar, _canvas(screen, *size, *tail)) for tail in ((), (unknowns,))]
-    replay(kernel, workers, [*arguments, _goal(observed, screen), frames, workers, *scratch, *out], str(screen.device))
-    cost, gradient, lower = (x.unflatten(0, (worlds, frames)).sum(1) for x in (cost, gradient, normal))
+    worlds, frames = len(screen), screen.shape[1] // images
+    compare = misfit if images == 1 else _misfit_of_mean
+    sums = compare(screen, tangent, faces, observed, convex, frames)
+    cost, gradient, lower = (x.unflatten(0, (worlds, frames)).sum(1) for x in sums)
     return cost, gradient, lower + lower.tril(-1).mT
 
 
-def _goal(observed: Target, screen: Tensor):
-    """Targets as the kernels read them, made once for each device."""
-    known, device = _goals.setdefault(observed, {}), screen.device
-    if device not in known:
-        code = _code(torch.float64)
-        fields = {name: field(code.Scalar, getattr(observed, name).to(screen)) for name in IMAGES}
-        fields["corner"] = field(wp.vec2i, observed.corner.to(device))
-        known[device] = struct_of(code.Goal, fields | {"kind": observed.loss.kind, "bend": observed.loss.bend})
-    return known[device]
+def _misfit_of_mean(
+    screen: Tensor, tangent: Tensor, faces: Tensor, observed: Target, convex: bool, frames: int
+) -> list[Tensor]:
+    """`misfit` of the means of consecutive pictures."""
+    code, unknowns, bodies = _code(screen.dtype), tangent.shape[1], len(screen) * frames
+    kernel = code.objective_of_mean
+    arguments, scratch, workers = _arguments(code, kernel, screen, tangent, faces, convex, *observed.size)
+    size = (workers, *observed.size)
+    scratch += [array(code.Scalar, zero_pages(screen, *size, *tail)) for tail in ((), (unknowns,))]
+    out = [screen.new_zeros(bodies, *tail) for tail in ((), (unknowns,), (unknowns, unknowns))]
+    args = [*arguments, goal_of(observed, screen), frames, workers, *scratch, *(array(code.Scalar, x) for x in out)]
+    replay(kernel, workers, args, str(screen.device))
+    return out
 
 
 def profiles(
@@ -174,19 +122,13 @@ def _arguments(code, kernel, screen: Tensor, tangent: Tensor, faces: Tensor, con
     scratch = [
         array(wp.bool, front),
         outline_scratch(screen, faces, workers, convex, height),
-        array(code.Scalar, _canvas(screen, workers, height, width)),
-        array(code.Scalar, _canvas(screen, workers, height, width, unknowns)),
+        array(code.Scalar, zero_pages(screen, workers, height, width)),
+        array(code.Scalar, zero_pages(screen, workers, height, width, unknowns)),
     ]
     return arguments, scratch, workers
 
 
-def _canvas(like: Tensor, *shape: int) -> Tensor:
-    """Zeros with the dtype and device of a tensor; on a CPU of pages that cost nothing until they are drawn on."""
-    if like.device.type == "cpu" and like.dtype == torch.float64:
-        return torch.from_numpy(np.zeros(shape))
-    return like.new_zeros(*shape)
-
-
 @cache
 def _code(dtype: torch.dtype):
-    return specialize(objective_kernels, lane_of(dtype), **members(coverage_code(dtype), *SHARED_NAMES))
+    bound = members(coverage_code(dtype), *DRAWING) | members(goal_code(dtype), *GOALS)
+    return specialize(objective_kernels, lane_of(dtype), **bound)

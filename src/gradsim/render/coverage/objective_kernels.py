@@ -19,103 +19,12 @@ from typing import TYPE_CHECKING
 
 import warp as wp
 
-from gradsim.engine.lanes import RARE, Scalar
+from gradsim.engine.lanes import Scalar
 
 if TYPE_CHECKING:  # bound by `specialize`
-    from gradsim.render.coverage.kernels import Point, as_coverage, draw, draw_outline
-    from gradsim.render.coverage.outline_kernels import Outline, touched
-
-
-@wp.struct
-class Goal:
-    """Targets of all frames."""
-
-    image: wp.array3d[Scalar]  # T, (frames, rows, columns)
-    weight: wp.array3d[Scalar]  # as the image, or (frames, 1, 1)
-    outside: wp.array3d[Scalar]  # Σ ρ(√w T) of a row before a column, (frames, rows, columns + 1)
-    inside: wp.array3d[Scalar]  # Σ ρ(√w (1 − T))
-    above: wp.array2d[Scalar]  # Σ ρ(√w T) of the rows before a row, (frames, rows + 1)
-    below: wp.array2d[Scalar]  # from a row on
-    corner: wp.array[wp.vec2i]  # first row and column of the window in the image, (frames)
-    kind: int  # of the loss: 0 Gaussian, 1 Huber, 2 Cauchy
-    bend: Scalar
-
-
-@wp.func
-def rho(square: Scalar, kind: int, bend: Scalar):
-    """ρ, from x²."""
-    if kind == 1 and square > bend * bend:
-        return Scalar(2.0) * bend * wp.sqrt(square) - bend * bend
-    if kind == 2:
-        u = square / (bend * bend)
-        if u < Scalar(1e-4):  # log(1 + u) would lose digits
-            return square * (Scalar(1.0) - u * (Scalar(0.5) - u * (Scalar(1.0 / 3.0) - Scalar(0.25) * u)))
-        return bend * bend * wp.log(Scalar(1.0) + u)
-    return square
-
-
-@wp.func
-def influence(square: Scalar, kind: int, bend: Scalar):
-    """ρ'(x)/(2 x), from x²."""
-    if kind == 1 and square > bend * bend:
-        return bend / wp.sqrt(square)
-    if kind == 2:
-        return Scalar(1.0) / (Scalar(1.0) + square / (bend * bend))
-    return Scalar(1.0)
-
-
-@wp.func
-def weight_of(goal: Goal, frame: int, row: int, column: int):
-    """w of a pixel of the window."""
-    if goal.weight.shape[2] == 1:
-        return goal.weight[frame, 0, 0]
-    return goal.weight[frame, row, column]
-
-
-@wp.func
-def target_of(goal: Goal, frame: int, row: int, column: int):
-    """T and w of a pixel of the image."""
-    r = row - goal.corner[frame][0]
-    c = column - goal.corner[frame][1]
-    if r >= 0 and r < goal.image.shape[1] and c >= 0 and c < goal.image.shape[2]:
-        return goal.image[frame, r, c], weight_of(goal, frame, r, c)
-    return Scalar(0.0), goal.weight[frame, 0, 0]
-
-
-@wp.func
-def run(goal: Goal, frame: int, row: int, first: int, end: int, alpha: Scalar):
-    """Σ ρ of the columns `first` to `end` - 1 of a row, which are covered alike."""
-    if first >= end:
-        return Scalar(0.0)
-    if alpha > Scalar(0.0) and alpha < Scalar(1.0):
-        total = Scalar(0.0)
-        for column in range(first, end):
-            target, w = target_of(goal, frame, row, column)
-            off = alpha - target
-            total += rho(w * off * off, goal.kind, goal.bend)
-        return total
-    width = goal.image.shape[2]
-    r = row - goal.corner[frame][0]
-    low = wp.clamp(first - goal.corner[frame][1], 0, width)
-    high = wp.clamp(end - goal.corner[frame][1], 0, width)
-    if r < 0 or r >= goal.image.shape[1]:
-        high = low
-        r = 0
-    if alpha == Scalar(0.0):
-        return goal.outside[frame, r, high] - goal.outside[frame, r, low]
-    total = goal.inside[frame, r, high] - goal.inside[frame, r, low]
-    beyond = end - first - (high - low)
-    if beyond > 0:
-        total += Scalar(beyond) * rho(goal.weight[frame, 0, 0], goal.kind, goal.bend)
-    return total
-
-
-@wp.func
-def other_rows(goal: Goal, frame: int, first: int, end: int):
-    """Σ ρ of the rows before the first of an area and from its end on."""
-    height = goal.image.shape[1]
-    start = goal.corner[frame][0]
-    return goal.above[frame, wp.clamp(first - start, 0, height)] + goal.below[frame, wp.clamp(end - start, 0, height)]
+    from gradsim.render.coverage.goal_kernels import Goal, influence, other_rows, rho, run, target_of
+    from gradsim.render.coverage.kernels import Point, draw
+    from gradsim.render.coverage.outline_kernels import Outline
 
 
 @wp.func
@@ -154,38 +63,6 @@ def add_pixel(
 
 
 @wp.func
-def misfit(
-    area: wp.vec4i,
-    worker: int,
-    body: int,
-    goal: Goal,
-    frame: int,
-    outline: Outline,
-    image: wp.array3d[Scalar],
-    slope: wp.array4d[Scalar],
-    gradient: wp.array2d[Scalar],
-    normal: wp.array3d[Scalar],
-):
-    """ρ of the difference, and its derivatives, of a page of the images with differences along rows; the page is zero after."""
-    width = image.shape[2]
-    total = other_rows(goal, frame, area[0], area[1])
-    for row in range(area[0], area[1]):
-        columns = touched(outline, worker, row)
-        sum = Scalar(0.0)
-        alpha = Scalar(0.0)
-        total += run(goal, frame, row, 0, columns[0], alpha)
-        for part in range(2):
-            for column in range(columns[2 * part], columns[2 * part + 1]):
-                sum += image[worker, row, column]
-                image[worker, row, column] = Scalar(0.0)
-                alpha = as_coverage(sum)
-                total += add_pixel(worker, body, goal, frame, row, column, alpha, slope, gradient, normal)
-            end = wp.where(part == 0, columns[2], width)
-            total += run(goal, frame, row, columns[2 * part + 1], end, alpha)
-    return total
-
-
-@wp.func
 def misfit_of_image(
     area: wp.vec4i,
     worker: int,
@@ -212,38 +89,6 @@ def misfit_of_image(
 
 
 @wp.kernel(enable_backward=False)
-def objective(
-    offset: int,  # see `engine.launch`
-    screen: wp.array2d[Point],  # (bodies, vertices), bodies are frames of worlds
-    tangent: wp.array4d[Point],  # (worlds, unknowns, frames, vertices)
-    faces: wp.array[wp.vec3i],
-    edges: wp.array[wp.vec4i],
-    convex: bool,
-    goal: Goal,
-    frames: int,
-    workers: int,
-    # scratch, zero before and after
-    front: wp.array2d[wp.bool],  # (bodies, faces)
-    outline: Outline,  # (workers)
-    image: wp.array3d[Scalar],  # (workers, rows, columns)
-    slope: wp.array4d[Scalar],  # (workers, rows, columns, unknowns)
-    # out, zero before
-    cost: wp.array[Scalar],  # (bodies)
-    gradient: wp.array2d[Scalar],  # (bodies, unknowns)
-    normal: wp.array3d[Scalar],  # (bodies, unknowns, unknowns), lower triangle
-):
-    worker = offset + wp.tid()
-    worlds = screen.shape[0] // frames
-    for k in range(
-        worker, screen.shape[0], workers
-    ):  # worlds of one frame in turn, which read the same rows of the target
-        frame = k // worlds
-        body = k % worlds * frames + frame
-        area = draw_outline(screen, tangent, faces, edges, convex, front, outline, worker, body, worker, image, slope)
-        cost[body] = misfit(area, worker, body, goal, frame, outline, image, slope, gradient, normal)
-
-
-@wp.kernel(enable_backward=False, module=__name__ + RARE)
 def objective_of_mean(
     offset: int,  # see `engine.launch`
     screen: wp.array2d[Point],  # (bodies · images, vertices)
@@ -301,7 +146,7 @@ def objective_of_mean(
         cost[body] = misfit_of_image(area, worker, body, goal, frame, mean, mean_slope, gradient, normal)
 
 
-@wp.kernel(enable_backward=False, module=__name__ + RARE)
+@wp.kernel(enable_backward=False)
 def profiles(
     offset: int,  # see `engine.launch`
     screen: wp.array2d[Point],
