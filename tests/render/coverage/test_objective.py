@@ -131,12 +131,14 @@ def test_gradient_is_half_the_derivative_of_the_cost():
     assert 2 * gradient == pytest.approx((4 * secant(1e-4) - secant(2e-4)) / 3, rel=1e-7)
 
 
-def test_profiles_are_sums_of_the_weighted_images():
-    screen, (_, weight) = boxes(2, 4, seed=12), images(4, seed=13)
+@pytest.mark.parametrize("alike", [True, False], ids=["one weight of a frame", "weights"])
+def test_profiles_are_sums_of_the_weighted_images(alike):
+    screen, (_, weight) = 1.5 * boxes(2, 4, seed=12) - 4, images(4, seed=13)
+    weight = weight[:, 4:5, 4:5] + 1 if alike else weight
     tangent = torch.randn(2, 3, 4, 8, 2, generator=torch.Generator().manual_seed(14), dtype=torch.float64)
     alpha, slope = coverage_tangent(screen, tangent, FACES, HEIGHT, WIDTH, convex=True)
     alpha, slope = alpha * weight, slope * weight[..., None]
-    sums, slopes = profiles(screen, tangent, FACES, weight)
+    sums, slopes = profiles(screen, tangent, FACES, weight, size=(HEIGHT, WIDTH))
     assert near(sums, torch.cat([alpha.sum(-1), alpha.sum(-2)], -1), 1e-12)
     assert near(slopes, torch.cat([slope.sum(-2), slope.sum(-3)], -2), 1e-12)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
     objective_kernels = "gradsim.render.coverage.objective_kernels"
 
-DRAWING = ("Point", "draw", "Outline")
+DRAWING = ("Point", "as_coverage", "bounds", "draw", "draw_outline", "sum_rows", "Outline", "touched")
 GOALS = ("Goal", "influence", "other_rows", "rho", "run", "target_of")
 
 
@@ -101,6 +101,7 @@ def profiles(
     weight = weight.to(screen)
     arguments, scratch, workers = _arguments(code, code.profiles, screen, tangent, faces, convex, height, width)
     out = [array(code.Scalar, x) for x in (sums, slopes)]
+    scratch.append(array(code.Scalar, screen.new_zeros(workers, width + 1)))
     args = [*arguments, array(code.Scalar, weight), workers, *scratch, *out]
     replay(code.profiles, workers, args, str(screen.device))
     return sums.unflatten(0, (worlds, frames)), slopes.unflatten(0, (worlds, frames))
