@@ -24,7 +24,7 @@ $(READY): pyproject.toml constraints.txt
 		$(BIN)/python -m pip install --quiet --no-deps torch==2.13.0
 	$(UV) --constraints constraints.txt --editable ".[dev]"
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m gradsim demo --help >/dev/null
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import gradsim.app.commands.demo, gradsim.app.report.report, viser'
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import av, gradsim.app.commands.demo, gradsim.app.report.report, matplotlib.backends.backend_svg, scipy.ndimage, scipy.sparse.csgraph, viser'
 	touch $@
 
 $(DOCS_READY): $(READY)

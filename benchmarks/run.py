@@ -11,6 +11,7 @@ import torch
 from calls import calls
 from chain import chain
 from cloth import cloth
+from cold_start import cold_start
 from fits import fits
 from gear import gear
 from implicit import implicit
@@ -62,6 +63,7 @@ CASES = {
     "misfit": misfit,
     "render": render,
     "threads": speedups,
+    "cold_start": cold_start,
 }
 
 
