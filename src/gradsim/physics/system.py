@@ -329,8 +329,14 @@ class Island(Protocol):
         """True if what is between the bodies stores energy at the start, or supplies some."""
         return False
 
-    def open_joint_message(self, states: Mapping[str, State], values: Values) -> str:
-        """Joint that has come apart at the last frame of states (worlds, frames, ...), in words; "" for none."""
+    def open_joint_message(self, states: Mapping[str, State], values: Values, inputs: Sequence[Tensor]) -> str:
+        """Joint that has come apart at the last frame, in words; "" for none.
+
+        Args:
+            states: (worlds, frames, ...) by body and name.
+            values: All parameters.
+            inputs: Those of the rollout.
+        """
         return ""
 
 
