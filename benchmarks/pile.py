@@ -1,7 +1,7 @@
 """Piles of 10, 100 and 300 boxes on a ground: gradsim beside MuJoCo, in one run.
 
-Columns of boxes fall by a tenth of a millimetre onto one another and rest. Both take the same steps of 1/1200 s, gradsim semi-implicit ones with
-contact by penalty, MuJoCo's with its own solver and defaults, which takes longer steps for the same motion: a figure here is a cost per step. Of
+Columns of boxes fall by a tenth of a millimetre onto one another and rest. Both take the same steps of 1/1200 s, gradsim steps of Runge and Kutta, whose forces
+are evaluated four times, with contact by penalty, MuJoCo's with its own solver and defaults, which takes longer steps for the same motion: a figure here is a cost per step. Of
 gradsim a step is the difference of two rollouts of different length, so that what a call costs beside is left out and told apart. Times are CPU time
 of one thread, the least of repetitions that take turns, in float64.
 """

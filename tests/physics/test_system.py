@@ -139,7 +139,7 @@ def test_only_a_body_whose_shape_changes_has_elements(model):
 
 def test_a_body_alone_is_an_island_without_pairs_and_joints(model):
     (island,) = model.groups
-    assert island.is_single and island.pairs is None and island.open_joint_message({}, {}) == ""
+    assert island.is_single and island.pairs is None and island.open_joint_message({}, {}, []) == ""
 
 
 def test_bodies_that_touch_or_hold_one_another_are_an_island_that_is_not_single():
@@ -147,7 +147,11 @@ def test_bodies_that_touch_or_hold_one_another_are_an_island_that_is_not_single(
     contacts = {"all": {"between": ["a", "b"], "stiffness": 1e4}}
     model = Model(Scene.parse({"bodies": bodies, "contacts": contacts, "timing": {"frames": 2, "substeps": 100}}))
     (island,) = model.groups
-    assert not island.is_single and island.pairs.contacts == {(0, 1): "all"} and island.open_joint_message({}, {}) == ""
+    assert (
+        not island.is_single
+        and island.pairs.contacts == {(0, 1): "all"}
+        and island.open_joint_message({}, {}, []) == ""
+    )
 
 
 @pytest.mark.parametrize("body", [BOX, SWING, ARMS, {**ARMS, "second_colour": [1, 0, 0]}])

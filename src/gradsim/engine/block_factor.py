@@ -44,6 +44,7 @@ def block_functions(lane: Lane) -> dict:
     @wp.func_native(head + _FACTOR)
     def factor_blocks(
         i: int,
+        at: int,
         n: int,
         first: wp.array[wp.int32],
         second: wp.array[wp.int32],
@@ -62,6 +63,7 @@ def block_functions(lane: Lane) -> dict:
     @wp.func_native(head + _SOLVE)
     def solve_blocks(
         i: int,
+        at: int,
         row: wp.array[wp.int32],
         left: wp.array[wp.int32],
         block: wp.array[wp.int32],
@@ -76,6 +78,7 @@ if TYPE_CHECKING:  # as templates see them
 
     def factor_blocks(
         i: int,
+        at: int,
         n: int,
         first: wp.array[wp.int32],
         second: wp.array[wp.int32],
@@ -94,6 +97,7 @@ if TYPE_CHECKING:  # as templates see them
 
         Args:
             i: The pack.
+            at: Row of `inverse`, `force`, `torque`, `torque_b` and `factor` for this evaluation of the pack.
             n: Number of bodies that move; others are held.
             first, second: Bodies of each row.
             row: First row of each joint, and the number of rows.
@@ -108,13 +112,14 @@ if TYPE_CHECKING:  # as templates see them
 
     def solve_blocks(
         i: int,
+        at: int,
         row: wp.array[wp.int32],
         left: wp.array[wp.int32],
         block: wp.array[wp.int32],
         factor: wp.array2d[Real],
         y: wp.array2d[Real],
     ) -> None:
-        """y ← S⁻¹ y for pack i, by the factor."""
+        """y ← S⁻¹ y for pack i, by the factor in its row `at`."""
 
 
 def _head(lane: Lane) -> str:
@@ -166,12 +171,12 @@ typedef D C __attribute__((vector_size(SIZE * sizeof(D)), aligned(4), may_alias)
 
 _FACTOR = """
 const int joints = (int)row.shape[0] - 1, rows = (int)first.shape[0], bodies = (int)inverse.shape[1];
-const V* forces = (const V*)force.data + (long long)i * rows * 3 * P;
-const V* torques = (const V*)torque.data + (long long)i * rows * 3 * P;
-const V* torques_b = (const V*)torque_b.data + (long long)i * rows * 3 * P;
-const V* turned = (const V*)inverse.data + (long long)i * bodies * 9 * P;
+const V* forces = (const V*)force.data + (long long)at * rows * 3 * P;
+const V* torques = (const V*)torque.data + (long long)at * rows * 3 * P;
+const V* torques_b = (const V*)torque_b.data + (long long)at * rows * 3 * P;
+const V* turned = (const V*)inverse.data + (long long)at * bodies * 9 * P;
 const D* masses = (const D*)mass.data + (long long)i * n;
-C* L = (C*)((D*)factor.data + (long long)i * factor.shape[1]);
+C* L = (C*)((D*)factor.data + (long long)at * factor.shape[1]);
 for (int j = 0; j < joints; ++j) {
     const int begin = row.data[j], count = row.data[j + 1] - begin, start = left.data[j];
     const int ends[2] = {first.data[begin], second.data[begin]};
@@ -259,7 +264,7 @@ for (int j = 0; j < joints; ++j) {
 
 _SOLVE = """
 const int joints = (int)row.shape[0] - 1;
-const C* L = (const C*)((D*)factor.data + (long long)i * factor.shape[1]);
+const C* L = (const C*)((D*)factor.data + (long long)at * factor.shape[1]);
 D* Y = (D*)y.data + (long long)i * y.shape[1];
 for (int j = 0; j < joints; ++j) {
     const int begin = row.data[j], count = row.data[j + 1] - begin;

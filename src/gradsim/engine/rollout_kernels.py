@@ -76,6 +76,7 @@ def reverse_sweep(
     step_adjoint,
     prepare: Any = None,
     prepare_adjoint: Any = None,
+    recalls: bool = False,
 ):
     """Kernel for the adjoint of the frames `begin` to `end`: adds up the adjoints of frame `begin` and of parameters.
 
@@ -86,6 +87,8 @@ def reverse_sweep(
         module: `__name__` of the kernel file.
         Parameters: Struct, see the head of this file; so the others.
         Adjoint: Struct of the adjoint of one state.
+        recalls: Whether `step_adjoint` takes from a workspace what `step` left there for each state of `steps`; then the last step of a segment is
+            recomputed, too.
     """
     prepared = prepare is not None
 
@@ -115,9 +118,13 @@ def reverse_sweep(
             base = wp.where(substeps > 1, 0, first)
             if substeps > 1:
                 copy_state(states, first, steps, 0, i)
-                for k in range(count - 1):
+                recomputed = count - 1
+                if recalls:  # known when this is compiled
+                    recomputed = count
+                for k in range(recomputed):
                     step(parameters, steps, k, k + 1, first * substeps + k, first + k // substeps, i)
-                copy_state(states, last, steps, count, i)
+                if not recalls:
+                    copy_state(states, last, steps, count, i)
             for m in range(count):
                 k = count - 1 - m
                 interval = first + k // substeps

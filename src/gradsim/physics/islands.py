@@ -25,9 +25,9 @@ from gradsim.physics.coupled.rollout import BODY, Coupled, nodes
 from gradsim.physics.forces import attachment
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.integrators import SOFT
-from gradsim.physics.rigid.batching import share_drag
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.island import ConstrainedIsland
+from gradsim.physics.rigid.many.batching import share_drag
 from gradsim.physics.rigid.rollout import RigidRollout
 from gradsim.physics.soft.body import HasFrames, SoftBody
 from gradsim.physics.system import STEP_SAFETY, Island, RolloutProgram, System, Values
@@ -56,7 +56,9 @@ class SingleBody(Island):
     def bound_inputs(self, values: Values, differentiated: Collection[str] = ()) -> list[Tensor]:
         return self.bound(values, differentiated) if self.bound else self.inputs(values)
 
-    def roll_out(self, program: RolloutProgram, values: Values, steps: Tensor) -> list[Tensor]:
+    def roll_out(
+        self, program: RolloutProgram, values: Values, steps: Tensor
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         (body,) = self.systems
         plain = torch.is_grad_enabled() and not torch.compiler.is_compiling() and not is_transformed()
         if plain and self.bound and isinstance(body, RigidBody):
@@ -69,7 +71,7 @@ class SingleBody(Island):
             if closed := self.closed[program]:
                 tensors = [values[name] for name in closed.names]
                 if any(x.requires_grad for x in tensors):
-                    return closed.run(*tensors, steps)
+                    return closed.run(*tensors, steps), ()
         return super().roll_out(program, values, steps)
 
     def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
@@ -361,19 +363,28 @@ class CoupledIsland(Island):
 
 def group_into_islands(systems: Sequence[System], scene) -> tuple[Island, ...]:
     """The bodies in groups that no contact, attachment or joint crosses, each with the rollout of its bodies."""
-    kin = {s.name: {s.name} for s in systems}
-    links = scene.links
-    for link in links:
-        joined = set().union(*(kin[name] for name in link))
-        kin |= dict.fromkeys(joined, joined)
-    islands, met = [], set().union(*links)
+    places = {s.name: k for k, s in enumerate(systems)}  # a group stands where its first member by name does
+    first = {s.name: s.name for s in systems}  # towards the first body of its group
+
+    def group_of(name: str) -> str:
+        while first[name] != name:
+            first[name] = first[first[name]]
+            name = first[name]
+        return name
+
+    for link in scene.links:
+        ends = [group_of(name) for name in link]
+        for end in ends:
+            first[group_of(end)] = group_of(ends[0])
+    linked = set().union(*scene.links)
+    groups: dict[str, list[System]] = {}
     for s in systems:
-        if s.name not in met:
-            islands.append(SingleBody(s))
-        elif s.name == min(kin[s.name]):
-            members = [t for t in systems if t.name in kin[s.name]]
-            hard = [t for t in members if isinstance(t, RigidBody)]
-            islands.append(
-                ConstrainedIsland(hard, scene) if len(hard) == len(members) else CoupledIsland(members, scene)
-            )
+        groups.setdefault(group_of(s.name), []).append(s)
+    islands = []
+    for members in sorted(groups.values(), key=lambda members: places[min(s.name for s in members)]):
+        if members[0].name not in linked:
+            islands.append(SingleBody(members[0]))
+            continue
+        hard = [s for s in members if isinstance(s, RigidBody)]
+        islands.append(ConstrainedIsland(hard, scene) if len(hard) == len(members) else CoupledIsland(members, scene))
     return tuple(islands)

@@ -157,8 +157,14 @@ class Model(nn.Module):
     @cached_property
     def _owners(self) -> dict[str, tuple[nn.Module, str]]:
         """Module and attribute of each parameter: `get_parameter` looks them up again at each call."""
-        paths = {name: name.rpartition(".") for name in self.kinds}
-        return {name: (self.get_submodule(path), key) for name, (path, _, key) in paths.items()}
+        modules: dict[str, nn.Module] = {"": self}
+        owners = {}
+        for name in self.kinds:
+            path, _, key = name.rpartition(".")
+            if path not in modules:
+                modules[path] = self.get_submodule(path)
+            owners[name] = modules[path], key
+        return owners
 
     def values(self, overrides: Mapping[str, Tensor] | None = None) -> Values:
         """All parameters with a leading dimension of worlds; `overrides` replaces some of them.
@@ -201,9 +207,9 @@ class Model(nn.Module):
     def _row(self, name: str) -> Tensor:
         """A parameter with the dimension of one world; where it has no graph, the view of the last call."""
         owner, key = self._owners[name]
-        parameter = getattr(owner, key)
-        if torch.compiler.is_compiling() or is_transformed() or (parameter.requires_grad and torch.is_grad_enabled()):
-            return parameter[None]
+        parameter = None if torch.compiler.is_compiling() else vars(owner)["_parameters"].get(key)
+        if parameter is None or is_transformed() or (parameter.requires_grad and torch.is_grad_enabled()):
+            return (getattr(owner, key) if parameter is None else parameter).unsqueeze(0)
         known, row = self._rows.get(name, (None, parameter))
         same = known is parameter and row.data_ptr() == parameter.data_ptr() and row.shape[1:] == parameter.shape
         if not same or row.dtype != parameter.dtype or row.requires_grad:  # as a caller may have set it
@@ -247,17 +253,24 @@ class Model(nn.Module):
             values, start = self._continued(values, start)
         steps, states = self._steps(values, frames, lead), {}
         timed = self._timed(values, frames, lead, steps)
+        everything: list[Tensor] = []
+        read: list[Sequence[Tensor]] = []
         for group in self.groups:
             program = self._program(group, frames, lead, segment)
             if start is None:
-                outputs = group.roll_out(program, timed, steps)
+                outputs, inputs = group.roll_out(program, timed, steps)
             else:
-                outputs = program.run(*group.begin(group.bound_inputs(timed), start), steps)
-            states |= _by_body(group, [y[:, lead:] for y in outputs] if lead else outputs)
+                inputs = group.begin(group.bound_inputs(timed), start)
+                outputs = program.run(*inputs, steps)
+            outputs = [y[:, lead:] for y in outputs] if lead else outputs
+            everything += outputs
+            read.append(inputs)
+            states |= _by_body(group, outputs)
         trajectory = self._trajectory(states, values, frames)
         if not torch.compiler.is_compiling():
-            self._check_finite(trajectory.states, timed, steps, lead, start)
-            self._check_joints(trajectory.states, values)
+            if not all(math.isfinite(y.detach().sum().item()) for y in everything):
+                self._check_finite(trajectory.states, timed, steps, lead, start)
+            self._check_joints(trajectory.states, values, read)
         return trajectory
 
     def rollout_unchecked(self, values: Values, frames: int) -> Trajectory:
@@ -463,10 +476,8 @@ class Model(nn.Module):
 
     def _place(self, name: str, parameter: nn.Parameter) -> None:
         *path, last = name.split(".")
-        taken = (
-            hasattr(self, path[0]) or hasattr(type(self), path[0]) or path[0] in ("substeps", "lead") if path else False
-        )
-        if taken and path[0] not in self._modules:
+        is_new = bool(path) and path[0] not in self._modules
+        if is_new and (hasattr(self, path[0]) or hasattr(type(self), path[0]) or path[0] in ("substeps", "lead")):
             raise InputError(
                 f"{path[0]!r} is a name that the model or PyTorch's modules use themselves; rename it in the scene."
             )
@@ -474,7 +485,9 @@ class Model(nn.Module):
         for part in path:
             if part not in owner._modules:
                 owner.add_module(part, nn.Module())
-            owner = owner.get_submodule(part)
+            inner = owner._modules[part]
+            assert inner is not None
+            owner = inner
         owner.register_parameter(last, parameter)
 
     def _program(self, group, frames: int, lead: int, segment: int):
@@ -649,10 +662,16 @@ class Model(nn.Module):
                         f"(time {step * self.dt:.4g} s, world {world}). {self._advice(values, world)}"
                     )
 
-    def _check_joints(self, states, values: Values) -> None:
-        """Raise `Divergence` where steps were so long that a joint no longer holds, though all is finite."""
-        for group in self.groups:
-            if said := group.open_joint_message(states, values):
+    def _check_joints(self, states, values: Values, inputs: Sequence[Sequence[Tensor]]) -> None:
+        """Raise `Divergence` where steps were so long that a joint no longer holds, though all is finite.
+
+        Args:
+            states: Those of the trajectory.
+            values: All parameters.
+            inputs: Those of each group.
+        """
+        for group, read in zip(self.groups, inputs, strict=True):
+            if said := group.open_joint_message(states, values, read):
                 other = self.scene.timing.integrator == "semi-implicit"
                 way = "Set timing.integrator to rk4, or more substeps" if other else "Use more substeps"
                 raise Divergence(f"{said}: steps are too long for it. {way} than {self.substeps}.")

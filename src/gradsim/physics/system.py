@@ -305,9 +305,12 @@ class Island(Protocol):
         """
         return self.inputs(values)
 
-    def roll_out(self, program: RolloutProgram, values: Values, steps: Tensor) -> list[Tensor]:
-        """Outputs of the rollout with steps (worlds, intervals) [s]."""
-        return program.run(*self.bound_inputs(values), steps)
+    def roll_out(
+        self, program: RolloutProgram, values: Values, steps: Tensor
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        """Outputs of the rollout with steps (worlds, intervals) [s], and its inputs; none where the parameters themselves are."""
+        inputs = self.bound_inputs(values)
+        return program.run(*inputs, steps), inputs
 
     def begin(self, inputs: list[Tensor], start: Mapping[str, State]) -> list[Tensor]:
         """Inputs that begin at the states `start`, by body and name."""
@@ -333,8 +336,14 @@ class Island(Protocol):
         """True if what is between the bodies stores energy at the start, or supplies some."""
         return False
 
-    def open_joint_message(self, states: Mapping[str, State], values: Values) -> str:
-        """Joint that has come apart at the last frame of states (worlds, frames, ...), in words; "" for none."""
+    def open_joint_message(self, states: Mapping[str, State], values: Values, inputs: Sequence[Tensor]) -> str:
+        """Joint that has come apart at the last frame, in words; "" for none.
+
+        Args:
+            states: (worlds, frames, ...) by body and name.
+            values: All parameters.
+            inputs: Those of the rollout, see `roll_out`.
+        """
         return ""
 
 

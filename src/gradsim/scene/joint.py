@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from gradsim.scene.recordings.pose import PoseMotion
 from gradsim.scene.soft_body import Soft
 
 WORLD = "world"  # the parent of a joint to the fixed frame
+MOST_PLACEMENTS = 16  # trees of joints whose order is remembered
 HALF_TURN = math.pi  # springs and limits of a hinge act on its angle within half a turn of 0
 
 
@@ -211,12 +213,20 @@ JOINTS: dict[str, type[AnyJoint]] = {"revolute": Revolute, "prismatic": Prismati
 
 def placing_joints(joints: Mapping[str, Any]) -> dict[str, str]:
     """Name of the joint that places each body, for all placed bodies, parents first."""
+    return dict(_placements(tuple((name, joint.between) for name, joint in joints.items())))
+
+
+@lru_cache(maxsize=MOST_PLACEMENTS)
+def _placements(joints: tuple[tuple[str, tuple[str, ...]], ...]) -> dict[str, str]:
+    """`placing_joints` from the name of each joint and what it is between."""
     first: dict[str, str] = {}
     parents: dict[str, str] = {}
-    for name, joint in joints.items():
-        parent, child = joint.between
-        if child not in first and not _descends(parent, child, parents):
-            first[child], parents[child] = name, parent
+    holding: set[str] = set()  # of others; a body that holds none has no descendant
+    for name, (parent, child) in joints:
+        if child in first or parent == child or (child in holding and _descends(parent, child, parents)):
+            continue
+        first[child], parents[child] = name, parent
+        holding.add(parent)
     depth: dict[str, int] = {}
     for body in first:
         path = [body]

@@ -343,14 +343,15 @@ class Scene(Node):
 
     def integrator_of(self, body: str) -> str:
         """Integrator of a body: `timing.integrator`, or what `auto` there takes (see `Timing`)."""
-        soft = {name for name, node in self.bodies.items() if isinstance(node, Soft)}
-        if self.timing.integrator in IMPLICIT and body not in soft:
+        is_soft = isinstance(self.bodies.get(body), Soft)
+        if self.timing.integrator in IMPLICIT and not is_soft:
             return "semi-implicit"
         if self.timing.integrator != "auto":
             return self.timing.integrator
-        if any(body in link and link & soft for link in self.links):
-            return "midpoint" if body in soft and self._holds_rods_alone else "semi-implicit"
-        if body not in soft:
+        soft = {name for name, node in self.bodies.items() if isinstance(node, Soft)}
+        if soft and any(body in link and link & soft for link in self.links):
+            return "midpoint" if is_soft and self._holds_rods_alone else "semi-implicit"
+        if not is_soft:
             return "rk4"
         return {"springs": "nystrom", "rod": "midpoint"}.get(self.bodies[body].kind, "verlet")
 

@@ -7,6 +7,7 @@ from tolerances import SOLVED, ULPS, assert_near
 from gradsim import Model, Scene
 from gradsim.errors import InputError
 from gradsim.physics.model import Divergence
+from gradsim.physics.rigid import multibody
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.island import ConstrainedIsland
 
@@ -62,6 +63,34 @@ def test_a_rollout_can_go_on_from_its_own_state():
     for name, own in rest.states.items():
         for k, y in own.items():
             torch.testing.assert_close(y, whole[name][k][:, 3:], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("integrator", ["rk4", "semi-implicit"])
+def test_gradients_are_the_same_bits_where_evaluations_are_made_again(monkeypatch, integrator):
+    model = Model(scene(integrator=integrator))
+    names = ["joints.hip.angle", "lower.mass", "gravity", "upper.scale"]
+    slopes = []
+    for most in (multibody.MOST_SLOT_BYTES, 0):
+        monkeypatch.setattr(multibody, "MOST_SLOT_BYTES", most)
+        model.groups[1].program(5, model.substeps, model.dt, 1).pool.clear()  # pyright: ignore[reportAttributeAccessIssue] -- of rigid bodies
+        leaves = {name: model.get_parameter(name).detach()[None].clone().requires_grad_() for name in names}
+        end = model.rollout(leaves, frames=5)["lower"]
+        slopes.append(torch.autograd.grad(end["x"].square().sum() + end["l"].sum(), list(leaves.values())))
+    for first, second in zip(*slopes, strict=True):
+        assert first.any() and torch.equal(first, second)
+
+
+def test_calls_with_other_numbers_in_between_are_the_same_bits():
+    model = Model(scene(integrator="semi-implicit"))
+    heavy = {"lower.mass": torch.tensor([3.0]).double()}
+    first = model.rollout(frames=3)["lower"]["x"]
+    for overrides in (heavy, {}, {"joints.hip.angle": torch.tensor([0.1]).double()}, {}):
+        again = model.rollout(overrides, frames=3)["lower"]["x"]
+        assert torch.equal(again, first) == (not overrides)
+    assert torch.equal(
+        model.rollout(heavy, frames=3)["lower"]["x"],
+        Model(scene(integrator="semi-implicit")).rollout(heavy, frames=3)["lower"]["x"],
+    )
 
 
 def test_tangent_matches_the_gradient_of_a_model():

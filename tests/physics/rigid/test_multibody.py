@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 
 from gradsim.engine.lanes import FORWARD, Lane
 from gradsim.physics.rigid import multibody
-from gradsim.physics.rigid.batching import NO_CONTACT_DEPTH
+from gradsim.physics.rigid.many.batching import NO_CONTACT_DEPTH
 from gradsim.physics.rigid.multibody import BODY, Bodies
 from gradsim.physics.rigid.rollout import Loads, RigidRollout
 

@@ -24,7 +24,7 @@ from gradsim.errors import InputError
 from gradsim.physics.contact.broad_phase import Candidates
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.rigid import rollout
-from gradsim.physics.rigid.batching import BODY, apart, check_alike, slopes_together, together, unpacked
+from gradsim.physics.rigid.many.batching import BODY, apart, check_alike, slopes_together, together, unpacked
 from gradsim.physics.soft.rollout import Particles, RolloutBuffers, by_state, particles_code
 
 if TYPE_CHECKING:

@@ -12,14 +12,11 @@ import math
 from collections.abc import Sequence
 from functools import cache, cached_property
 
-import numpy as np
-import scipy
 import torch
 from torch import Tensor
 
 from gradsim.engine.forward_mode import derivative
 from gradsim.errors import InputError
-from gradsim.geometry import mesh as meshes
 from gradsim.geometry.surface import Part
 from gradsim.numerics import rotation
 from gradsim.numerics.pseudo_inertia import inertia_of
@@ -29,6 +26,7 @@ from gradsim.physics.contact.laws import stiffening
 from gradsim.physics.contact.point_sdf import distance
 from gradsim.physics.integrators import RIGID
 from gradsim.physics.rigid.contact_points import RigidContactPoints
+from gradsim.physics.rigid.many.shape import about, shape_of
 from gradsim.physics.rigid.rollout import CONTACT, DRAG, INPUTS, OBSTACLE, ROLLING, STATE, RigidRollout
 from gradsim.physics.rigid.start_state import RigidStart
 from gradsim.physics.static_geometry import ObstacleBody
@@ -37,13 +35,9 @@ from gradsim.scene import contact
 from gradsim.scene.joint import placing_joints
 
 MAX_SPIN_ANGLE = 0.05  # angle of a step of free spin [rad]: rk4 keeps the energy to 1e-6 over 10 s
+LEAST_TURN_RATE = 1e-9  # [1/s] of a body that neither turns nor brakes
+MAX_START_DEPTH = 1e-3  # of its size: how far a body may start inside another thing
 FREE_STEPS = 8  # steps per frame where nothing is stiff (`Model.recommended_substeps`)
-
-
-def about(inertia: Tensor, off: Tensor) -> Tensor:
-    """Inertia per mass (..., 3, 3) [m²] about a point that is off the centre of mass (..., 3) [m], from that about the centre."""
-    square = off.square().sum(-1)[..., None, None] * torch.eye(3, dtype=off.dtype, device=off.device)
-    return inertia + square - off[..., :, None] * off[..., None, :]
 
 
 _rollout = cache(RigidRollout)  # one operation for each kind of rollout
@@ -67,34 +61,16 @@ class RigidBody(System):
 
     def __init__(self, name, body, scene, vertex_offset: int, dtype: torch.dtype, device: torch.device):
         self.name, self.body, self.scene = name, body, scene
-        mesh = body.shape.mesh()
-        meshes.check(mesh, f"bodies.{name}.shape")
-        shape = mesh.solid
-        to = {"dtype": dtype, "device": device}
-        self.volume = shape.mass.item()
-        centre = shape.centre if body.centre_of_mass is None else torch.tensor(body.centre_of_mass, dtype=torch.float64)
-        self.centre = centre.numpy()  # of mass, in the coordinates of the mesh
-        self.rest = (torch.tensor(mesh.vertices) - centre).to(**to)  # about the centre of mass, at scale 1
-        self.stated_centre = centre.to(**to)
-        self.shape_centre, self.shape_inertia_per_mass = shape.centre.to(**to), (shape.inertia / shape.mass).to(**to)
-        self.inertia_per_mass = about(shape.inertia / shape.mass, shape.centre - centre).to(**to)
-        self.inverse_inertia_per_mass = torch.linalg.inv(self.inertia_per_mass)
-        self.principal = rotation.to_matrix(torch.tensor(body.inertia_quat_xyzw, **to))
+        mesh, to = body.shape.mesh(), {"dtype": dtype, "device": device}
+        self.shape = shape = shape_of(body, mesh, f"bodies.{name}.shape", to)
+        self.volume, self.rest, self.points, self.radius = shape.volume, shape.rest, shape.points, shape.radius
+        self.centre, self.stated_centre = shape.centre, shape.stated_centre  # of mass, in the coordinates of the mesh
+        self.inertia_per_mass, self.inverse_inertia_per_mass = shape.inertia_per_mass, shape.inverse_inertia_per_mass
         self.motion = body.motion
         self.placed = name in placing_joints(scene.joints) or self.motion is not None
         self.quat = torch.tensor(body.quat_xyzw, **to)
-        faces = torch.tensor(mesh.faces, device=device)
         look = look_of(body, mesh, f"bodies.{name}", mesh.smooth, to)
-        self.part = Part(name, slice(vertex_offset, vertex_offset + len(mesh.vertices)), faces, mesh.convex, look)
-        collision = body.collision or ("sphere" if body.shape.sphere else "vertices")
-        if collision == "sphere":
-            self.points, self.radius = self.rest.new_zeros(1, 3), self.rest.new_full((1,), body.shape.sphere.radius)
-        elif collision in ("vertices", "hull"):
-            rows = scipy.spatial.ConvexHull(mesh.vertices).vertices if collision == "hull" else slice(None)
-            self.points = self.rest[rows]
-            self.radius = self.rest.new_zeros(len(self.points))
-        else:
-            self.points, self.radius = self.rest[:0], self.rest.new_zeros(0)
+        self.part = Part(name, slice(vertex_offset, vertex_offset + len(self.rest)), shape.faces, mesh.convex, look)
         self.grounds = list(scene.grounds) if len(self.points) else []
         obstacles = scene.obstacles.items() if len(self.points) else ()
         self.obstacles = [ObstacleBody(key, node, dtype, device) for key, node in obstacles]
@@ -136,6 +112,11 @@ class RigidBody(System):
     def in_free_flight(self) -> bool:
         return self.motion is None and not any(self.name in joint.between for joint in self.scene.joints.values())
 
+    @cached_property
+    def principal(self) -> Tensor:
+        """Axes (3, 3) of stated moments of inertia."""
+        return rotation.to_matrix(self.rest.new_tensor(self.body.inertia_quat_xyzw))
+
     def mass(self, values: Values) -> Tensor:
         """Mass (worlds,) [kg]."""
         if f"{self.name}.mass" in values:
@@ -164,7 +145,7 @@ class RigidBody(System):
         """Inertia per mass at scale 1 (3, 3), or of each world (worlds, 3, 3) [m²]."""
         base, centre = self.inertia_per_mass, values.get(f"{self.name}.centre_of_mass")
         if centre is not None:
-            base = about(self.shape_inertia_per_mass, self.shape_centre - centre)
+            base = about(self.shape.uniform_inertia, self.shape.uniform_centre - centre)
         numbers = values.get(f"{self.name}.inertia_log_cholesky")
         return base if numbers is None else inertia_of(base, numbers)
 
@@ -318,27 +299,27 @@ class RigidBody(System):
         point at arm r is m/(1 + m r² |I⁻¹|) where only one touches, so the tighter of the two counts. Dissipation does not
         count: it is 0 at touch. A recommended step resolves it at the speed of the impact (`contact/impact.py`).
         """
-        return self._stable_step(values)
+        return self.step_with_dissipation(values)
 
     def recommended_step(self, values: Values, speed: Tensor | None = None) -> float:
         """As of `System`; `speed` of the impact (worlds,) [m/s], None: `impact_speed`."""
-        damped = self._stable_step(values, self.impact_speed(values) if speed is None else speed)
-        contact = min(STEP_SAFETY * self._stable_step(values), IMPACT_STEP_FACTOR * damped)
+        damped = self.step_with_dissipation(values, self.impact_speed(values) if speed is None else speed)
+        contact = min(STEP_SAFETY * self.step_with_dissipation(values), IMPACT_STEP_FACTOR * damped)
         integrator = RIGID[self.scene.integrator_of(self.name)]
         contact *= integrator.stability
         if integrator.order == 1:  # the error in free spin is of first order at any step
             return contact
         if self.placed:
             return contact
-        turn = MAX_SPIN_ANGLE / max(self._start_speed(values)[1].max().item(), self._braking(values), 1e-9)
+        turn = MAX_SPIN_ANGLE / max(self.start_speed(values)[1].max().item(), self.braking(values), LEAST_TURN_RATE)
         return min(contact, turn) if turn < 1 / (FREE_STEPS * self.scene.timing.fps) else contact
 
-    def _braking(self, values: Values) -> float:
+    def braking(self, values: Values) -> float:
         """Largest rate at which air takes its speed, 2 d |v|/m [1/s], at the speed of an impact or of the start."""
         drag = values.get(f"{self.name}.{DRAG}")
         if drag is None:
             return 0.0
-        speed = torch.maximum(self._start_speed(values)[0], self.impact_speed(values))
+        speed = torch.maximum(self.start_speed(values)[0], self.impact_speed(values))
         return (2 * drag * speed / self.mass(values)).max().item()
 
     def impact_speed(self, values: Values) -> Tensor:
@@ -348,7 +329,7 @@ class RigidBody(System):
         """
         if self.placed:
             return torch.zeros_like(self.mass(values)).detach()
-        speed, spin = self._start_speed(values)
+        speed, spin = self.start_speed(values)
         return self._fall_speed(values[f"{self.name}.position"], speed, values) + spin * self._reach(values)
 
     def swing_speed(self, start: Sequence[Tensor], arm: float, values: Values) -> Tensor:
@@ -380,7 +361,7 @@ class RigidBody(System):
         radius = torch.linalg.vector_norm(self.rest, dim=-1).max() + self._shift(values)
         return radius * values[f"{self.name}.scale"].detach()
 
-    def _start_speed(self, values: Values) -> tuple[Tensor, Tensor]:
+    def start_speed(self, values: Values) -> tuple[Tensor, Tensor]:
         """Bounds of speed [m/s] and spin [rad/s] (worlds,) after all pushes: exact where all are blows at the start."""
         norm = lambda y: torch.linalg.vector_norm(y.detach(), dim=-1)
         _, q, velocity, momentum = self.start(values)
@@ -393,18 +374,14 @@ class RigidBody(System):
         momentum = momentum + torch.linalg.cross(rotation.rotate(q[:, None], points), impulses).sum(1)
         return norm(velocity), norm(self.spin(q, momentum, values))
 
-    @cached_property
-    def _touching(self) -> int:
-        return _touching(self.points)
-
-    def _stable_step(self, values: Values, speed: Tensor | None = None) -> float:
+    def step_with_dissipation(self, values: Values, speed: Tensor | None = None) -> float:
         """See `stable_step`; `speed` of the impact (worlds,), None: without the dissipation."""
         if not self.surfaces or not len(self.points):
             return math.inf
         mass, scale = self.mass(values), values[f"{self.name}.scale"]
         reach = (torch.linalg.vector_norm(self.points, dim=-1).max() + self._shift(values) + self.radius.max()) * scale
         pivot = 1 + mass * reach**2 / torch.linalg.eigvalsh(self.inertia(values))[:, 0]
-        count = self._touching
+        count = self.shape.touching
         worst = math.inf
         for surface in self.surfaces:
             k = stiffening(self.law) * self._of(surface, "stiffness", values)
@@ -444,7 +421,7 @@ class RigidBody(System):
             gap = torch.cat([gap, away - inputs["rounding"][:, :, None] - radius], 1)
         size = torch.linalg.vector_norm(self.rest, dim=-1).max() * values[f"{self.name}.scale"].max()
         depth, where = (-gap).flatten(2).max(2).values.max(0).values.max(0)
-        if depth > 1e-3 * size:
+        if depth > MAX_START_DEPTH * size:
             name = self.surfaces[int(where)]
             out = (
                 "raise its position by that much along the ground's normal, or lower the ground."
@@ -501,14 +478,3 @@ class RigidBody(System):
                 impulses.append(values[f"{self.name}.pushes.{k}.impulse"][:, None])
             points.append(self.rest.new_tensor(push.point).expand(worlds, 1, 3))
         return [torch.cat(impulses, 1), torch.cat(points, 1)]
-
-
-def _touching(points: Tensor) -> int:
-    """Number of contact points that can rest on a plane at once: the most with one supporting plane, at most 8."""
-    directions = torch.nn.functional.normalize(points, dim=-1)
-    axes = torch.cat([torch.eye(3, dtype=points.dtype, device=points.device), directions, -directions])
-    axes = torch.cat([axes, -axes[:3]])
-    heights = axes @ points.T
-    size = (heights.max() - heights.min()).clamp(min=1e-12)
-    level = heights - heights.min(1, keepdim=True).values
-    return int(np.clip((level < 1e-6 * size).sum(1).max().item(), 1, 8))

@@ -24,25 +24,13 @@ if TYPE_CHECKING:  # bound by `specialize`
     from gradsim.physics.rigid.joint_kernels import (
         axis_demand,
         axis_product,
-        ball_power,
-        ball_torque,
-        free_effort,
         point_demand,
         point_jacobian,
         point_product,
-        slide_force,
-        slide_power,
-        turn_power,
-        turn_torque,
         turning_product,
     )
 
-TURN, SLIDE = 0, 1  # kinds of coordinates; others are balls
 TURNING, SLIDING = 2, 3  # rows of an armature; of others, those of points come first
-NO_STIFFNESS = wp.constant(1e-30)  # [N m/rad or N/m]
-ADJOINT_FOLLOWS = globals().get(
-    "ADJOINT_FOLLOWS", False
-)  # whether an adjoint follows its forces at once, so that rows and factor are there
 
 
 @wp.struct
@@ -84,7 +72,7 @@ class JointNumbers:
 
 @wp.struct
 class LinkWork:
-    """Workspace: per row, then per body."""
+    """Workspace: per row, then per body. Rows, factor and inertias stay for the adjoint in row `at` of the evaluation."""
 
     ja: wp.array2d[Vec3]  # force on A per multiplier; on B of a point row its opposite, of an axis row 0
     ta: wp.array2d[Vec3]  # torque on A
@@ -100,12 +88,6 @@ class LinkWork:
 
 
 @wp.func(inline=True)
-def turned(q: Quat, inertia_inverse: Mat3, u: Vec3) -> Vec3:
-    """R I⁻¹ Rᵀ u."""
-    return rotate(q, inertia_inverse * unrotate(q, u))
-
-
-@wp.func(inline=True)
 def turned_inverse(q: Quat, inertia_inverse: Mat3) -> Mat3:
     """R I⁻¹ Rᵀ."""
     one = spread(Scalar(1.0))
@@ -115,15 +97,11 @@ def turned_inverse(q: Quat, inertia_inverse: Mat3) -> Mat3:
 
 
 @wp.func(inline=True)
-def angular_acceleration(q: Quat, l: Vec3, torque: Vec3, inertia_inverse: Mat3, curved: Real) -> Vec3:
-    """d(R I⁻¹ Rᵀ L)/dt = R I⁻¹ Rᵀ (τ − ω × L); without the turning of the axes where `curved` is 0."""
-    w = turned(q, inertia_inverse, l)
-    return turned(q, inertia_inverse, torque - cross(w, l) * curved)
-
-
-@wp.func(inline=True)
 def angular_power(q: Quat, l: Vec3, torque: Vec3, inertia_inverse: Mat3, curved: Real, probe: Vec3) -> Real:
-    return dot(angular_acceleration(q, l, torque, inertia_inverse, curved), probe)
+    """⟨d(R I⁻¹ Rᵀ L)/dt, probe⟩ = I⁻¹ (τ − ω × L) · probe in the axes of the body; without the turning of the axes where `curved` is 0."""
+    spinning = unrotate(q, l)
+    w = inertia_inverse * spinning
+    return dot(inertia_inverse * (unrotate(q, torque) - cross(w, spinning) * curved), unrotate(q, probe))
 
 
 @wp.func(inline=True)
@@ -133,8 +111,8 @@ def linear_power(f: Vec3, mass: Real, gravity: Vec3, probe: Vec3) -> Real:
 
 @wp.func
 def form_rows(
-    g: JointShape, p: JointNumbers, m: LinkWork, i: int, x: wp.array2d[Vec3], q: wp.array2d[Quat], v: wp.array2d[Vec3],
-    w: wp.array2d[Vec3], curved: Real, damping: Real, stiffness: Real, mu: wp.array2d[Real],
+    g: JointShape, p: JointNumbers, m: LinkWork, i: int, at: int, x: wp.array2d[Vec3], q: wp.array2d[Quat],
+    v: wp.array2d[Vec3], w: wp.array2d[Vec3], curved: Real, damping: Real, stiffness: Real, mu: wp.array2d[Real],
 ):  # fmt: skip
     """J of all rows, and −(J a + γ)."""
     o = zero3(0)
@@ -161,9 +139,9 @@ def form_rows(
             )  # fmt: skip
             for k in range(begin, begin + points):
                 u = rotate(qa, p.b[i, k])
-                m.ja[i, k] = neg(u)
-                m.ta[i, k] = cross(u, reach)
-                m.tb[i, k] = cross(rb, u)
+                m.ja[at, k] = neg(u)
+                m.ta[at, k] = cross(u, reach)
+                m.tb[at, k] = cross(rb, u)
                 mu[i, k] = neg(dot(u, demand))
         for k in range(begin + points, g.row[j + 1]):
             if g.kind[k] == SLIDING:
@@ -172,48 +150,50 @@ def form_rows(
                     xa, qa, v[i, a], wa, xb, qb, v[i, b], wb, p.point_a[i, k], p.point_b[i, k], m.a[i, a], sa,
                     m.a[i, b], sb, curved, none, none,
                 )  # fmt: skip
-                m.ja[i, k] = neg(u)
-                m.ta[i, k] = neg(ta)
-                m.tb[i, k] = tb
+                m.ja[at, k] = neg(u)
+                m.ta[at, k] = neg(ta)
+                m.tb[at, k] = tb
                 mu[i, k] = neg(dot(u, demand))
             elif g.kind[k] == TURNING:
                 u = rotate(qa, p.b[i, k])
-                m.ja[i, k] = o
-                m.ta[i, k] = neg(u)
-                m.tb[i, k] = u
+                m.ja[at, k] = o
+                m.ta[at, k] = neg(u)
+                m.tb[at, k] = u
                 mu[i, k] = turning_product(qa, wa, wb, p.b[i, k], none, spread(Scalar(1.0)), sa, sb, o, o, curved)
             else:
                 u = rotate(qa, p.b[i, k])
                 e = rotate(qb, p.point_b[i, k])
                 torque = cross(u, e)
-                m.ja[i, k] = o
-                m.ta[i, k] = torque
-                m.tb[i, k] = neg(torque)
+                m.ja[at, k] = o
+                m.ta[at, k] = torque
+                m.tb[at, k] = neg(torque)
                 mu[i, k] = neg(axis_demand(u, e, wa, wb, sa, sb, curved, damping, stiffness))
 
 
 @wp.func
-def turn_inertias(m: LinkWork, inertia_inverse: wp.array[Mat3], i: int, n: int, q: wp.array2d[Quat]):
+def turn_inertias(m: LinkWork, inertia_inverse: wp.array[Mat3], i: int, at: int, n: int, q: wp.array2d[Quat]):
     """R I⁻¹ Rᵀ of all bodies."""
     for r in range(n):
-        m.inverse[i, r] = turned_inverse(q[i, r], inertia_inverse[i * n + r])
+        m.inverse[at, r] = turned_inverse(q[i, r], inertia_inverse[i * n + r])
 
 
 @wp.func
-def factorise(g: JointShape, m: LinkWork, mass: wp.array[Real], i: int, n: int):
+def factorise(g: JointShape, m: LinkWork, mass: wp.array[Real], i: int, at: int, n: int):
     """The factor of S by J."""
-    factor_blocks(i, n, g.first, g.second, g.row, g.left, g.block, g.added, mass, m.inverse, m.ja, m.ta, m.tb, m.system)
+    factor_blocks(
+        i, at, n, g.first, g.second, g.row, g.left, g.block, g.added, mass, m.inverse, m.ja, m.ta, m.tb, m.system
+    )
 
 
 @wp.func
-def solve(g: JointShape, m: LinkWork, i: int, y: wp.array2d[Real]):
+def solve(g: JointShape, m: LinkWork, i: int, at: int, y: wp.array2d[Real]):
     """y ← S⁻¹ y."""
-    solve_blocks(i, g.row, g.left, g.block, m.system, y)
+    solve_blocks(i, at, g.row, g.left, g.block, m.system, y)
 
 
 @wp.func
 def spread_rows(
-    g: JointShape, m: LinkWork, i: int, y: wp.array2d[Real], sign: Real,
+    g: JointShape, m: LinkWork, i: int, at: int, y: wp.array2d[Real], sign: Real,
     f: wp.array2d[Vec3], t: wp.array2d[Vec3],
 ):  # fmt: skip
     """f, t += sign Jᵀ y."""
@@ -225,9 +205,9 @@ def spread_rows(
         torque_b = zero3(0)
         for k in range(g.row[j], g.row[j + 1]):
             s = y[i, k] * sign
-            force = force + m.ja[i, k] * s
-            torque = torque + m.ta[i, k] * s
-            torque_b = torque_b + m.tb[i, k] * s
+            force = force + m.ja[at, k] * s
+            torque = torque + m.ta[at, k] * s
+            torque_b = torque_b + m.tb[at, k] * s
         f[i, a] = f[i, a] + force
         t[i, a] = t[i, a] + torque
         f[i, b] = f[i, b] - force
@@ -236,94 +216,30 @@ def spread_rows(
 
 @wp.func
 def accelerations(
-    m: LinkWork, mass: wp.array[Real], gravity: wp.array[Vec3], i: int, n: int, w: wp.array2d[Vec3],
+    m: LinkWork, mass: wp.array[Real], gravity: wp.array[Vec3], i: int, at: int, n: int, w: wp.array2d[Vec3],
     l: wp.array2d[Vec3], f: wp.array2d[Vec3], t: wp.array2d[Vec3], curved: Real,
 ):  # fmt: skip
-    """Accelerations of all bodies by the forces on them; that of the world stays 0. See `angular_acceleration`."""
+    """Accelerations of all bodies by the forces on them; that of the world stays 0. See `angular_power`."""
     for r in range(n):
         k = i * n + r
         m.a[i, r] = f[i, r] * (1.0 / mass[k]) + gravity[k]
-        m.s[i, r] = m.inverse[i, r] * (t[i, r] - cross(w[i, r], l[i, r]) * curved)
+        m.s[i, r] = m.inverse[at, r] * (t[i, r] - cross(w[i, r], l[i, r]) * curved)
 
 
 @wp.func
 def constrain(
     g: JointShape, p: JointNumbers, m: LinkWork, mass: wp.array[Real], inertia_inverse: wp.array[Mat3],
-    gravity: wp.array[Vec3], i: int, n: int, x: wp.array2d[Vec3], q: wp.array2d[Quat],
+    gravity: wp.array[Vec3], i: int, at: int, n: int, x: wp.array2d[Vec3], q: wp.array2d[Quat],
     v: wp.array2d[Vec3], w: wp.array2d[Vec3], l: wp.array2d[Vec3], curved: Real, damping: Real,
     stiffness: Real, mu: wp.array2d[Real], f: wp.array2d[Vec3], t: wp.array2d[Vec3],
 ):  # fmt: skip
     """Add what the joints do to forces and torques."""
-    turn_inertias(m, inertia_inverse, i, n, q)
-    accelerations(m, mass, gravity, i, n, w, l, f, t, curved)
-    form_rows(g, p, m, i, x, q, v, w, curved, damping, stiffness, mu)
-    factorise(g, m, mass, i, n)
-    solve(g, m, i, mu)
-    spread_rows(g, m, i, mu, spread(Scalar(1.0)), f, t)
-
-
-if DUAL:
-
-    @wp.func(inline=True)
-    def is_free(p: JointNumbers, i: int, k: int) -> bool:
-        """False: springs of no stiffness have a derivative by it."""
-        return False
-
-else:
-
-    @wp.func(inline=True)
-    def is_free(p: JointNumbers, i: int, k: int) -> bool:
-        """True if neither a spring nor a limit acts along a coordinate in any world, so that its angle does not matter."""
-        acting = where(
-            less(abs(p.spring[i, k]) + abs(p.limit[i, k]), spread(Scalar(NO_STIFFNESS))),
-            zero(0),
-            spread(Scalar(1.0)),
-        )
-        return not any_lane(less(zero(0), acting))
-
-
-@wp.func
-def add_coordinates(
-    g: JointShape, p: JointNumbers, i: int, frame: int, x: wp.array2d[Vec3], q: wp.array2d[Quat],
-    v: wp.array2d[Vec3], w: wp.array2d[Vec3], f: wp.array2d[Vec3], t: wp.array2d[Vec3],
-):  # fmt: skip
-    """Springs, dampers, motors and limits."""
-    for k in range(g.coordinate.shape[0]):
-        a = g.from_body[k]
-        b = g.to_body[k]
-        target = p.target[i, wp.min(frame, p.target.shape[1] - 1), k]
-        torque = p.torque[i, wp.min(frame, p.torque.shape[1] - 1), k]
-        if g.coordinate[k] == TURN:
-            on_b = zero3(0)
-            if is_free(p, i, k):
-                hinge = rotate(q[i, a], p.axis[i, k])
-                rate = dot(hinge, w[i, b] - w[i, a])
-                on_b = hinge * free_effort(rate, p.damping[i, k], torque, p.friction[i, k], p.slip[i, k])
-            else:
-                on_b = turn_torque(
-                    q[i, a], w[i, a], q[i, b], w[i, b], p.axis[i, k], p.across_a[i, k], p.across_b[i, k], p.spring[i, k],
-                    target, p.damping[i, k], torque, p.lower[i, k], p.upper[i, k], p.limit[i, k],
-                    p.friction[i, k], p.slip[i, k], p.backlash[i, k],
-                )  # fmt: skip
-            t[i, a] = t[i, a] - on_b
-            t[i, b] = t[i, b] + on_b
-        elif g.coordinate[k] == SLIDE:
-            along = slide_force(
-                x[i, a], q[i, a], v[i, a], w[i, a], x[i, b], q[i, b], v[i, b], w[i, b], p.axis[i, k], p.pivot_a[i, k],
-                p.pivot_b[i, k], p.spring[i, k], target, p.damping[i, k], torque, p.lower[i, k], p.upper[i, k],
-                p.limit[i, k], p.friction[i, k], p.slip[i, k], p.backlash[i, k],
-            )  # fmt: skip
-            u, ta, tb = point_jacobian(
-                x[i, a], q[i, a], x[i, b], q[i, b], p.axis[i, k], p.pivot_a[i, k], p.pivot_b[i, k]
-            )
-            f[i, a] = f[i, a] - u * along
-            t[i, a] = t[i, a] - ta * along
-            f[i, b] = f[i, b] + u * along
-            t[i, b] = t[i, b] + tb * along
-        else:
-            on_b = ball_torque(w[i, a], w[i, b], p.damping[i, k], p.friction[i, k], p.slip[i, k])
-            t[i, a] = t[i, a] - on_b
-            t[i, b] = t[i, b] + on_b
+    turn_inertias(m, inertia_inverse, i, at, n, q)
+    accelerations(m, mass, gravity, i, at, n, w, l, f, t, curved)
+    form_rows(g, p, m, i, at, x, q, v, w, curved, damping, stiffness, mu)
+    factorise(g, m, mass, i, at, n)
+    solve(g, m, i, at, mu)
+    spread_rows(g, m, i, at, mu, spread(Scalar(1.0)), f, t)
 
 
 if not DUAL:
@@ -331,7 +247,7 @@ if not DUAL:
     @wp.func
     def constrain_adjoint(
         g: JointShape, p: JointNumbers, m: LinkWork, mass: wp.array[Real], inertia_inverse: wp.array[Mat3],
-        gravity: wp.array[Vec3], i: int, n: int, x: wp.array2d[Vec3], q: wp.array2d[Quat],
+        gravity: wp.array[Vec3], i: int, at: int, n: int, x: wp.array2d[Vec3], q: wp.array2d[Quat],
         v: wp.array2d[Vec3], w: wp.array2d[Vec3], l: wp.array2d[Vec3], curved: Real, damping: Real,
         stiffness: Real, mu: wp.array2d[Real], f: wp.array2d[Vec3], t: wp.array2d[Vec3],
         # out; the probes of forces and torques get those that reach them through the multipliers
@@ -340,13 +256,8 @@ if not DUAL:
         al: wp.array2d[Vec3], grad: JointNumbers, mass_grad: wp.array[Real],
         inertia_grad: wp.array[Mat3], gravity_grad: wp.array[Vec3],
     ):  # fmt: skip
-        """Adjoint of `constrain`, whose results f and t are given; returns those of `damping` and `stiffness`."""
-        if not ADJOINT_FOLLOWS:
-            turn_inertias(m, inertia_inverse, i, n, q)
-        accelerations(m, mass, gravity, i, n, w, l, f, t, curved)
-        if not ADJOINT_FOLLOWS:
-            form_rows(g, p, m, i, x, q, v, w, curved, damping, stiffness, m.y)
-            factorise(g, m, mass, i, n)
+        """Adjoint of `constrain`, whose results f and t are given, and whose rows and factor it left; returns those of `damping` and `stiffness`."""
+        accelerations(m, mass, gravity, i, at, n, w, l, f, t, curved)
         for j in range(g.left.shape[0]):
             a = g.first[g.row[j]]
             b = g.second[g.row[j]]
@@ -354,12 +265,12 @@ if not DUAL:
             turning = tp[i, a]
             turning_b = tp[i, b]
             for k in range(g.row[j], g.row[j + 1]):
-                m.y[i, k] = dot(m.ja[i, k], probe) + dot(m.ta[i, k], turning) + dot(m.tb[i, k], turning_b)
-        solve(g, m, i, m.y)
+                m.y[i, k] = dot(m.ja[at, k], probe) + dot(m.ta[at, k], turning) + dot(m.tb[at, k], turning_b)
+        solve(g, m, i, at, m.y)
         for r in range(n + 1):
             m.pa[i, r] = zero3(0)
             m.ps[i, r] = zero3(0)
-        spread_rows(g, m, i, m.y, neg(spread(Scalar(1.0))), m.pa, m.ps)
+        spread_rows(g, m, i, at, m.y, neg(spread(Scalar(1.0))), m.pa, m.ps)
         for r in range(n):
             k = i * n + r
             f_, mass_, gravity_, _p = wp.grad(linear_power)(f[i, r], mass[k], gravity[k], m.pa[i, r])
@@ -407,12 +318,15 @@ if not DUAL:
                 grad.point_b[i, begin] = grad.point_b[i, begin] + pb_
                 damping_adjoint = damping_adjoint + d_
                 stiffness_adjoint = stiffness_adjoint + k_
-            for k in range(begin + points, g.row[j + 1]):
+            k = wp.int32(begin + points)
+            while k < g.row[j + 1]:
+                more = wp.int32(0)  # rows besides this one
                 if g.kind[k] == TURNING:
                     q_, w_, wb_, b_, _mu, _y, _s, _sb, _t, _tb, _c = wp.grad(turning_product)(
                         q[i, a], w[i, a], w[i, b], p.b[i, k], mu[i, k], m.y[i, k], m.s[i, a], m.s[i, b],
                         tp[i, a], tp[i, b], curved,
                     )  # fmt: skip
+                    grad.b[i, k] = grad.b[i, k] + b_
                 elif g.kind[k] == SLIDING:
                     x_, q_, v_, w_, xb_, qb_, vb_, wb_, bm_, by_, pa_, pb_, _a, _s, _ab, _sb, _f, _t, _fb, _tb, _c, d_, k_ = wp.grad(
                         point_product
@@ -421,96 +335,43 @@ if not DUAL:
                         p.b[i, k] * m.y[i, k], p.point_a[i, k], p.point_b[i, k], m.a[i, a], m.s[i, a], m.a[i, b],
                         m.s[i, b], fp[i, a], tp[i, a], fp[i, b], tp[i, b], curved, zero(0), zero(0),
                     )  # fmt: skip
-                    b_ = bm_ * mu[i, k] + by_ * m.y[i, k]
+                    grad.b[i, k] = grad.b[i, k] + bm_ * mu[i, k] + by_ * m.y[i, k]
                     ax[i, a] = ax[i, a] + x_
                     av[i, a] = av[i, a] + v_
                     ax[i, b] = ax[i, b] + xb_
                     av[i, b] = av[i, b] + vb_
                     grad.point_a[i, k] = grad.point_a[i, k] + pa_
                 else:
-                    q_, w_, qb_, wb_, b_, pb_, _mu, _y, _s, _sb, _t, _tb, _c, d_, k_ = wp.grad(axis_product)(
-                        q[i, a], w[i, a], q[i, b], w[i, b], p.b[i, k], p.point_b[i, k], mu[i, k], m.y[i, k],
-                        m.s[i, a], m.s[i, b], tp[i, a], tp[i, b], curved, damping, stiffness,
+                    b_mu = p.b[i, k] * mu[i, k]
+                    b_y = p.b[i, k] * m.y[i, k]
+                    if (
+                        k == begin + points
+                    ):  # the first two rows of a joint have the same c; its adjoint is that of the first
+                        more = wp.int32(1)
+                        b_mu = b_mu + p.b[i, k + 1] * mu[i, k + 1]
+                        b_y = b_y + p.b[i, k + 1] * m.y[i, k + 1]
+                    q_, w_, qb_, wb_, bm_, by_, pb_, _s, _sb, _t, _tb, _c, d_, k_ = wp.grad(axis_product)(
+                        q[i, a], w[i, a], q[i, b], w[i, b], b_mu, b_y, p.point_b[i, k], m.s[i, a], m.s[i, b],
+                        tp[i, a], tp[i, b], curved, damping, stiffness,
                     )  # fmt: skip
+                    for r in range(k, k + 1 + more):
+                        grad.b[i, r] = grad.b[i, r] + bm_ * mu[i, r] + by_ * m.y[i, r]
                     damping_adjoint = damping_adjoint + d_
                     stiffness_adjoint = stiffness_adjoint + k_
                 aq[i, a] = aq[i, a] + q_
                 aw[i, a] = aw[i, a] + w_
                 aw[i, b] = aw[i, b] + wb_
-                grad.b[i, k] = grad.b[i, k] + b_
                 if g.kind[k] != TURNING:
                     aq[i, b] = aq[i, b] + qb_
                     grad.point_b[i, k] = grad.point_b[i, k] + pb_
+                k = k + 1 + more
         return damping_adjoint, stiffness_adjoint
-
-    @wp.func
-    def coordinates_adjoint(
-        g: JointShape, p: JointNumbers, i: int, frame: int, x: wp.array2d[Vec3], q: wp.array2d[Quat],
-        v: wp.array2d[Vec3], w: wp.array2d[Vec3], fp: wp.array2d[Vec3], tp: wp.array2d[Vec3],
-        # out
-        ax: wp.array2d[Vec3], aq: wp.array2d[Quat], av: wp.array2d[Vec3],
-        aw: wp.array2d[Vec3], grad: JointNumbers,
-    ):  # fmt: skip
-        """Adjoint of `add_coordinates`."""
-        for k in range(g.coordinate.shape[0]):
-            a = g.from_body[k]
-            b = g.to_body[k]
-            at = wp.min(frame, p.target.shape[1] - 1)
-            now = wp.min(frame, p.torque.shape[1] - 1)
-            if g.coordinate[k] == TURN:
-                (
-                    q_, w_, qb_, wb_, axis_, ca_, cb_, spring_, target_, damping_, torque_, lower_, upper_, limit_,
-                    friction_, slip_, backlash_, _t, _tb,
-                ) = wp.grad(turn_power)(
-                    q[i, a], w[i, a], q[i, b], w[i, b], p.axis[i, k], p.across_a[i, k], p.across_b[i, k],
-                    p.spring[i, k], p.target[i, at, k], p.damping[i, k], p.torque[i, now, k], p.lower[i, k],
-                    p.upper[i, k], p.limit[i, k], p.friction[i, k], p.slip[i, k], p.backlash[i, k], tp[i, a], tp[i, b],
-                )  # fmt: skip
-                grad.across_a[i, k] = grad.across_a[i, k] + ca_
-                grad.across_b[i, k] = grad.across_b[i, k] + cb_
-            elif g.coordinate[k] == SLIDE:
-                (
-                    x_, q_, v_, w_, xb_, qb_, vb_, wb_, axis_, pa_, pb_, spring_, target_, damping_, torque_, lower_,
-                    upper_, limit_, friction_, slip_, backlash_, _f, _t, _fb, _tb,
-                ) = wp.grad(slide_power)(
-                    x[i, a], q[i, a], v[i, a], w[i, a], x[i, b], q[i, b], v[i, b], w[i, b], p.axis[i, k],
-                    p.pivot_a[i, k], p.pivot_b[i, k], p.spring[i, k], p.target[i, at, k], p.damping[i, k],
-                    p.torque[i, now, k], p.lower[i, k], p.upper[i, k], p.limit[i, k],
-                    p.friction[i, k], p.slip[i, k], p.backlash[i, k], fp[i, a], tp[i, a], fp[i, b], tp[i, b],
-                )  # fmt: skip
-                ax[i, a] = ax[i, a] + x_
-                av[i, a] = av[i, a] + v_
-                ax[i, b] = ax[i, b] + xb_
-                av[i, b] = av[i, b] + vb_
-                grad.pivot_a[i, k] = grad.pivot_a[i, k] + pa_
-                grad.pivot_b[i, k] = grad.pivot_b[i, k] + pb_
-            if g.coordinate[k] <= SLIDE:
-                aq[i, a] = aq[i, a] + q_
-                aq[i, b] = aq[i, b] + qb_
-                grad.axis[i, k] = grad.axis[i, k] + axis_
-                grad.spring[i, k] = grad.spring[i, k] + spring_
-                grad.target[i, at, k] = grad.target[i, at, k] + target_
-                grad.torque[i, now, k] = grad.torque[i, now, k] + torque_
-                grad.lower[i, k] = grad.lower[i, k] + lower_
-                grad.upper[i, k] = grad.upper[i, k] + upper_
-                grad.limit[i, k] = grad.limit[i, k] + limit_
-                grad.backlash[i, k] = grad.backlash[i, k] + backlash_
-            else:
-                w_, wb_, damping_, friction_, slip_, _t, _tb = wp.grad(ball_power)(
-                    w[i, a], w[i, b], p.damping[i, k], p.friction[i, k], p.slip[i, k], tp[i, a], tp[i, b]
-                )
-            aw[i, a] = aw[i, a] + w_
-            aw[i, b] = aw[i, b] + wb_
-            grad.damping[i, k] = grad.damping[i, k] + damping_
-            grad.friction[i, k] = grad.friction[i, k] + friction_
-            grad.slip[i, k] = grad.slip[i, k] + slip_
 
     @wp.func
     def all_link_powers(a: Vec3, t: Quat, m: Mat3, r: Real) -> Real:
         """Reaches every function that `wp.grad` takes here: a kernel with a backward pass has to call it."""
         first = point_product(a, t, a, a, a, t, a, a, a, a, a, a, a, a, a, a, a, a, a, a, r, r, r)
-        second = axis_product(t, a, t, a, a, a, r, r, a, a, a, a, r, r, r)
-        third = turn_power(t, a, t, a, a, a, a, r, r, r, r, r, r, r, r, r, r, a, a) + ball_power(a, a, r, r, r, a, a)
-        fourth = slide_power(a, t, a, a, a, t, a, a, a, a, a, r, r, r, r, r, r, r, r, r, r, a, a, a, a)
-        third = third + turning_product(t, a, a, a, r, r, a, a, a, a, r)
-        return first + second + third + fourth + linear_power(a, r, a, a) + angular_power(t, a, a, m, r, a)
+        second = axis_product(t, a, t, a, a, a, a, a, a, a, a, r, r, r) + turning_product(
+            t, a, a, a, r, r, a, a, a, a, r
+        )
+        return first + second + linear_power(a, r, a, a) + angular_power(t, a, a, m, r, a)

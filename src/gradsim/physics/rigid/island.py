@@ -1,15 +1,17 @@
 """Rigid bodies of a scene that touch or hold one another: one rollout for all of them (`multibody.py`)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
 
-from gradsim.numerics import rotation
 from gradsim.physics.integrators import RIGID
-from gradsim.physics.rigid.batching import START, BodyStack
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.joints import joints_of
+from gradsim.physics.rigid.many.batching import BODY, START
+from gradsim.physics.rigid.many.bounds import StepBounds
+from gradsim.physics.rigid.many.columns import BoundColumns
+from gradsim.physics.rigid.many.stack import BodyStack
 from gradsim.physics.rigid.multibody import Bodies
 from gradsim.physics.rigid.pairs import make_pairs
 from gradsim.physics.rigid.recorded.frames import weld_name
@@ -37,7 +39,9 @@ class ConstrainedIsland(Island):
         self.integrator = scene.integrator_of(systems[0].name)
         self.recorded = list(self.joints.recorded.values()) if self.joints else []
         self.timing = scene.timing
-        self.stack = BodyStack(systems)
+        self.stack = self.joints.stack if self.joints else BodyStack(systems)
+        self.bounds = StepBounds(self.stack, self.integrator)
+        self._bound = None if self.recorded else BoundColumns(self.inputs)
         self._programs: dict[tuple, Bodies | RecordedBodies] = {}
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Bodies | RecordedBodies:
@@ -53,12 +57,15 @@ class ConstrainedIsland(Island):
         return self._programs[key]
 
     def inputs(self, values: Values) -> list[Tensor]:
-        arguments = [*self.stack.states(self._start(values)), *self.stack.inputs_after_start(values)]
+        arguments = [*self._start(values), *self.stack.inputs_after_start(values)]
         for links in (self.pairs, self.joints):
             arguments += links.inputs(values) if links else []
         arguments += [frame.samples(values) for frame in self.recorded]
         worlds = max(len(x) for x in arguments)
         return [x if len(x) == worlds else x.expand(worlds, *x.shape[1:]) for x in arguments]
+
+    def bound_inputs(self, values: Values, differentiated: Collection[str] = ()) -> list[Tensor]:
+        return self._bound(values, differentiated) if self._bound else self.inputs(values)
 
     def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
         states = {s.name: [start[s.name][name] for name in START] for s in self.systems}
@@ -70,48 +77,47 @@ class ConstrainedIsland(Island):
     def stable_step(self, values: Values) -> float:
         """Largest stable step [s] of the bodies with their contacts and joints: bounds of k/m add up, so 1/h² do."""
         between = [links.stable_step(values) for links in (self.pairs, self.joints) if links]
-        alone = min(s.stable_step(values) for s in self.systems)
-        total = sum(step**-2 for step in (alone, *between))
+        total = sum(step**-2 for step in (self.bounds.stable_step(values), *between))
         return total**-0.5 if total else float("inf")
 
     def recommended_step(self, values: Values) -> float:
         """Steps of joints by a method of first order are shorter by `JOINT_STEP_DIVISOR` than what resolves swings by a higher order."""
         finer, speeds = JOINT_STEP_DIVISOR if RIGID[self.integrator].order == 1 else 1, self._impact_speeds(values)
-        steps = [s.recommended_step(values, speed) for s, speed in zip(self.systems, speeds, strict=True)]
+        steps = [self.bounds.recommended_step(values, speeds)]
         if self.joints:
             steps.append(self.joints.recommended_step(values) / finer)
         if self.pairs:
-            steps.append(self.pairs.recommended_step(values, speeds))
+            steps.append(self.pairs.recommended_step(values, speeds.unbind(1)))
         return min(steps)
 
     def check(self, values: Values) -> None:
         """Raise `InputError` if a joint is open at the start, or a body is inside a ground or another."""
         start = self._start(values)
-        for s in self.systems:
-            s.check(values, start[s.name])
+        self.bounds.check(values, start)
         if self.joints:
             self.joints.check(values)
         if self.pairs:
-            x, q = (torch.stack([start[s.name][k] for s in self.systems], 1) for k in (0, 1))
-            self.pairs.check(values, x, q)
+            self.pairs.check(values, start[0], start[1])
 
     def has_drive(self, values: Values) -> bool:
         return bool(self.joints and self.joints.has_drive(values))
 
-    def open_joint_message(self, states, values: Values) -> str:
+    def open_joint_message(self, states, values: Values, inputs: Sequence[Tensor]) -> str:
         if not self.joints:
             return ""
-        island_states = {s.name: states[s.name] for s in self.systems}
-        last = {name: {key: y[:, -1:].detach() for key, y in state.items()} for name, state in island_states.items()}
         with torch.no_grad():
-            end = next(iter(states.values()))["x"].shape[1] - 1
-            times = values["timing.offset"] + values["timing.rate"] * self.timing.time(end)
-            away = self.joints.residual(last, values, times[:, None])[0].abs()[:, 0]  # (worlds, rows)
-            scales = torch.stack([values[f"{s.name}.scale"].max() for s in self.systems])
-            size = (self.stack.reach * scales).max()
-        apart = away / torch.where(
-            torch.tensor([kind == "point" for kind, _ in self.joints.constraints], device=away.device), size, 1.0
-        )
+            island_states = [states[s.name] for s in self.systems]
+            if self.recorded:
+                end = island_states[0]["x"].shape[1] - 1
+                times = values["timing.offset"] + values["timing.rate"] * self.timing.time(end)
+                last = {s.name: {key: y[:, -1:] for key, y in states[s.name].items()} for s in self.systems}
+                away = self.joints.residual(last, values, times[:, None])[0].abs()[:, 0]  # (worlds, rows)
+            else:
+                x, q = (torch.stack([state[key][:, -1] for state in island_states], 1) for key in ("x", "q"))
+                first = len(BODY) + (len(self.pairs.names) if self.pairs else 0)
+                away = self.joints.gaps(x, q, inputs[first:]).abs()
+            size = (self.stack.reach * self.stack.numbers("scale", values).amax(0)).max()
+        apart = away / torch.where(self.joints.is_point, size, 1.0)
         if apart.max() <= MAX_JOINT_OPENING:
             return ""
         world, row = divmod(int(apart.argmax()), apart.shape[1])
@@ -119,39 +125,25 @@ class ConstrainedIsland(Island):
         much = f"by {away[world, row].item():.2g} {'m' if kind == 'point' else 'of its axis'}"
         return f"the joint `{joint}` comes apart, {much} at the last frame of world {world}"
 
-    def _impact_speeds(self, values: Values) -> list[Tensor]:
-        """Largest speed (worlds,) [m/s] at which a point of each body can meet something."""
-        if not self.joints or not any(s.placed for s in self.systems):
-            return [s.impact_speed(values) for s in self.systems]
-        start, arms = self._start(values), self.joints.arms(values)
-        speeds = [
-            s.swing_speed(start[s.name], arms.get(s.name, 0.0), values) if s.placed else s.impact_speed(values)
-            for s in self.systems
-        ]
+    def _impact_speeds(self, values: Values) -> Tensor:
+        """Largest speed (worlds, bodies) [m/s] at which a point of each body can meet something."""
+        start, arms = self._start(values), self.joints.arms(values) if self.joints else {}
+        speeds = self.bounds.impact_speeds(
+            values, start, self.stack.reach.new_tensor([arms.get(s.name, 0.0) for s in self.systems])
+        )
+        if not self.joints or not self.recorded:
+            return speeds
+        columns = list(speeds.unbind(1))
         for name, frame in self.joints.recorded.items():
             speed, spin = frame.speeds(values)
             for k, s in enumerate(self.systems):
                 if s.motion is not None and weld_name(s.name) == name:
-                    speeds[k] = speed + spin * s.bounding_radius(values)
+                    columns[k] = speed + spin * s.bounding_radius(values)
                 elif s.motion is None:  # what hangs at it may be as fast besides
-                    speeds[k] = speeds[k] + speed
-        return speeds
+                    columns[k] = columns[k] + speed
+        return torch.stack(columns, 1)
 
-    def _start(self, values: Values) -> dict[str, list[Tensor]]:
-        states = starts(self.systems, values)
-        return {n: list(state) for n, state in self.joints.start(states, values).items()} if self.joints else states
-
-
-def starts(bodies: Sequence[RigidBody], values: Values) -> dict[str, list[Tensor]]:
-    """x, q, v and l (worlds, ·) of each body at the start, by its name; of bodies that no joint places all at once."""
-    free = [body for body in bodies if not body.placed]
-    states = {body.name: body.start(values) for body in bodies if body.placed or len(free) == 1}
-    if len(free) > 1:
-        stacked = lambda key: torch.stack([values[f"{body.name}.{key}"] for body in free], 1)
-        inertia = torch.stack([body.inertia(values) for body in free], 1)
-        q = torch.stack([body.quat for body in free])
-        q = rotation.multiply(rotation.exponential(stacked("rotation_vector")), q)
-        l = rotation.apply_turned(q, inertia, stacked("angular_velocity"))
-        for k, body in enumerate(free):
-            states[body.name] = [values[f"{body.name}.position"], q[:, k], values[f"{body.name}.velocity"], l[:, k]]
-    return {body.name: states[body.name] for body in bodies}
+    def _start(self, values: Values) -> list[Tensor]:
+        """x, q, v and l (worlds, bodies, ·) at the start."""
+        states = self.stack.start(values)
+        return self.joints.start_together(states, values) if self.joints else states

@@ -99,13 +99,18 @@ def axis_demand(
 
 @wp.func(inline=True)
 def axis_product(
-    q: Quat, w: Vec3, qb: Quat, wb: Vec3, b: Vec3, c: Vec3, mu: Real, y: Real, s: Vec3, sb: Vec3, t: Vec3, tb: Vec3,
+    q: Quat, w: Vec3, qb: Quat, wb: Vec3, b_mu: Vec3, b_y: Vec3, c: Vec3, s: Vec3, sb: Vec3, t: Vec3, tb: Vec3,
     curved: Real, damping: Real, stiffness: Real,
 ) -> Real:  # fmt: skip
-    """μ J(t) less y times the demand of an axis row; t are probes."""
-    u = rotate(q, b)
+    """Σ μ J(t) − y times the demand of axis rows with the same c, from Σ μ b and Σ y b; t are probes.
+
+    The demand (`axis_demand`) is u · H, since triple products turn it to u.
+    """
     e = rotate(qb, c)
-    return mu * dot(cross(u, e), t - tb) - y * axis_demand(u, e, w, wb, s, sb, curved, damping, stiffness)
+    along = cross(wb, e)
+    bias = cross(w, cross(w, e)) + cross(along, w) * spread(Scalar(2.0)) + cross(wb, along)
+    demand = cross(e, s - sb + (w - wb) * damping) + bias * curved + e * stiffness
+    return dot(rotate(q, b_mu), cross(e, t - tb)) - dot(rotate(q, b_y), demand)
 
 
 @wp.func(inline=True)
@@ -183,6 +188,22 @@ def turn_power(
         q, w, qb, wb, axis, across, across_b, spring, target, damping, torque, lower, upper, limit, friction, slip, backlash
     )  # fmt: skip
     return dot(on_b, tb - t)
+
+
+@wp.func(inline=True)
+def free_turn_power(
+    q: Quat, w: Vec3, wb: Vec3, axis: Vec3, damping: Real, torque: Real, friction: Real, slip: Real, t: Vec3, tb: Vec3
+) -> Real:
+    """The same where neither a spring nor a limit acts."""
+    a = rotate(q, axis)
+    return free_effort(dot(a, wb - w), damping, torque, friction, slip) * dot(a, tb - t)
+
+
+@wp.func(inline=True)
+def unit_efforts(phi: Real, target: Real, lower: Real, upper: Real, backlash: Real):
+    """Q of a spring and of limits whose stiffness is 1."""
+    stretch = stretch_beyond(phi - target, backlash) - stretch_beyond(target - phi, backlash)
+    return neg(stretch), max(lower - phi, zero(0)) - max(phi - upper, zero(0))
 
 
 @wp.func(inline=True)

@@ -19,9 +19,11 @@ frame by a fixed joint of no name in the scene, so that contacts and joints at t
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,7 +31,9 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.numerics import rotation
 from gradsim.physics.rigid.body import RigidBody
-from gradsim.physics.rigid.joint_frames import ACROSS, AXIS, CHILD, THIRD, Frame, JointFrames, Moving, States, named
+from gradsim.physics.rigid.joint_frames import ACROSS, AXIS, CHILD, THIRD, JointFrames, Moving, States, named
+from gradsim.physics.rigid.many.columns import Column
+from gradsim.physics.rigid.many.stack import BodyStack
 from gradsim.physics.rigid.recorded.frames import RecordedFrame, recorded_frames, weld_name
 from gradsim.physics.system import STEP_SAFETY, Values
 from gradsim.scene.joint import WORLD, AnyJoint, Ball, Fixed, Prismatic, Revolute
@@ -37,6 +41,7 @@ from gradsim.scene.joint import WORLD, AnyJoint, Ball, Fixed, Prismatic, Revolut
 VECTORS = ("b", "point_a", "point_b"), ("axis", "across_a", "across_b", "pivot_a", "pivot_b")  # of rows, coordinates
 NUMBERS = ("spring", "target", "damping", "torque", "lower", "upper", "limit", "friction", "slip", "backlash")
 MOVES = {Revolute: "turn", Prismatic: "slide", Ball: "ball"}
+TIMED_NDIM = 3  # dimensions of a number that has a value for each frame interval
 NO_END = 1e9  # [rad or m] where a joint without an end would have it
 REFLECTED = {Revolute: "turning", Prismatic: "sliding"}  # rows of an armature; they are not constraints
 NO_ARMATURE = 1e-30  # [kg m² or kg] below any armature: √I has a derivative at 0
@@ -111,15 +116,16 @@ class Joints:
         limit, friction, slip, backlash (worlds, K); target and torque are (worlds, intervals, K) where one is given for each frame interval.
         """
         vectors, points = self.geometry.vectors(values), self.geometry.all_points(values)
-        joints = list(self.joints)
-        moving = [joints.index(name) for name in self._moving]
-        moves = [vectors[:, moving, which] for which in (AXIS, ACROSS, CHILD + ACROSS)] + [y[:, moving] for y in points]
+        moving = self._moving_places
+        which = (AXIS, ACROSS, CHILD + ACROSS)
+        moves = [vectors[:, :, k].index_select(1, moving) for k in which] + [y.index_select(1, moving) for y in points]
         return [*self._row_vectors(vectors, points, values), *moves, *(self._number(key, values) for key in NUMBERS)]
 
     def _row_vectors(self, vectors: Tensor, points: tuple[Tensor, Tensor], values: Values) -> list[Tensor]:
         """b, point_a and point_b of all rows, see `inputs`."""
-        joint, which, other = self._row_places
-        b = vectors[:, joint, which]
+        places = self._row_places
+        flat = vectors.flatten(1, 2)
+        b = flat.index_select(1, places.vector)
         if any(kind in REFLECTED.values() for kind, *_ in self.rows):
             one = torch.ones_like(values["gravity"][:, 0])
             factors = []
@@ -128,17 +134,40 @@ class Joints:
                     armature = values[f"joints.{name}.armature"].reshape(-1) if kind in REFLECTED.values() else None
                     factors.append(one if armature is None else (armature + NO_ARMATURE).sqrt())
             b = b * torch.stack(factors, 1)[..., None]
-        held = torch.tensor([kind in ("point", "sliding") for kind, *_ in self.rows], device=b.device)[:, None]
-        across = torch.tensor([kind == "axis" for kind, *_ in self.rows], device=b.device)[:, None]
-        child = torch.where(across, vectors[:, joint, other], 0.0)
-        return [b, torch.where(held, points[0][:, joint], 0.0), torch.where(held, points[1][:, joint], child)]
+        first, second = (torch.where(places.held, y.index_select(1, places.joint), 0.0) for y in points)
+        child = torch.where(places.across, flat.index_select(1, places.other), second)
+        return [b, first, child]
 
     @cached_property
-    def _row_places(self) -> tuple[list[int], list[int], list[int]]:
-        """Joint of each row, and which of its vectors (`JointFrames.vectors`) b and c are."""
-        of = {"across": ACROSS, "third": THIRD, "axis": AXIS}
-        rows = [(k, b, c) for k, joint in enumerate(self.joints.values()) for _, b, c in _rows(joint)]
-        return [k for k, *_ in rows], [of[b] for _, b, _ in rows], [CHILD + of.get(c, ACROSS) for *_, c in rows]
+    def _row_places(self) -> "_RowPlaces":
+        of, first, device = {"across": ACROSS, "third": THIRD, "axis": AXIS}, 2 * CHILD, self.stack.points.device
+        rows = [(first * k, k, b, c) for k, joint in enumerate(self.joints.values()) for _, b, c in _rows(joint)]
+        kinds = [kind for kind, *_ in self.rows]
+        index = lambda places: torch.tensor(places, dtype=torch.long, device=device)
+        is_one_of = lambda *names: torch.tensor([kind in names for kind in kinds], device=device)[:, None]
+        return _RowPlaces(
+            index([k for _, k, *_ in rows]),
+            index([at + of[b] for at, _, b, _ in rows]),
+            index([at + CHILD + of.get(c, ACROSS) for at, *_, c in rows]),
+            is_one_of("point", "sliding"),
+            is_one_of("axis"),
+        )
+
+    @cached_property
+    def _moving_places(self) -> Tensor:
+        """Places of the joints that move among all."""
+        joints = list(self.joints)
+        rows = [joints.index(name) for name in self._moving]
+        return torch.tensor(rows, dtype=torch.long, device=self.stack.points.device)
+
+    @property
+    def stack(self) -> BodyStack:
+        """The bodies side by side."""
+        return self.geometry.stack
+
+    def start_together(self, start: Sequence[Tensor], values: Values) -> list[Tensor]:
+        """x, q, v, l (worlds, bodies, ·) of all bodies at the start, with the children where their joints place them."""
+        return self.geometry.place_together(start, values)
 
     def start(self, states: Mapping[str, Sequence[Tensor]], values: Values) -> dict[str, list[Tensor]]:
         """x, q, v, l (worlds, ·) of all bodies at the start, with the children where their joints place them."""
@@ -187,22 +216,29 @@ class Joints:
         A joint's own is k μ, with 1/μ = 1/μ' + armature and μ' the acceleration that its bodies would have from one unit if they were free,
         which is the most; two joints at one body add √(k₁ μ₁ k₂ μ₂) (Gershgorin).
         """
-        frames = self.geometry.frames(values)
-        terms = {name: self._stiff(name, frames[name], values) for name in self._moving}
+        if not self._moving:
+            return math.inf
+        names, at = list(self._moving), defaultdict(list)
+        for k, name in enumerate(names):
+            for body in self._body_names(name):
+                at[body].append(k)
+        near = [sorted({k for body in self._body_names(name) for k in at[body]}) for name in names]
         worst = math.inf
-        for name in terms:
-            near = [n for n in terms if self._body_names(n) & self._body_names(name)]
-            k, c = (math.sqrt(terms[name][i]) * sum(math.sqrt(terms[n][i]) for n in near) for i in (0, 1))
-            if k or c:
-                worst = min(worst, 4 / (c + math.sqrt(c**2 + 4 * k)))
+        roots = [y.sqrt().tolist() for y in self._stiffness_and_drag(values)]
+        for k, others in enumerate(near):
+            stiff, drag = (root[k] * sum(root[other] for other in others) for root in roots)
+            if stiff or drag:
+                worst = min(worst, 4 / (drag + math.sqrt(drag**2 + 4 * stiff)))
         return worst
 
     def arms(self, values: Values) -> dict[str, float]:
         """Least distance [m] of a pivot from the centre of mass of each body that a joint holds."""
         arms: dict[str, float] = {}
-        for name, joint in self.joints.items():
-            for body, point in zip(joint.between, self.geometry.points(name, values), strict=True):
-                arm = torch.linalg.vector_norm(point.detach(), dim=-1).min().item()
+        columns = [
+            torch.linalg.vector_norm(y.detach(), dim=-1).amin(0).tolist() for y in self.geometry.all_points(values)
+        ]
+        for joint, *lengths in zip(self.joints.values(), *columns, strict=True):
+            for body, arm in zip(joint.between, lengths, strict=True):
                 arms[body] = min(arm, arms.get(body, math.inf))
         return arms
 
@@ -214,18 +250,17 @@ class Joints:
         """
         g = torch.linalg.vector_norm(values["gravity"].detach(), dim=-1).max().item()
         fastest, resolving = 0.0, math.inf
-        for name, joint in self.joints.items():
-            held, holding = (
-                torch.linalg.vector_norm(p.detach(), dim=-1).min().item()
-                for p in self.geometry.points(name, values)[::-1]
-            )
-            arm = held or (0.0 if joint.between[0] == WORLD else holding)
+        holding, held = (
+            torch.linalg.vector_norm(y.detach(), dim=-1).amin(0).tolist() for y in self.geometry.all_points(values)
+        )
+        for joint, of_parent, of_child in zip(self.joints.values(), holding, held, strict=True):
+            arm = of_child or (0.0 if joint.between[0] == WORLD else of_parent)
             fastest = max(fastest, math.sqrt(g / arm) if arm > 0 else 0.0)
-            if name in self.recorded:
-                resolving = min(resolving, self.recorded[name].recommended_step(values))
-            for key in ("rate", "angular_velocity"):
-                rate = values.get(f"joints.{name}.{key}")
-                fastest = max(fastest, 0.0 if rate is None else rate.detach().abs().max().item())
+        for frame in self.recorded.values():
+            resolving = min(resolving, frame.recommended_step(values))
+        keys = [f"joints.{name}.{key}" for name in self.joints for key in ("rate", "angular_velocity")]
+        rates = [values[key].detach().flatten() for key in keys if key in values]
+        fastest = max(fastest, torch.cat(rates).abs().max().item()) if rates else fastest
         return min(resolving, STEP_SAFETY * min(self.stable_step(values), 0.5 / fastest if fastest else math.inf))
 
     def check(self, values: Values) -> None:
@@ -258,26 +293,57 @@ class Joints:
 
         `times` are as in `coordinates_of`.
         """
-        rows: list[int] = [k for k, (kind, *_) in enumerate(self.rows) if kind not in REFLECTED.values()]
-        parents, children = [self.rows[k][1] for k in rows], [self.rows[k][2] for k in rows]
-        moving = self._all_moving(states, values, times)
-        a, b = (Moving(*(y[..., ends, :] for y in moving)) for ends in (parents, children))
-        geometry = self.geometry
-        columns = self._row_vectors(geometry.vectors(values), geometry.all_points(values), values)
-        vector, of_parent, of_child = (y[:, rows] for y in columns)
+        moving, (parents, children) = self._all_moving(states, values, times), self._constraint_ends
+        a, b = (Moving(*(y.index_select(-2, ends) for y in moving)) for ends in (parents, children))
+        columns = self._row_vectors(self.geometry.vectors(values), self.geometry.all_points(values), values)
+        vector, of_parent, of_child = (y.index_select(1, self._constraint_rows) for y in columns)
         if a.x.ndim == 4:
             vector, of_parent, of_child = vector[:, None], of_parent[:, None], of_child[:, None]
         u, turned = rotation.rotate(a.q, vector), rotation.rotate(b.q, of_child)
         (at, speed), (end, moves) = a.point(of_parent), b.point(of_child)
-        is_point = torch.tensor([self.rows[k][0] == "point" for k in rows], device=u.device)[:, None]
+        is_point = self.is_point[:, None]
         e = torch.where(is_point, end - at, turned)
         e_rate = torch.where(is_point, moves - speed, rotation.cross(b.w, turned))
         return (u * e).sum(-1), (rotation.cross(a.w, u) * e + u * e_rate).sum(-1)
 
+    def gaps(self, x: Tensor, q: Tensor, inputs: Sequence[Tensor]) -> Tensor:
+        """Residual of each of the C constraints (worlds, C) [m or 1], where nothing follows a recording.
+
+        Args:
+            x, q: Places and orientations of all bodies (worlds, bodies, ·).
+            inputs: See `inputs`.
+        """
+        vector, of_parent, of_child = (y.index_select(1, self._constraint_rows) for y in inputs[: len(VECTORS[0])])
+        still = torch.zeros_like(x[:, :1])
+        upright = torch.cat([still, torch.ones_like(still[..., :1])], -1)
+        places, turns = torch.cat([x, still], 1), torch.cat([q, upright], 1)
+        (xa, qa), (xb, qb) = ((places.index_select(1, k), turns.index_select(1, k)) for k in self._constraint_ends)
+        turned = rotation.rotate(qb, of_child)
+        apart = xb + turned - xa - rotation.rotate(qa, of_parent)
+        return (rotation.rotate(qa, vector) * torch.where(self.is_point[:, None], apart, turned)).sum(-1)
+
+    @cached_property
+    def is_point(self) -> Tensor:
+        """True for each constraint (C,) that is about points [m]."""
+        return torch.tensor([kind == "point" for kind, _ in self.constraints], device=self.stack.points.device)
+
+    @cached_property
+    def _constraint_rows(self) -> Tensor:
+        rows = [k for k, (kind, *_) in enumerate(self.rows) if kind not in REFLECTED.values()]
+        return torch.tensor(rows, dtype=torch.long, device=self.stack.points.device)
+
+    @cached_property
+    def _constraint_ends(self) -> tuple[Tensor, Tensor]:
+        """Parent and child of each constraint (C,)."""
+        parents, children = (
+            torch.tensor([row[side] for row in self.rows], device=self.stack.points.device) for side in (1, 2)
+        )
+        return parents[self._constraint_rows], children[self._constraint_rows]
+
     def _all_moving(self, states: States, values: Values, times: Tensor | None) -> Moving:
         """Places, orientations, velocities and spins (worlds, ..., bodies, the world and frames, ·)."""
         x, q, v, momentum = (torch.stack([states[b.name][key] for b in self.bodies], -2) for key in RigidBody.states)
-        inverse = torch.stack([b.inertia_inverse(values) for b in self.bodies], 1)
+        inverse = self.stack.inertia_inverse(values)
         inverse = inverse[:, None] if x.ndim == 4 else inverse
         w = rotation.apply_turned(q, inverse, momentum)
         still = torch.zeros_like(x[..., :1, :])
@@ -292,9 +358,16 @@ class Joints:
         return {name: joint for name, joint in self.joints.items() if not isinstance(joint, Fixed)}
 
     @cached_property
-    def _parameters(self) -> dict[str, list[str]]:
-        """Names of the parameters of all coordinates by the kernels' names of their numbers."""
-        return {key: [f"joints.{n}.{_named(joint, key)}" for n, joint in self._moving.items()] for key in NUMBERS}
+    def _parameters(self) -> dict[str, tuple[Column, Tensor]]:
+        """Parameters of all coordinates by the kernels' names of their numbers, and the place (K,) of each behind one that a joint does not have."""
+        table = {}
+        for key in NUMBERS:
+            names = {n: _named(joint, key) for n, joint in self._moving.items()}
+            stated = [n for n, joint in self._moving.items() if getattr(joint, names[n], None) is not None]
+            places = [stated.index(n) + 1 if n in stated else 0 for n in names]
+            column = Column([f"joints.{n}.{names[n]}" for n in stated])
+            table[key] = column, torch.tensor(places, device=self.stack.points.device)
+        return table
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -312,42 +385,67 @@ class Joints:
 
     def _number(self, key: str, values: Values) -> Tensor:
         """A number of all coordinates (worlds, K), or (worlds, intervals, K) where one has a value for each interval."""
-        like = values["gravity"][:, 0]
-        absent = torch.full_like(like, _absent(key))
-        parts = []
-        for name in self._parameters[key]:
-            value = values.get(name)
-            value = absent if value is None else value
-            parts.append(value[:, 0] if value.ndim == 2 else value)  # (worlds, 1): one for its one element
-        intervals = [y.shape[1] for y in parts if y.ndim == 3]
-        if not intervals:
-            return torch.stack(parts, 1) if parts else like.new_zeros(len(like), 0)
-        columns = [y[..., 0] if y.ndim == 3 else y[:, None].expand(-1, intervals[0]) for y in parts]
-        return torch.stack(columns, 2)
+        column, has = self._parameters[key]
+        like = values["gravity"][:, :1]
+        if not column.names:
+            return like.new_full((len(like), len(has)), _absent(key))
+        parts = column.of(values) if column.is_even(values) else None
+        if parts is None:  # of some there is a value for each interval
+            columns = column.parts(values)
+            intervals = next(y.shape[1] for y in columns if y.ndim == TIMED_NDIM)
+            columns = [y[..., 0] if y.ndim > 1 else y[:, None] for y in columns]
+            parts = torch.stack([y.expand(-1, intervals) for y in columns], 2)
+        elif parts.ndim > 2:  # (worlds, K, 1): one for its one element, or (worlds, K, intervals, 1)
+            parts = parts[..., 0].movedim(1, -1)
+        if len(column.names) == len(has):
+            return parts
+        absent = like.new_full((1, 1), _absent(key)).expand(*parts.shape[:-1], 1)
+        return torch.cat([absent, parts], -1).index_select(-1, has)
 
-    def _stiff(self, name: str, frame: Frame, values: Values) -> tuple[float, float]:
-        """The joint's largest stiffness and damping, times μ."""
-        joint = self._moving[name]
-        of = lambda key: values[f"joints.{name}.{key}"] if f"joints.{name}.{key}" in values else torch.zeros(())
-        mobility = torch.zeros(())
-        for body, point, axis in zip(
-            joint.between, self.geometry.points(name, values), (frame.axis, frame.child_axis), strict=True
-        ):
-            if body == WORLD:
-                continue
-            solid = self.bodies[self._places[body]]
-            inverse = solid.inertia_inverse(values)
-            if isinstance(joint, Ball):
-                mobility = mobility + torch.linalg.eigvalsh(inverse.detach())[:, -1]
-                continue
-            lever = rotation.cross(point, axis) if isinstance(joint, Prismatic) else axis
-            mobility = mobility + torch.einsum("wi,wij,wj->w", lever, inverse, lever)
-            if isinstance(joint, Prismatic):
-                mobility = mobility + 1 / solid.mass(values)
-        mobility = mobility / (1 + of("armature") * mobility)
-        drag = of("damping") + of("friction") / of(_named(joint, "slip")) if joint.friction else of("damping")
-        k, c = (of("stiffness") + of("limit_stiffness")) * mobility, drag * mobility
-        return k.detach().max().item(), c.detach().max().item()
+    def _stiffness_and_drag(self, values: Values) -> tuple[Tensor, Tensor]:
+        """Largest stiffness and damping of each joint that moves, times μ, (joints,)."""
+        values = {name: y.detach() for name, y in values.items()}
+        places, moving = self._moving_places, list(self._moving.values())
+        is_one = lambda kind: torch.tensor([isinstance(joint, kind) for joint in moving], device=places.device)
+        slides, balls = is_one(Prismatic), is_one(Ball)
+        vectors, points = self.geometry.vectors(values), self.geometry.all_points(values)
+        inverse, light = self.stack.inertia_inverse(values), 1 / self.stack.mass(values)
+        eigenvalues = torch.linalg.eigvalsh(inverse)[..., -1] if bool(balls.any()) else light
+        mobility = torch.zeros_like(light[:, :1])
+        for side, which in ((0, AXIS), (1, CHILD + AXIS)):
+            ends = [joint.between[side] for joint in moving]
+            body = torch.tensor([self._places[end] % len(self.bodies) for end in ends], device=places.device)
+            moves = torch.tensor([end != WORLD for end in ends], device=places.device)
+            axis, point = (y.index_select(1, places) for y in (vectors[:, :, which], points[side]))
+            lever = torch.where(slides[:, None], rotation.cross(point, axis), axis)
+            turning = torch.einsum("wki,wkij,wkj->wk", lever, inverse.index_select(1, body), lever)
+            turning = torch.where(slides, turning + light.index_select(1, body), turning)
+            turning = torch.where(balls, eigenvalues.index_select(1, body), turning)
+            mobility = mobility + torch.where(moves, turning, 0.0)
+        rotors = [values.get(f"joints.{name}.armature", torch.zeros_like(light[:, 0])) for name in self._moving]
+        mobility = mobility / (1 + torch.stack([y.reshape(-1) for y in rotors], 1) * mobility)
+        of = {key: self._number(key, values) for key in ("spring", "limit", "damping", "friction", "slip")}
+        rubs = torch.tensor([bool(joint.friction) for joint in moving], device=places.device)
+        drag = of["damping"] + torch.where(rubs, of["friction"] / of["slip"], 0.0)
+        return ((of["spring"] + of["limit"]) * mobility).amax(0), (drag * mobility).amax(0)
+
+
+class _RowPlaces(NamedTuple):
+    """Sources of the numbers of rows (R,).
+
+    Attributes:
+        joint: Joint of each row.
+        vector: Place of b among the vectors of all joints, see `JointFrames.vectors`.
+        other: That of c.
+        held: True for a row whose points are those of its joint (R, 1).
+        across: True for a row of an axis (R, 1).
+    """
+
+    joint: Tensor
+    vector: Tensor
+    other: Tensor
+    held: Tensor
+    across: Tensor
 
 
 def _half_square(offset: Tensor, backlash: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ The equations of a body are in `rigid/wrench_kernels.py`, contact between bodies
 in `rigid/joint_kernels.py` and `rigid/constraint_kernels.py`, the steps in `rigid/multibody_kernels.py`.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -18,15 +19,16 @@ from gradsim.engine.block_factor import block_functions, block_size
 from gradsim.engine.compiler import compiled_for_packs
 from gradsim.engine.lanes import Lane, members, native_width, specialize
 from gradsim.engine.launch import replay
-from gradsim.engine.layout import Layout
+from gradsim.engine.layout import SHAPES, Layout
 from gradsim.engine.operation import operation
 from gradsim.physics.integrators import RIGID
 from gradsim.physics.rigid import rollout
-from gradsim.physics.rigid.batching import BODY, side_by_side, unpacked
+from gradsim.physics.rigid.many.batching import BODY, side_by_side, unpacked
 
 if TYPE_CHECKING:
     from gradsim.physics.rigid import (
         constraint_kernels,
+        coordinate_kernels,
         joint_kernels,
         multibody_force_kernels,
         multibody_kernels,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from gradsim.physics.rigid.pairs import Pairs
 else:
     constraint_kernels = "gradsim.physics.rigid.constraint_kernels"
+    coordinate_kernels = "gradsim.physics.rigid.coordinate_kernels"
     joint_kernels = "gradsim.physics.rigid.joint_kernels"
     multibody_force_kernels = "gradsim.physics.rigid.multibody_force_kernels"
     multibody_kernels = "gradsim.physics.rigid.multibody_kernels"
@@ -49,6 +52,8 @@ JOINT_KINDS = {
 TIMED_INPUTS = ("target", "torque")
 FRAME_KINDS = {"x": "Vec3", "q": "Quat", "v": "Vec3", "w": "Vec3", "a": "Vec3", "s": "Vec3"}  # of `FrameMotion`
 ROWS = {"point": 0, "axis": 1, "turning": 2, "sliding": 3}
+MOST_POOLED, MOST_POOLED_BYTES = 4, 2**26  # sets of arrays that a rollout has for its next calls, and size of one
+MOST_SLOT_BYTES = 2**28  # of evaluations that a backward pass finds again
 COORDINATES = {"turn": 0, "slide": 1, "ball": 2}
 
 
@@ -86,6 +91,7 @@ class Bodies:
     width: int | None = None
     run: Callable[..., list[Tensor]] = field(init=False)
     pushes: rollout.RigidRollout = field(init=False)
+    pool: dict = field(init=False, default_factory=dict, repr=False)
 
     def __post_init__(self):
         object.__setattr__(self, "run", operation(self))
@@ -116,11 +122,11 @@ class Bodies:
         return self._forward(inputs, tangents)  # pyright: ignore[reportReturnType] -- dual lanes have tangents
 
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
-        buffers = _BodyBuffers(self, inputs, None)
-        steps = max(1, min(self.segment, self.frames - 1)) * self.substeps
-        frames, adjoint = buffers.trajectory(outputs), buffers.trajectory(adjoints)
-        states = buffers.blank(steps + 1) if self.substeps > 1 else frames
-        grad, state = buffers.gradient(), buffers.states()
+        buffers = self._buffers(inputs, False, True)
+        buffers.load(inputs, None)
+        frames, steps, adjoint = buffers.sweep_states(outputs, adjoints)
+        grad, state = buffers.gradient, buffers.start_adjoint
+        buffers.clear()
         args = [
             buffers.parameters,
             self.substeps,
@@ -128,7 +134,7 @@ class Bodies:
             0,
             self.frames - 1,
             frames,
-            states,
+            steps,
             adjoint,
             state,
             grad,
@@ -140,7 +146,8 @@ class Bodies:
         return [g.to(x.dtype).reshape(x.shape) for g, x in zip(gradients, inputs, strict=True)]
 
     def _forward(self, inputs, tangents):
-        buffers = _BodyBuffers(self, inputs, tangents)
+        buffers = self._buffers(inputs, tangents is not None, False)
+        buffers.load(inputs, tangents)
         trajectory = buffers.started(inputs, tangents)
         replay(
             buffers.code.forward,
@@ -150,64 +157,113 @@ class Bodies:
         )
         return [buffers.layout.unpack(kind, getattr(trajectory, name), buffers.worlds) for name, kind in STATE.items()]
 
+    def _buffers(self, inputs: Sequence[Tensor], dual: bool, reverse: bool) -> "_BodyBuffers":
+        """Arrays of a launch, those of the last ones with inputs of these shapes in this thread where they are small."""
+        shapes = tuple((x.shape, x.dtype, x.device) for x in inputs)
+        key = (threading.get_ident(), dual, reverse, shapes)
+        buffers = self.pool.get(key)
+        if buffers is None:
+            buffers = _BodyBuffers(self, inputs, dual, reverse)
+            if buffers.nbytes <= MOST_POOLED_BYTES:
+                if len(self.pool) >= MOST_POOLED:
+                    self.pool.clear()
+                self.pool[key] = buffers
+        return buffers
+
 
 class _BodyBuffers:
-    """The arrays of one launch.
+    """The arrays of a launch.
 
     Args:
         program: The rollout.
-        inputs: Its inputs.
-        tangents: Along one direction per world, None for zero.
+        inputs: Inputs of the shapes that it is for.
+        dual: Whether they have tangents.
+        reverse: Whether it is a backward pass.
     """
 
-    def __init__(self, program: Bodies, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None):
+    def __init__(self, program: Bodies, inputs: Sequence[Tensor], dual: bool, reverse: bool):
         _check(program, inputs)
-        like, self.n = inputs[0], len(program.windows)
-        self.program, self.inputs, self.like = program, inputs, like
+        like, self.n, self.nbytes = inputs[0], len(program.windows), 0
+        self.program, self.like = program, like.new_empty(0)
         self.worlds, self.device = len(like), str(like.device)
         dtype = str(like.dtype).removeprefix("torch.")
         width = program.width or (native_width(dtype) if like.device.type == "cpu" and self.worlds > 1 else 1)
-        self.bodies = dict(zip(BODY, inputs, strict=False))
-        slopes = dict(zip(BODY, tangents, strict=False)) if tangents else {}
-        loads = rollout.Loads.of(program.law, [{name: y[:, 0] for name, y in self.bodies.items() if y.ndim > 2}])
-        lane = Lane(dtype, width, tangents is not None)
+        bodies = dict(zip(BODY, inputs, strict=False))
+        loads = rollout.Loads.of(program.law, [{name: y[:, 0] for name, y in bodies.items() if y.ndim > 2}])
         self.code, self.rigid, self.layout = _code(
-            lane,
-            _bound(program.pairs, lane),
+            Lane(dtype, width, dual),
+            _bound(program.pairs, Lane(dtype, width, dual)),
             program.joints is not None,
             loads,
             program.integrator,
             program.recorded > 0,
         )
-        self.packs = self.layout.packs(self.worlds)
-        self.read = [name for name in BODY[4:] if loads.reads(name)]
+        self.packs, self.stages = self.layout.packs(self.worlds), RIGID[program.integrator].stages or 1
+        self.read = [name for name in BODY[len(STATE) :] if loads.reads(name)]
+        self.numbers = program.names[len(BODY) : -1]  # inputs of pairs, joints and frames
+        self.shapes = {name: x.shape for name, x in zip(program.names, inputs, strict=True)}
         parameters = self.code.Parameters()
-        bodies = self.rigid.Parameters()
-        for name in self.read:
-            slope = slopes.get(name)
-            slope = None if slope is None else side_by_side(slope, width)
-            value = side_by_side(self.bodies[name], width)
-            setattr(bodies, name, self.layout.pack(rollout.PARAMETERS[name], value, slope))
+        self._parameters_of(parameters, like.device)
+        steps = max(1, min(program.segment, program.frames - 1)) * program.substeps
+        parameters.slots = self._slots(steps if reverse and program.substeps > 1 else 1)
+        if program.pairs:
+            parameters.pair = program.pairs.shape(self.code, self.layout, like.device)
+        if program.joints:
+            parameters.joint = _joint_shape(program.joints, self.code, self.layout, str(like.device))
+            parameters.links = self._links(program.joints, parameters.slots)
         for name, array in zip(
             rollout.SCHEDULE, rollout.push_schedule(program.pushes, self.layout, like.device), strict=True
         ):
-            setattr(bodies, name, array)
-        parameters.bodies = bodies
-        self.numbers = self._numbers(tangents)
-        if program.pairs:
-            parameters.pair = program.pairs.shape(self.code, self.layout, like.device)
-            parameters.pairs = self._struct(self.code.PairNumbers, "pairs.")
-        if program.joints:
-            parameters.joint = _joint_shape(program.joints, self.code, self.layout, str(like.device))
-            parameters.joints = self._struct(self.code.JointNumbers, "joints.")
-            parameters.links = self._links(program.joints)
-        if program.recorded:
-            parameters.motion = self._struct(self.code.FrameMotion, "motion.")
-        step, slope = self._step(tangents)
-        parameters.step = self.layout.pack("Real", step, slope)
+            setattr(parameters.bodies, name, array)
         self.state = self.states()
-        parameters.count, parameters.state, parameters.work = self.n, self.state, self._work()
+        parameters.count, parameters.state, parameters.work = self.n, self.state, self._work(parameters.slots)
         self.parameters = parameters
+        self.frames = self.blank(program.frames)
+        if reverse:
+            self.frame_adjoints = self.blank(program.frames)
+            self.steps = self.blank(steps + 1) if program.substeps > 1 else self.frames
+            self.gradient, self.start_adjoint = self.code.Parameters(), self.states()
+            self._parameters_of(self.gradient, like.device)
+
+    def _parameters_of(self, parameters, device) -> None:
+        """Zeros for all numbers in a `Parameters`."""
+        bodies, width, packs = self.rigid.Parameters(), self.layout.lane.width, self.packs
+        for name in self.read:
+            kind = rollout.PARAMETERS[name]
+            items = self.shapes[name][2 : len(self.shapes[name]) - len(SHAPES[kind])]
+            setattr(bodies, name, self._counted(kind, packs * width * self.n, items))
+        parameters.bodies = bodies
+        for prefix, kind in (("pairs.", "PairNumbers"), ("joints.", "JointNumbers"), ("motion.", "FrameMotion")):
+            names = [name for name in self.numbers if name.startswith(prefix)]
+            if names:
+                struct = getattr(self.code, kind)()
+                for name in names:
+                    key, number = name.removeprefix(prefix), self._kind(name)
+                    items = self.shapes[name][1 : len(self.shapes[name]) - len(SHAPES[number])]
+                    items = (1, *items) if self._is_timed(name) and len(items) == 1 else items
+                    setattr(struct, key, self.zeros(number, *items))
+                setattr(parameters, prefix[:-1], struct)
+        parameters.step = self.zeros("Real", self.program.frames - 1)
+
+    def load(self, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None) -> None:
+        """Write inputs and their tangents, None for zero, where the kernels read them."""
+        values = dict(zip(self.program.names, inputs, strict=True))
+        slopes = dict(zip(values, tangents, strict=True)) if tangents else dict.fromkeys(values)
+        width, fill = self.layout.lane.width, self.layout.fill_where_new
+        for name in self.read:
+            slope = slopes[name]
+            slope = None if slope is None else side_by_side(slope, width)
+            value = side_by_side(values[name], width)
+            fill(getattr(self.parameters.bodies, name), rollout.PARAMETERS[name], value, slope)
+        for name in self.numbers:
+            value, slope = values[name], slopes[name]
+            prefix, _, key = name.partition(".")
+            if self._is_timed(name) and value.ndim == 2:
+                value, slope = value[:, None], None if slope is None else slope[:, None]
+            fill(getattr(getattr(self.parameters, prefix), key), self._kind(name), value, slope)
+        fill(self.parameters.step, "Real", *self._step(values["step"], slopes["step"]))
+        if self.program.pairs:  # listed for other places and sizes
+            self.parameters.work.near.pair.zero_()
 
     def states(self):
         """`State` of zeros, and of a world and frames at rest."""
@@ -216,20 +272,20 @@ class _BodyBuffers:
             setattr(states, name, self.zeros(kind, one))
         q = self.like.new_zeros(self.worlds, one, 4)
         q[:, self.n :, 3] = 1.0
-        states.q = self.layout.pack("Quat", q)
+        self.layout.fill(states.q, "Quat", q)
         return states
 
     def zeros(self, kind: str, *items: int):
-        return self.layout.zeros(kind, self.worlds, items, self.like.device)
+        return self._counted(kind, self.worlds, items)
 
-    def trajectory(self, states: Sequence[Tensor]):
-        """`States` of x, q, v, l (worlds, frames, bodies, ·)."""
-        trajectory = self.code.States()
-        for (name, kind), value in zip(STATE.items(), states, strict=True):
-            setattr(trajectory, name, self.layout.pack(kind, value))
-        return trajectory
+    def _counted(self, kind: str, worlds: int, items: Sequence[int]):
+        """Zeros, whose size is counted."""
+        array = self.layout.zeros(kind, worlds, tuple(items), self.like.device)
+        self.nbytes += self.layout.memory(array).nbytes
+        return array
 
     def blank(self, instants: int):
+        """`States` of zeros."""
         trajectory = self.code.States()
         for name, kind in STATE.items():
             setattr(trajectory, name, self.zeros(kind, instants, self.n))
@@ -237,92 +293,91 @@ class _BodyBuffers:
 
     def started(self, inputs, tangents):
         """`States` with the start in frame 0."""
-        trajectory = self.blank(self.program.frames)
         for k, (name, kind) in enumerate(STATE.items()):
             start = self.layout.pack(kind, inputs[k], tangents[k] if tangents else None)
-            self.layout.memory(getattr(trajectory, name))[:, 0] = self.layout.memory(start)
-        return trajectory
+            self.layout.memory(getattr(self.frames, name))[:, 0] = self.layout.memory(start)
+        return self.frames
 
-    def gradient(self):
-        """`Parameters` of zeros where adjoints go."""
-        gradient = self.code.Parameters()
-        bodies = self.rigid.Parameters()
-        for name in self.read:
-            setattr(bodies, name, self._like(rollout.PARAMETERS[name], getattr(self.parameters.bodies, name)))
-        gradient.bodies = bodies
-        for prefix, kind in (("pairs.", "PairNumbers"), ("joints.", "JointNumbers"), ("motion.", "FrameMotion")):
-            names = [n.removeprefix(prefix) for n in self.numbers if n.startswith(prefix)]
-            if names:
-                struct, before = getattr(self.code, kind)(), getattr(self.parameters, prefix[:-1])
-                for name in names:
-                    setattr(struct, name, self._like(self._kind(prefix + name), getattr(before, name)))
-                setattr(gradient, prefix[:-1], struct)
-        gradient.step = self._like("Real", self.parameters.step)
-        return gradient
+    def sweep_states(self, outputs: Sequence[Tensor], adjoints: Sequence[Tensor]):
+        """`States` of all frames, of the steps between two checkpoints, and of the adjoints of frames."""
+        for states, values in ((self.frames, outputs), (self.frame_adjoints, adjoints)):
+            for (name, kind), value in zip(STATE.items(), values, strict=True):
+                self.layout.fill(getattr(states, name), kind, value)
+        return self.frames, self.steps, self.frame_adjoints
+
+    def clear(self) -> None:
+        """No adjoints yet."""
+        for struct, keys in ((self.gradient.bodies, self.read), (self.start_adjoint, [*STATE, "w"])):
+            for key in keys:
+                self.layout.memory(getattr(struct, key)).zero_()
+        for name in self.numbers:
+            prefix, _, key = name.partition(".")
+            self.layout.memory(getattr(getattr(self.gradient, prefix), key)).zero_()
+        self.layout.memory(self.gradient.step).zero_()
 
     def adjoints(self, grad) -> list[Tensor]:
         """Adjoints of every input; those of the start are zero."""
         adjoints = []
-        for name, value in self.bodies.items():
+        for name in BODY:
             if name in self.read:
                 adjoints.append(unpacked(name, getattr(grad.bodies, name), self.layout, self.n)[: self.worlds])
             else:
-                adjoints.append(torch.zeros_like(value))
-        for name, (value, _) in self.numbers.items():
+                adjoints.append(self.like.new_zeros(self.shapes[name]))
+        for name in self.numbers:
             prefix, _, key = name.partition(".")
             array = getattr(getattr(grad, prefix), key)
-            adjoints.append(self.layout.unpack(self._kind(name), array, self.worlds)[0].reshape(value.shape))
-        step = self.layout.unpack("Real", grad.step, self.worlds)[0]
-        adjoints.append(step if self.inputs[-1].shape[1] else self.inputs[-1])
+            adjoints.append(self.layout.unpack(self._kind(name), array, self.worlds)[0].reshape(self.shapes[name]))
+        step, shape = self.layout.unpack("Real", grad.step, self.worlds)[0], self.shapes["step"]
+        adjoints.append(step if shape[1] else self.like.new_zeros(shape))
         return adjoints
-
-    def _numbers(self, tangents) -> dict[str, tuple[Tensor, Tensor | None]]:
-        """Inputs of pairs, joints and frames with their tangents, by name."""
-        names, first = self.program.names, len(BODY)
-        rows = range(first, len(names) - 1)
-        return {names[k]: (self.inputs[k], tangents[k] if tangents else None) for k in rows}
 
     def _kind(self, name: str) -> str:
         prefix, _, key = name.partition(".")
         return {"joints": JOINT_KINDS, "motion": FRAME_KINDS}.get(prefix, {}).get(key, "Real")
 
-    def _struct(self, struct, prefix: str):
-        instance = struct()
-        for name, (value, slope) in self.numbers.items():
-            if name.startswith(prefix):
-                key, kind = name.removeprefix(prefix), self._kind(name)
-                if prefix == "joints." and key in TIMED_INPUTS and value.ndim == 2:
-                    value, slope = value[:, None], None if slope is None else slope[:, None]
-                setattr(instance, key, self.layout.pack(kind, value, slope))
-        return instance
+    def _is_timed(self, name: str) -> bool:
+        prefix, _, key = name.partition(".")
+        return prefix == "joints" and key in TIMED_INPUTS
 
-    def _like(self, kind: str, array):
-        return self.layout.zeros(kind, array.shape[0] * self.layout.lane.width, array.shape[1:], self.like.device)
+    def _slots(self, steps: int) -> int:
+        """Steps that the workspace keeps evaluations of: all between two checkpoints, or none where they would take too much memory."""
+        numbers, joints = 6 * self.n, self.program.joints
+        if joints:
+            rows = len(joints.rows)
+            numbers += 10 * rows + 9 * (self.n + 1 + self.program.recorded) + self._factor_size(joints)
+        nbytes = steps * self.stages * numbers * self.packs * self.layout.lane.width * self.like.element_size()
+        return steps if nbytes <= MOST_SLOT_BYTES else 1
 
-    def _links(self, joints: "Joints"):
+    def _factor_size(self, joints: "Joints") -> int:
+        """Numbers of the factor of a world."""
+        return (joints.blocks["block"][-1] + len(joints.joints)) * block_size(self.layout.lane)
+
+    def _links(self, joints: "Joints", slots: int):
         work, rows, one = self.code.LinkWork(), len(joints.rows), self.n + 1 + self.program.recorded
+        evaluations = self.packs * self.layout.lane.width * slots * self.stages
         for name in ("ja", "ta", "tb"):
-            setattr(work, name, self.zeros("Vec3", rows))
-        blocks = joints.blocks["block"][-1] + len(joints.joints)
-        work.system = self.zeros("Real", blocks * block_size(self.layout.lane))
-        work.y, work.inverse = self.zeros("Real", rows), self.zeros("Mat3", one)
-        work.mu = _stages_first(self.layout, self.worlds, rows, 5, self.like.device)  # four stages, and impulses
+            setattr(work, name, self._counted("Vec3", evaluations, (rows,)))
+        work.system = self._counted("Real", evaluations, (self._factor_size(joints),))
+        work.y, work.inverse = self.zeros("Real", rows), self._counted("Mat3", evaluations, (one,))
+        impulses = slots * (self.stages + 1)  # one more of each step
+        work.mu = _stages_first(self.layout, self.worlds, rows, impulses, self.like.device)
         for name in ("a", "s", "pa", "ps"):
             setattr(work, name, self.zeros("Vec3", one))
         return work
 
-    def _step(self, tangents) -> tuple[Tensor, Tensor | None]:
-        step, intervals = self.inputs[-1], self.program.frames - 1
+    def _step(self, step: Tensor, slope: Tensor | None) -> tuple[Tensor, Tensor | None]:
         if not step.shape[1]:
-            return step.new_full((self.worlds, intervals), self.program.dt), None
-        return step, tangents[-1] if tangents else None
+            return step.new_full((self.worlds, self.program.frames - 1), self.program.dt), None
+        return step, slope
 
-    def _work(self):
+    def _work(self, slots: int):
         work, one = self.code.Work(), self.n + 1 + self.program.recorded
         for name in "xqvw":
             setattr(work, name, _one_instant(getattr(self.state, name)))
         for name in ("f", "t", "fp", "tp"):
             setattr(work, name, self.zeros("Vec3", one))
+        for name in ("slot_f", "slot_t"):
+            setattr(work, name, self.zeros("Vec3", slots * self.stages if slots > 1 else 0, self.n))
         if stages := RIGID[self.program.integrator].stages:
             for name in ("x", "v", "l", "f", "t"):
                 setattr(work, f"stage_{name}", self.zeros("Vec3", stages, self.n))
@@ -373,7 +428,10 @@ def _bound(pairs: "Pairs | None", lane: Lane) -> tuple:
     return tuple(sorted(pairs.bind(lane).items(), key=lambda item: item[0])) if pairs else ()
 
 
-FORCES = ("Parameters", "States", "State", "Work", "evaluate", "load_state", "apply_all_impulses")
+ROW_FUNCTIONS = ("point_jacobian", "point_demand", "axis_demand", "point_product", "axis_product", "turning_product")
+EFFORTS = ("point_jacobian", "turn_torque", "slide_force", "ball_torque", "free_effort")
+EFFORTS_ADJOINT = ("turn_power", "slide_power", "ball_power", "free_turn_power", "turn_angle", "unit_efforts")
+FORCES = ("Parameters", "States", "State", "Work", "evaluate", "load_state", "apply_all_impulses", "slot_of", "recall")
 FORCES_ADJOINT = ("evaluate_adjoint", "all_force_powers", "all_impulses_adjoint")
 _STRUCTS = ("Parameters", "States", "State", "Work")
 _STRUCTS += ("PairShape", "PairNumbers", "NearPairs", "JointShape", "JointNumbers", "LinkWork")  # what there is of them
@@ -390,30 +448,16 @@ def _code(lane: Lane, pairs: tuple, joints: bool, loads: rollout.Loads, integrat
         key += bound["add_pairs"].func.__module__
     if joints:
         single = specialize(joint_kernels, lane, **angle_functions(lane))
-        forces = [
-            "point_jacobian",
-            "point_demand",
-            "axis_demand",
-            "point_product",
-            "axis_product",
-            "turning_product",
-            "turn_torque",
-            "slide_force",
-            "ball_torque",
-            "free_effort",
-        ]
-        forces += [] if lane.dual else ["turn_power", "slide_power", "ball_power"]
-        links = specialize(
-            constraint_kernels,
-            lane,
-            **members(single, *forces),
-            **block_functions(lane),
-            ADJOINT_FOLLOWS=steps.order == 1,
-        )
-        names = ["JointShape", "JointNumbers", "LinkWork", "constrain", "add_coordinates"]
-        names += [] if lane.dual else ["constrain_adjoint", "coordinates_adjoint", "all_link_powers"]
+        links = specialize(constraint_kernels, lane, **members(single, *ROW_FUNCTIONS), **block_functions(lane))
+        efforts = [*EFFORTS, *(() if lane.dual else EFFORTS_ADJOINT)]
+        structs = members(links, "JointShape", "JointNumbers")
+        moves = specialize(coordinate_kernels, lane, **structs, **members(single, *efforts), KEY=links.__name__)
+        bound |= members(moves, "add_coordinates")
+        bound |= {} if lane.dual else members(moves, "coordinates_adjoint", "all_coordinate_powers")
+        names = ["JointShape", "JointNumbers", "LinkWork", "constrain"]
+        names += [] if lane.dual else ["constrain_adjoint", "all_link_powers"]
         bound |= members(links, *names)
-        key += links.__name__
+        key += moves.__name__
     bound |= {"Bodies": body.Parameters, "PAIRS": bool(pairs), "JOINTS": joints}
     bound |= {"RECORDED": True} if recorded else {}  # without recordings, code has no flag in its name
     forces = specialize(multibody_force_kernels, lane, **bound, INTERVAL_BOUND=steps.order == 1, KEY=key)

@@ -4,6 +4,9 @@ Each body moves by its own pushes, gravity, grounds and obstacles (`rigid/wrench
 (`contact/convex_kernels.py`), and by joints (`rigid/constraint_kernels.py`). The body b of pack i is row i · bodies + b of
 the arrays of its parameters, and entry (i, b) of those of states; entry (i, bodies) is the world, which is at rest, and entry
 (i, bodies + 1 + f) the frame f that follows a recording (`rigid/recorded/rollout.py`): joints hold bodies at it as at the world.
+
+The backward pass computes the steps between two checkpoints again. Each leaves its forces, multipliers, rows and factor in a slot of the
+workspace, where its adjoint finds them: they are not evaluated once more. A workspace of one slot is that of the last evaluation.
 """
 
 from typing import TYPE_CHECKING
@@ -19,10 +22,13 @@ if TYPE_CHECKING:  # bound by `specialize`
         JointNumbers,
         JointShape,
         LinkWork,
-        add_coordinates,
         all_link_powers,
         constrain,
         constrain_adjoint,
+    )
+    from gradsim.physics.rigid.coordinate_kernels import (
+        add_coordinates,
+        all_coordinate_powers,
         coordinates_adjoint,
     )
     from gradsim.physics.rigid.wrench_kernels import Parameters as Bodies
@@ -42,7 +48,7 @@ JOINTS = globals().get("JOINTS", False)
 RECORDED = globals().get("RECORDED", False)  # whether frames follow recordings
 INTERVAL_BOUND = globals().get("INTERVAL_BOUND", True)  # whether joints are stabilized by the length of the step
 BAUMGARTE = 0.25  # β of semi-implicit steps: share of a joint's error that a step takes back (exact in float32)
-IMPULSES = 4  # place of their multipliers, after those of the stages
+STAGES = 1 if INTERVAL_BOUND else 4  # evaluations of a step
 BAUMGARTE_RATE = 5.0  # α of a high order [1/s]: its error is independent of the step
 
 
@@ -79,6 +85,10 @@ class Work:
     t: wp.array2d[Vec3]
     fp: wp.array2d[Vec3]  # probes
     tp: wp.array2d[Vec3]
+    slot_f: wp.array3d[
+        Vec3
+    ]  # f and t of each evaluation (packs, slots · stages, bodies), where there are several slots
+    slot_t: wp.array3d[Vec3]
     stage_x: wp.array3d[Vec3]
     stage_raw: wp.array3d[Quat]  # before it is made a unit quaternion
     stage_v: wp.array3d[Vec3]
@@ -127,8 +137,15 @@ class Parameters:
         motion: FrameMotion
     step: wp.array2d[Real]  # h in each frame interval [s]
     count: int  # of bodies
+    slots: int  # of the workspace
     state: State  # where forces are evaluated
     work: Work
+
+
+@wp.func(inline=True)
+def slot_of(g: Parameters, source: int) -> int:
+    """Slot of the step from a state."""
+    return wp.min(source, g.slots - 1)
 
 
 @wp.func(inline=True)
@@ -200,8 +217,23 @@ if RECORDED:
             g.links.s[i, k] = zero3(0)
 
 
+@wp.func(inline=True)
+def link_row(g: Parameters, i: int, slot: int, stage: int) -> int:
+    """Row of an evaluation among rows, factors and inertias of joints."""
+    return (i * g.slots + slot) * STAGES + stage
+
+
 @wp.func
-def evaluate(g: Parameters, s: State, m: Work, row: int, frame: int, h: Real, i: int, n: int, stage: int):
+def recall(g: Parameters, s: State, m: Work, i: int, n: int, slot: int, stage: int):
+    """Load forces, torques and spins that `evaluate` left for this state."""
+    for r in range(n):
+        s.w[i, r] = spin(s.q[i, r], s.l[i, r], g.bodies.inertia_inverse[i * n + r])
+        m.f[i, r] = m.slot_f[i, slot * STAGES + stage, r]
+        m.t[i, r] = m.slot_t[i, slot * STAGES + stage, r]
+
+
+@wp.func
+def evaluate(g: Parameters, s: State, m: Work, row: int, frame: int, h: Real, i: int, n: int, slot: int, stage: int):
     """Forces and torques on all bodies at the state `s`, into `m`."""
     for r in range(n):
         k = i * n + r
@@ -219,15 +251,20 @@ def evaluate(g: Parameters, s: State, m: Work, row: int, frame: int, h: Real, i:
         add_coordinates(g.joint, g.joints, i, frame, s.x, s.q, s.v, s.w, m.f, m.t)
         curved, damping, stiffness = stabilization(h)
         constrain(
-            g.joint, g.joints, g.links, g.bodies.mass, g.bodies.inertia_inverse, g.bodies.gravity, i, n,
-            s.x, s.q, s.v, s.w, s.l, curved, damping, stiffness, g.links.mu[stage], m.f, m.t,
+            g.joint, g.joints, g.links, g.bodies.mass, g.bodies.inertia_inverse, g.bodies.gravity, i,
+            link_row(g, i, slot, stage), n, s.x, s.q, s.v, s.w, s.l, curved, damping, stiffness,
+            g.links.mu[slot * (STAGES + 1) + stage], m.f, m.t,
         )  # fmt: skip
+    if g.slots > 1:
+        for r in range(n):
+            m.slot_f[i, slot * STAGES + stage, r] = m.f[i, r]
+            m.slot_t[i, slot * STAGES + stage, r] = m.t[i, r]
 
 
 if JOINTS:
 
     @wp.func
-    def distribute_impulses(g: Parameters, s: State, m: Work, row: int, i: int, n: int):
+    def distribute_impulses(g: Parameters, s: State, m: Work, row: int, i: int, n: int, slot: int):
         """Changes of all momenta by impulses and joints, less m g, into `m`: J Δ(v, ω) = 0."""
         none = zero(0)
         for r in range(n):
@@ -242,15 +279,19 @@ if JOINTS:
             load_frames(g, s, m, row, 0, i, n)
             hold_frames(g, i, n)
         constrain(
-            g.joint, g.joints, g.links, g.bodies.mass, g.bodies.inertia_inverse, g.bodies.gravity, i, n,
-            s.x, s.q, s.v, s.w, s.l, none, none, none, g.links.mu[IMPULSES], m.f, m.t,
+            g.joint, g.joints, g.links, g.bodies.mass, g.bodies.inertia_inverse, g.bodies.gravity, i,
+            link_row(g, i, slot, 0), n, s.x, s.q, s.v, s.w, s.l, none, none, none,
+            g.links.mu[slot * (STAGES + 1) + STAGES], m.f, m.t,
         )  # fmt: skip
 
     @wp.func
-    def apply_all_impulses(g: Parameters, s: State, m: Work, row: int, i: int, n: int):
-        """Apply the impulses of all bodies before a step, and what joints pass on at once."""
+    def apply_all_impulses(g: Parameters, s: State, m: Work, row: int, i: int, n: int, slot: int):
+        """Apply the impulses of all bodies before a step, and what joints pass on at once.
+
+        J and its factor depend on places and orientations alone: those of the first evaluation after a blow are the same.
+        """
         if has_impulses(g.bodies, row):
-            distribute_impulses(g, s, m, row, i, n)
+            distribute_impulses(g, s, m, row, i, n, slot)
             for r in range(n):
                 k = i * n + r
                 s.v[i, r] = s.v[i, r] + m.f[i, r] * (1.0 / g.bodies.mass[k]) + g.bodies.gravity[k]
@@ -259,7 +300,7 @@ if JOINTS:
 else:
 
     @wp.func
-    def apply_all_impulses(g: Parameters, s: State, m: Work, row: int, i: int, n: int):
+    def apply_all_impulses(g: Parameters, s: State, m: Work, row: int, i: int, n: int, slot: int):
         """Apply the impulses of all bodies before a step."""
         for r in range(n):
             v, l = apply_impulses(g.bodies, row, i * n + r, s.q[i, r], s.v[i, r], s.l[i, r])
@@ -336,6 +377,7 @@ if not DUAL:
         h: Real,
         i: int,
         n: int,
+        slot: int,
         stage: int,
     ) -> Real:
         """Adjoint of `evaluate` at the state `s`, with forces and probes in `m`; `a` holds the contributions of the
@@ -349,9 +391,9 @@ if not DUAL:
         if JOINTS:
             curved, damping, stiffness = stabilization(h)
             damping_, stiffness_ = constrain_adjoint(
-                g.joint, g.joints, g.links, g.bodies.mass, g.bodies.inertia_inverse, g.bodies.gravity, i, n,
-                s.x, s.q, s.v, s.w, s.l, curved, damping, stiffness, g.links.mu[stage], m.f, m.t, m.fp, m.tp,
-                a.x, a.q, a.v, a.w, a.l, grad.joints, grad.bodies.mass, grad.bodies.inertia_inverse,
+                g.joint, g.joints, g.links, g.bodies.mass, g.bodies.inertia_inverse, g.bodies.gravity, i,
+                link_row(g, i, slot, stage), n, s.x, s.q, s.v, s.w, s.l, curved, damping, stiffness,
+                g.links.mu[slot * (STAGES + 1) + stage], m.f, m.t, m.fp, m.tp, a.x, a.q, a.v, a.w, a.l, grad.joints, grad.bodies.mass, grad.bodies.inertia_inverse,
                 grad.bodies.gravity,
             )  # fmt: skip
             coordinates_adjoint(
@@ -385,12 +427,12 @@ if not DUAL:
 
         @wp.func
         def all_impulses_adjoint(
-            g: Parameters, grad: Parameters, s: State, m: Work, a: State, row: int, i: int, n: int
+            g: Parameters, grad: Parameters, s: State, m: Work, a: State, row: int, i: int, n: int, slot: int
         ):
             """Adjoint of `apply_all_impulses` at the state `s` before it; `a` becomes that of this state."""
             if has_impulses(g.bodies, row):
                 none = zero(0)
-                distribute_impulses(g, s, m, row, i, n)
+                distribute_impulses(g, s, m, row, i, n, slot)
                 for r in range(n):
                     k = i * n + r
                     f_, mass_, gravity_, _p = wp.grad(change_power)(
@@ -407,9 +449,9 @@ if not DUAL:
                 if RECORDED:
                     clear_frames(g, a, i, n)
                 _damping, _stiffness = constrain_adjoint(
-                    g.joint, g.joints, g.links, g.bodies.mass, g.bodies.inertia_inverse, g.bodies.gravity, i, n,
-                    s.x, s.q, s.v, s.w, s.l, none, none, none, g.links.mu[IMPULSES], m.f, m.t, m.fp, m.tp,
-                    a.x, a.q, a.v, a.w, a.l, grad.joints, grad.bodies.mass, grad.bodies.inertia_inverse,
+                    g.joint, g.joints, g.links, g.bodies.mass, g.bodies.inertia_inverse, g.bodies.gravity, i,
+                    link_row(g, i, slot, 0), n, s.x, s.q, s.v, s.w, s.l, none, none, none,
+                    g.links.mu[slot * (STAGES + 1) + STAGES], m.f, m.t, m.fp, m.tp, a.x, a.q, a.v, a.w, a.l, grad.joints, grad.bodies.mass, grad.bodies.inertia_inverse,
                     grad.bodies.gravity,
                 )  # fmt: skip
                 if RECORDED:  # a blow leaves their velocities as they are
@@ -433,7 +475,7 @@ if not DUAL:
 
         @wp.func
         def all_impulses_adjoint(
-            g: Parameters, grad: Parameters, s: State, m: Work, a: State, row: int, i: int, n: int
+            g: Parameters, grad: Parameters, s: State, m: Work, a: State, row: int, i: int, n: int, slot: int
         ):
             """Adjoint of `apply_all_impulses`."""
             _after = wp.grad(same)(zero(0))  # as in `multibody_kernels.step_adjoint`
@@ -448,5 +490,6 @@ if not DUAL:
         if PAIRS:
             s = s + all_pair_powers(a, b, r)
         if JOINTS:
+            s = s + all_coordinate_powers(a, b, r)
             s = s + all_link_powers(a, b, m, r) + change_power(a, r, a, a) + momentum_power(a, r, a, a)
         return s

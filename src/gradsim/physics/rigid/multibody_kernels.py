@@ -56,7 +56,9 @@ if not DUAL:
         )  # Warp declares functions with a wp.grad after all others, those which call them not
         advance_adjoint(g, grad, g.state, g.work, a, t, source, row, interval, i, g.count)
 
-    backward = reverse_sweep(__name__, Parameters, States, State, step, copy_state, add_state, step_adjoint)
+    backward = reverse_sweep(
+        __name__, Parameters, States, State, step, copy_state, add_state, step_adjoint, recalls=True
+    )
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
     @wp.kernel(enable_backward=True)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # bound by `specialize`
         evaluate,
         evaluate_adjoint,
         load_state,
+        recall,
+        slot_of,
     )
     from gradsim.physics.rigid.rk4_kernels import normalized_power, paired, rates_power
     from gradsim.physics.rigid.wrench_kernels import normalized, spin
@@ -32,11 +34,17 @@ def turning(q: Quat, w: Vec3) -> Quat:
 
 
 @wp.func
-def stages(g: Parameters, s: State, m: Work, t: States, source: int, row: int, frame: int, i: int, n: int):
-    """States and forces of the four stages of a step, in a loop that is compiled once: CUDA takes four minutes, not fifteen."""
+def stages(
+    g: Parameters, s: State, m: Work, t: States, source: int, row: int, frame: int, i: int, n: int, is_known: bool
+):
+    """States and forces of the four stages of a step, in a loop that is compiled once: CUDA takes four minutes, not fifteen.
+
+    Forces are evaluated, or known from an evaluation that left them in the slot of the step.
+    """
     h = g.step[i, frame]
+    slot = slot_of(g, source)
     load_state(t, source, s, i, n)
-    apply_all_impulses(g, s, m, row, i, n)
+    apply_all_impulses(g, s, m, row, i, n, slot)
     count = int(4)  # noqa: RUF046, UP018 -- Warp repeats the body of a constant range
     for stage in range(count):
         for r in range(n):
@@ -54,7 +62,10 @@ def stages(g: Parameters, s: State, m: Work, t: States, source: int, row: int, f
                 m.stage_v[i, stage, r] = m.stage_v[i, 0, r] + rate * c
                 m.stage_l[i, stage, r] = m.stage_l[i, 0, r] + m.stage_t[i, stage - 1, r] * c
         load_stage(s, m, stage, i, n)
-        evaluate(g, s, m, row, frame, h, i, n, stage)
+        if is_known:
+            recall(g, s, m, i, n, slot, stage)
+        else:
+            evaluate(g, s, m, row, frame, h, i, n, slot, stage)
         for r in range(n):
             m.stage_f[i, stage, r] = m.f[i, r]
             m.stage_t[i, stage, r] = m.t[i, r]
@@ -91,7 +102,7 @@ def whole(y: wp.array3d[Vec3], i: int, r: int) -> Vec3:
 @wp.func
 def advance(g: Parameters, s: State, m: Work, t: States, source: int, to: int, row: int, frame: int, i: int, n: int):
     """One step."""
-    stages(g, s, m, t, source, row, frame, i, n)
+    stages(g, s, m, t, source, row, frame, i, n, False)
     sixth = g.step[i, frame] * spread(Scalar(1.0) / Scalar(6.0))
     for r in range(n):
         k = i * n + r
@@ -110,8 +121,9 @@ if not DUAL:
         i: int, n: int,
     ):  # fmt: skip
         h = g.step[i, frame]
+        slot = slot_of(g, source)
         sixth = spread(Scalar(1.0) / Scalar(6.0))
-        stages(g, s, m, t, source, row, frame, i, n)
+        stages(g, s, m, t, source, row, frame, i, n, g.slots > 1)
         ah = zero(0)
         for r in range(n):
             k = i * n + r
@@ -139,20 +151,20 @@ if not DUAL:
                 s.w[i, r] = spin(s.q[i, r], s.l[i, r], g.bodies.inertia_inverse[i * n + r])
                 m.f[i, r] = m.stage_f[i, stage, r]
                 m.t[i, r] = m.stage_t[i, stage, r]
-            ah = ah + stage_adjoint(g, grad, s, m, a, row, frame, h, i, n, stage)
+            ah = ah + stage_adjoint(g, grad, s, m, a, row, frame, h, i, n, slot, stage)
         for r in range(n):
             a.x[i, r] = m.sum_x[i, r]
             a.v[i, r] = m.sum_v[i, r]
             a.l[i, r] = m.sum_l[i, r]
             a.q[i, r] = m.sum_q[i, r]
         load_state(t, source, s, i, n)
-        all_impulses_adjoint(g, grad, s, m, a, row, i, n)
+        all_impulses_adjoint(g, grad, s, m, a, row, i, n, slot)
         grad.step[i, frame] = grad.step[i, frame] + ah
 
     @wp.func
     def stage_adjoint(
         g: Parameters, grad: Parameters, s: State, m: Work, a: State, row: int, frame: int, h: Real, i: int, n: int,
-        stage: int,
+        slot: int, stage: int,
     ) -> Real:  # fmt: skip
         """Adjoint of one stage. `a` has that of the state of the stage after this one, and `after_*` that of the
         state after the step; on return `a` has that of the state of this stage, which is added to the sums."""
@@ -182,7 +194,7 @@ if not DUAL:
             a.q[i, r] = q_
             a.v[i, r] = v_
             a.l[i, r] = l_
-        ah = ah + evaluate_adjoint(g, grad, s, m, a, row, frame, h, i, n, stage)
+        ah = ah + evaluate_adjoint(g, grad, s, m, a, row, frame, h, i, n, slot, stage)
         for r in range(n):
             raw_, _p = wp.grad(normalized_power)(m.stage_raw[i, stage, r], a.q[i, r])
             a.q[i, r] = raw_

@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # bound by `specialize`
         evaluate,
         evaluate_adjoint,
         load_state,
+        recall,
+        slot_of,
     )
     from gradsim.physics.rigid.wrench_kernels import exponential, normalized, spin
 
@@ -58,9 +60,10 @@ def step_power(
 def advance(g: Parameters, s: State, m: Work, t: States, source: int, to: int, row: int, frame: int, i: int, n: int):
     """One step."""
     h = g.step[i, frame]
+    slot = slot_of(g, source)
     load_state(t, source, s, i, n)
-    apply_all_impulses(g, s, m, row, i, n)
-    evaluate(g, s, m, row, frame, h, i, n, 0)
+    apply_all_impulses(g, s, m, row, i, n, slot)
+    evaluate(g, s, m, row, frame, h, i, n, slot, 0)
     for r in range(n):
         k = i * n + r
         v = s.v[i, r] + (m.f[i, r] * (1.0 / g.bodies.mass[k]) + g.bodies.gravity[k]) * h
@@ -81,9 +84,13 @@ if not DUAL:
     ):  # fmt: skip
         """`a` becomes the adjoint of the state before the step."""
         h = g.step[i, frame]
+        slot = slot_of(g, source)
         load_state(t, source, s, i, n)
-        apply_all_impulses(g, s, m, row, i, n)
-        evaluate(g, s, m, row, frame, h, i, n, 0)
+        apply_all_impulses(g, s, m, row, i, n, slot)
+        if g.slots > 1:
+            recall(g, s, m, i, n, slot, 0)
+        else:
+            evaluate(g, s, m, row, frame, h, i, n, slot, 0)
         ah = zero(0)
         for r in range(n):
             k = i * n + r
@@ -101,9 +108,9 @@ if not DUAL:
             a.q[i, r] = q_
             a.v[i, r] = v_
             a.l[i, r] = l_
-        ah = ah + evaluate_adjoint(g, grad, s, m, a, row, frame, h, i, n, 0)
+        ah = ah + evaluate_adjoint(g, grad, s, m, a, row, frame, h, i, n, slot, 0)
         load_state(t, source, s, i, n)
-        all_impulses_adjoint(g, grad, s, m, a, row, i, n)
+        all_impulses_adjoint(g, grad, s, m, a, row, i, n, slot)
         grad.step[i, frame] = grad.step[i, frame] + ah
 
     @wp.func

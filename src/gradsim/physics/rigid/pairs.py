@@ -20,6 +20,8 @@ from gradsim.physics.contact.convex_shape import Core, make_core
 from gradsim.physics.contact.impact import IMPACT_STEP_FACTOR
 from gradsim.physics.contact.laws import contact_functions
 from gradsim.physics.rigid.body import RigidBody
+from gradsim.physics.rigid.many.columns import Column
+from gradsim.physics.rigid.many.stack import BodyStack
 from gradsim.physics.system import STEP_SAFETY, Values
 from gradsim.runtime.warp_init import init_warp
 
@@ -32,29 +34,38 @@ else:
 
 NUMBERS = ("stiffness", "dissipation", "friction_stiffness", "friction")
 ELEMENTS_PER_CONTACT = 8  # elements of one pair that carry together: the corners of two faces that lie on one another
+MAX_OVERLAP = 1e-3  # of the smaller reach: how far bodies may start inside one another
 NEIGHBOURS = 2  # a body between two others is held as stiffly as by both
 
 
-class _Solid(NamedTuple):
-    """A core in the world: corners (n, 3), normals (k, 3) and levels (k,) of its faces, and the radius of its skin [m]."""
+class _Solids(NamedTuple):
+    """Bodies of one core in the world: corners (m, n, 3), normals (m, k, 3) and levels (m, k) of their faces, and radii (m,) of their skins [m]."""
 
     corners: np.ndarray
     normals: np.ndarray
     levels: np.ndarray
-    radius: float
+    radius: np.ndarray
 
     @classmethod
-    def of(cls, core: Core, x: np.ndarray, scale: float, turn: np.ndarray) -> "_Solid":
-        """A core of a size at x (3,), turned (3, 3)."""
-        normals = core.normals @ turn.T
-        return cls(x + scale * core.corners @ turn.T, normals, scale * core.levels + normals @ x, scale * core.radius)
+    def of(cls, core: Core, x: np.ndarray, scale: np.ndarray, turn: np.ndarray) -> "_Solids":
+        """A core of some sizes (m,) at x (m, 3), turned (m, 3, 3)."""
+        back, size = np.swapaxes(turn, 1, 2), scale[:, None]
+        normals = core.normals @ back
+        levels = size * core.levels + (normals @ x[:, :, None])[..., 0]
+        return cls(x[:, None] + size[..., None] * (core.corners @ back), normals, levels, scale * core.radius)
 
-    def face_gap(self, other: "_Solid") -> float:
-        """Distance of two bodies along the normal of the face that keeps them farthest apart; -inf if neither has a face."""
-        heights = [
-            (b.normals @ a.corners.T).min(1) - b.levels for a, b in ((self, other), (other, self)) if len(b.levels)
-        ]
-        return float(np.concatenate(heights).max()) - self.radius - other.radius if heights else -math.inf
+    def rows(self, index: np.ndarray) -> "_Solids":
+        """Some of them."""
+        return _Solids(*(y[index] for y in self))
+
+    def face_gaps(self, other: "_Solids") -> np.ndarray:
+        """Distance (m,) of each from the one of `other` along the normal of the face that keeps them farthest apart; -inf if neither has a face."""
+        gaps = np.full(len(self.radius), -np.inf)
+        for a, b in ((self, other), (other, self)):
+            if b.levels.shape[1]:
+                heights = (b.normals @ np.swapaxes(a.corners, 1, 2)).min(2) - b.levels
+                gaps = np.maximum(gaps, heights.max(1))
+        return gaps - self.radius - other.radius
 
 
 class Pairs:
@@ -75,6 +86,11 @@ class Pairs:
     def sizes(self) -> dict[str, int]:
         """Entries of each of `names` per world."""
         return {name: len(self.bodies if name == "scale" else self.contact_names) for name in self.names}
+
+    @cached_property
+    def stack(self) -> BodyStack:
+        """The bodies side by side."""
+        return BodyStack(self.bodies)
 
     @cached_property
     def contact_names(self) -> list[str]:
@@ -100,10 +116,12 @@ class Pairs:
 
     def inputs(self, values: Values) -> list[Tensor]:
         """The numbers of `names`, (worlds, n) each."""
-        scales = [values[f"{s.name}.scale"] for s in self.bodies]
-        numbers = [[values[f"contacts.{name}.{key}"] for name in self.contact_names] for key in NUMBERS]
-        worlds = max(len(x) for row in (scales, *numbers) for x in row)
-        return [torch.stack([x.expand(worlds) for x in row], 1) for row in (scales, *numbers)]
+        return [self.stack.numbers("scale", values), *(column.of(values) for column in self._columns)]
+
+    @cached_property
+    def _columns(self) -> list[Column]:
+        """`NUMBERS` of all contacts."""
+        return [Column([f"contacts.{name}.{key}" for name in self.contact_names]) for key in NUMBERS]
 
     def stable_step(self, values: Values) -> float:
         """From n k h²/m + 2 n k_f h/m < 4, as of one body on the ground, with 1/m = 1/m_a + 1/m_b, of each pair.
@@ -125,8 +143,7 @@ class Pairs:
         single = torch.tensor([len(core.corners) == 1 for core in self.cores], device=light.device)
         elements = torch.where(single[first] | single[second], 1.0, ELEMENTS_PER_CONTACT).to(light)[:, None]
         contact = torch.tensor(self.arrays["contact"], dtype=torch.int64, device=light.device)
-        numbers = [[values[f"contacts.{name}.{key}"].detach() for name in self.contact_names] for key in NUMBERS[:3]]
-        k, loss, drag = (torch.stack([x.expand(light.shape[1]) for x in row])[contact] for row in numbers)
+        k, loss, drag = (column.of(values).detach().T[contact] for column in self._columns[:3])
         worst = math.inf
         for inverse in ((light[first] + light[second]) * elements, turning[first] + turning[second]):
             stiff, damp = NEIGHBOURS * k * inverse, 2 * NEIGHBOURS * drag * inverse
@@ -144,41 +161,63 @@ class Pairs:
             q: Orientations (worlds, bodies, 4).
         """
         x, q = x.detach(), q.detach()
-        scales = torch.stack([values[f"{s.name}.scale"].detach().expand(len(x)) for s in self.bodies], 1)
+        scales = self.stack.numbers("scale", values).detach().expand(len(x), -1)
         host = (y.cpu().double().numpy() for y in (x, scales, rotation.to_matrix(q)))
+        alike: dict[int, list[int]] = {}  # bodies by their core
+        for k, core in enumerate(self.cores):
+            alike.setdefault(id(core), []).append(k)
+        kind, row = np.zeros(len(self.cores), int), np.zeros(len(self.cores), int)
+        for number, same in enumerate(alike.values()):
+            kind[same], row[same] = number, np.arange(len(same))
+        reaches = np.array([core.reach for core in self.cores])
         for world, (place, size, turn) in enumerate(zip(*host, strict=True)):
-            solids = [_Solid.of(core, *state) for core, *state in zip(self.cores, place, size, turn, strict=True)]
-            reach = size * [core.reach for core in self.cores]
-            first, second = self.arrays["bodies"].T
-            away = np.linalg.norm(place[first] - place[second], axis=1)
-            for a, b in self.arrays["bodies"][away <= reach[first] + reach[second]]:
-                allowed = 1e-3 * min(reach[a], reach[b])
-                if -solids[a].face_gap(solids[b]) <= min(allowed, solids[a].radius + solids[b].radius):
-                    continue  # cores that are apart, so edges do not cross
+            solids = [_Solids.of(self.cores[m[0]], place[m], size[m], turn[m]) for m in alike.values()]
+            reach, (first, second) = size * reaches, self.arrays["bodies"].T
+            near = self.arrays["bodies"][_distance(place[first], place[second]) <= reach[first] + reach[second]]
+            for a, b in near[self._may_overlap(near, solids, kind, row, reach)]:
                 overlap = depth(*(Placed(self.cores[k], x[world, k], q[world, k], scales[world, k]) for k in (a, b)))
-                if overlap > allowed:
+                if overlap > MAX_OVERLAP * min(reach[a], reach[b]):
                     names = self.bodies[a].name, self.bodies[b].name
                     raise InputError(
                         f"`{names[0]}` starts {overlap:.4g} m inside `{names[1]}`; move one of them away from the other "
                         "by that much."
                     )
 
+    @staticmethod
+    def _may_overlap(
+        pairs: np.ndarray, solids: Sequence[_Solids], kind: np.ndarray, row: np.ndarray, reach: np.ndarray
+    ) -> np.ndarray:
+        """True for each pair (m, 2) that no face keeps apart; else its cores are apart, so edges do not cross.
+
+        Args:
+            pairs: Places of two bodies each.
+            solids: Bodies of each core.
+            kind, row: Core of each body, and its place among those of that core.
+            reach: Of each body [m].
+        """
+        overlaps = np.zeros(len(pairs), bool)
+        kinds = kind[pairs]
+        for a, b in np.unique(kinds, axis=0):
+            which = np.flatnonzero((kinds == (a, b)).all(1))
+            first, second = pairs[which].T
+            one, other = solids[a].rows(row[first]), solids[b].rows(row[second])
+            allowed = np.minimum(MAX_OVERLAP * np.minimum(reach[first], reach[second]), one.radius + other.radius)
+            overlaps[which] = -one.face_gaps(other) > allowed
+        return overlaps
+
     def _mobilities(self, values: Values) -> tuple[Tensor, Tensor]:
         """1/m of each body, and the largest of 1/m + (r × n)·I⁻¹(r × n) where one of its corners touches, (bodies, worlds)."""
-        light = [1 / body.mass(values).detach() for body in self.bodies]
-        inertia = [body.inertia(values).detach() for body in self.bodies]
-        scale = [values[f"{body.name}.scale"].detach() for body in self.bodies]
-        worlds = max(len(x) for x in (*light, *inertia, *scale))
-        alike: dict[int, list[int]] = {}  # bodies by their number of corners
+        stack, alike = self.stack, {}  # bodies by their number of corners
         for k, core in enumerate(self.cores):
             alike.setdefault(len(core.corners), []).append(k)
-        masses = torch.stack([x.expand(worlds) for x in light])
+        masses = (1 / stack.mass(values).detach()).T
+        inverses = torch.linalg.inv(stack.inertia(values).detach())
+        sizes = stack.numbers("scale", values).detach()
         turning = torch.zeros_like(masses)
         for bodies in alike.values():
             arms = masses.new_tensor(np.stack([_arms(self.cores[k]) for k in bodies]))  # (bodies, corners, 3)
-            size = torch.stack([scale[k].expand(worlds) for k in bodies])
-            arms = arms[:, None] * size[..., None, None]
-            inverse = torch.linalg.inv(torch.stack([inertia[k].expand(worlds, 3, 3) for k in bodies]))
+            arms = arms[:, None] * sizes[:, bodies].T[..., None, None]
+            inverse = inverses[:, bodies].transpose(0, 1)
             lever = torch.linalg.cross(arms[..., None, :], torch.eye(3).to(arms).expand(*arms.shape[:3], 3, 3))
             turning[bodies] = torch.linalg.eigvalsh(lever @ inverse[:, :, None] @ lever.mT)[..., -1].amax(-1)
         return masses, masses + turning
@@ -186,14 +225,14 @@ class Pairs:
     @cached_property
     def arrays(self) -> dict[str, np.ndarray]:
         """The fields of `PairShape` but for its slack."""
-        first = lambda counts: np.cumsum([0, *counts])
+        first, place = lambda counts: np.cumsum([0, *counts]), {name: k for k, name in enumerate(self.contact_names)}
         edges = [(c.corners[c.ends[:, 0]], c.corners[c.ends[:, 1]] - c.corners[c.ends[:, 0]]) for c in self.cores]
         along = np.concatenate([e for _, e in edges])
         square = (along**2).sum(1)
         inverse = np.where(square > 0, 1 / np.where(square > 0, square, 1), 0.0)
         return {
             "bodies": np.array(list(self.contacts), np.int32),
-            "contact": np.array([self.contact_names.index(name) for name in self.contacts.values()], np.int32),
+            "contact": np.array([place[name] for name in self.contacts.values()], np.int32),
             "first_corner": first(len(c.corners) for c in self.cores),
             "first_edge": first(len(c.ends) for c in self.cores),
             "first_face": first(len(c.normals) for c in self.cores),
@@ -208,6 +247,11 @@ class Pairs:
             "radius": np.array([c.radius for c in self.cores]),
             "reach": np.array([c.reach for c in self.cores]),
         }
+
+
+def _distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Distances (m,) of places (m, 3) from others [m]."""
+    return np.linalg.norm(a - b, axis=1)
 
 
 def _arms(core: Core) -> np.ndarray:
@@ -261,14 +305,16 @@ def make_pairs(bodies: Sequence[RigidBody], scene) -> Pairs | None:
     Where a contact is between `all`, bodies that a joint holds together do not touch.
     """
     place = {body.name: k for k, body in enumerate(bodies)}
-    held = [set(joint.between) for joint in scene.joints.values()]
+    held = {frozenset(joint.between) for joint in scene.joints.values()}
     contacts: dict[tuple[int, int], str] = {}
     for name, meeting in scene.contacts.items():
         names = meeting.names(scene.bodies)
         if not meeting.rigid(scene.bodies) or not set(names) <= set(place):
             continue
         is_default = names != meeting.between
-        pairs = [pair for pair in itertools.combinations(names, 2) if not (is_default and set(pair) in held)]
+        pairs = itertools.combinations(names, 2)
+        if is_default and held:
+            pairs = (pair for pair in pairs if frozenset(pair) not in held)
         contacts |= {(place[a], place[b]): name for a, b in pairs}
     if not contacts:
         return None
