@@ -10,7 +10,7 @@ for the compiler.
 import inspect
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import torch
@@ -21,7 +21,8 @@ from torch.autograd import forward_ad
 class Program(Protocol):
     """Forward and backward pass of an operation. Inputs and outputs are lists of tensors in a fixed order.
 
-    A program must not keep, change or return its inputs.
+    A program must not keep, change or return its inputs. One with an attribute `reads_missing_adjoints` that is true is given None,
+    and not zeros, for adjoints of outputs that nothing depends on, except by `torch.compile`.
     """
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
@@ -33,7 +34,7 @@ class Program(Protocol):
         ...
 
     def backward(
-        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
+        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Any]
     ) -> Sequence[Tensor | None]:
         """∂loss/∂input for every input, given ∂loss/∂output for every output; None where it has no meaning."""
         ...
@@ -95,6 +96,8 @@ class _Eager(torch.autograd.Function):
     def setup_context(ctx, inputs, output):
         ctx.program, *tensors = inputs
         ctx.count = len(tensors)
+        if getattr(ctx.program, "reads_missing_adjoints", False):
+            ctx.set_materialize_grads(False)
         ctx.save_for_backward(*tensors, *output)
 
     @staticmethod
@@ -125,8 +128,9 @@ class _Gradient(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(program: Program, needed: Sequence[bool], *tensors: Tensor) -> tuple[Tensor | None, ...]:
-        plain, count = [x.detach().contiguous() for x in tensors], len(needed)
+    def forward(program: Program, needed: Sequence[bool], *tensors: Tensor | None) -> tuple[Tensor | None, ...]:
+        count = len(needed)
+        plain: list[Any] = [None if x is None else x.detach().contiguous() for x in tensors]
         end = count + (len(plain) - count) // 2  # of the outputs; there are as many adjoints
         results = program.backward(plain[:count], plain[count:end], plain[end:])
         return tuple(g if need else None for g, need in zip(results, needed, strict=True))
