@@ -11,6 +11,7 @@ import gradsim.render
 from gradsim.engine.lanes import lane_of
 from gradsim.render.antialias import passes
 from gradsim.render.coverage import coverage
+from gradsim.render.raster import vertex_colors
 from gradsim.render.softras import color
 
 ARCHITECTURE = 80  # the oldest that CUDA 13 and current PyTorch both serve well
@@ -18,6 +19,7 @@ FILES = [m.name for m in pkgutil.walk_packages(gradsim.render.__path__, "gradsim
 MODULES = {name: importlib.import_module(name) for name in FILES if not name.endswith("kernels")}
 BUILDS = {name: module._code for name, module in MODULES.items() if hasattr(module, "_code")}
 BUILDS |= {"edges": passes.edge_code, "mix": passes.mix_code, "coverage": coverage.coverage_code}
+BUILDS |= {"touched": passes.touched_code, "vertex_colors": vertex_colors.vertex_color_code}
 BUILDS["softras"] = lambda dtype: color.border_code(lane_of(dtype))
 BUILDS["softras_pixels"] = lambda dtype: color.pixels_code(lane_of(dtype))
 BUILDS["softras_color"] = lambda dtype: color.color_code(lane_of(dtype))

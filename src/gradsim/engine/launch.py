@@ -155,6 +155,32 @@ def recorded(kernel: wp.Kernel, dim: int, args: Sequence[Any], device: str) -> C
     return launch
 
 
+class BoundLaunch:
+    """A launch on a CPU that is described once, for tensors of one shape each: a call exchanges addresses alone.
+
+        launch = BoundLaunch(kernel, dim, args)
+        launch(x=tensor, out=other)
+
+    Args:
+        kernel: The kernel; one without an offset.
+        dim: Its threads.
+        args: Its arguments, see `array`. Those that a call does not name stay as they are.
+    """
+
+    def __init__(self, kernel: wp.Kernel, dim: int, args: Sequence[Any]):
+        with _recording:
+            self._launch = wp.launch(kernel, dim=dim, inputs=args, device="cpu", record_cmd=True)
+        self._launch.fwd_args = None
+        self._args = args  # which have to live as long
+        self._places = {arg.label: self._launch.params[k] for k, arg in enumerate(kernel.adj.args, 1)}
+
+    def __call__(self, **tensors: Tensor) -> None:
+        """Launch with contiguous tensors of the shapes of before in place of those arguments, by name."""
+        for name, tensor in tensors.items():
+            self._places[name].data = tensor.data_ptr()
+        self._launch.launch()
+
+
 def check_memory(tensor: Tensor) -> None:
     """Raise `NotImplementedError` if a tensor is one of `torch.func`, which has no memory that a kernel could read.
 

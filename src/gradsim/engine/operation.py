@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import torch
@@ -24,7 +24,8 @@ class Program(Protocol):
 
     A program must not keep, change or return its inputs. One that can leave out derivatives has `backward_by(needed, inputs, outputs,
     adjoints)`, too: `backward` where some results may be None. One that is another program of inputs that it makes itself has
-    `inner_inputs(inputs)`.
+    `inner_inputs(inputs)`. One with an attribute `reads_missing_adjoints` that is true is given None, and not zeros, for adjoints of
+    outputs that nothing depends on, except by `torch.compile`.
     """
 
     def shapes(self, inputs: Sequence[Tensor]) -> list[tuple[int, ...]]:
@@ -36,7 +37,7 @@ class Program(Protocol):
         ...
 
     def backward(
-        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]
+        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Any]
     ) -> Sequence[Tensor | None]:
         """∂loss/∂input for every input, given ∂loss/∂output for every output; None where it has no meaning."""
         ...
@@ -98,6 +99,8 @@ class _Eager(torch.autograd.Function):
     def setup_context(ctx, inputs, output):
         ctx.program, *tensors = inputs
         ctx.count = len(tensors)
+        if getattr(ctx.program, "reads_missing_adjoints", False):
+            ctx.set_materialize_grads(False)
         ctx.save_for_backward(*tensors, *output)
 
     @staticmethod
@@ -128,8 +131,9 @@ class _Gradient(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(program: Program, needed: Sequence[bool], *tensors: Tensor) -> tuple[Tensor | None, ...]:
-        plain, count = [x.detach().contiguous() for x in tensors], len(needed)
+    def forward(program: Program, needed: Sequence[bool], *tensors: Tensor | None) -> tuple[Tensor | None, ...]:
+        count = len(needed)
+        plain: list[Any] = [None if x is None else x.detach().contiguous() for x in tensors]
         end = count + (len(plain) - count) // 2  # of the outputs; there are as many adjoints
         by = getattr(program, "backward_by", None)
         backward = program.backward if by is None else partial(by, needed)

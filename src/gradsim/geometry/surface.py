@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from gradsim.errors import InputError
+from gradsim.geometry.index_tables import entry_range
 
 WAY = ", as `Surface.of(vertices, faces)` makes of (n, 3)"
 
@@ -39,7 +40,7 @@ def _tensor(values: Tensor | ArrayLike) -> Tensor:
 def _check_range(name: str, indices: Tensor, count: int, of: str) -> None:
     if not indices.numel():
         return
-    low, high = (int(x) for x in indices.aminmax())
+    low, high = entry_range(indices)
     if low < 0 or high >= count:
         raise InputError(f"{name} name {low} to {high}; there are {count} {of}, counted from 0.")
 
@@ -256,7 +257,7 @@ class Surface:
             raise InputError(
                 f"vertices have shape {tuple(x.shape)}; expected (n, 3), with frames or worlds and frames before."
             )
-        x = x[(None,) * (4 - x.ndim)]
+        x = x[(None,) * (4 - x.ndim)] if x.ndim < 4 else x
         return cls(x, (Part(name, slice(0, x.shape[2]), table, convex, appearance),))
 
     def __add__(self, other: "Surface") -> "Surface":

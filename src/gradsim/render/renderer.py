@@ -221,7 +221,8 @@ class Renderer:
         Raises:
             InputError: If a vertex is not finite, or a parameter of a light is unknown.
         """
-        return self._draw(surface, values, None)[0]
+        colors, _, paint = self._sampled(surface, values, None)
+        return self._pooled(colors, paint.view)
 
     def alpha(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """Opacity of all parts together (worlds, frames, height, width); arguments as for `__call__`."""
@@ -265,21 +266,44 @@ class Renderer:
     def _shading(self) -> Shading:
         return Shading(self.shading) if isinstance(self.shading, str) else self.shading  # pyright: ignore[reportArgumentType] -- it checks
 
+    @cached_property
+    def _silhouettes(self) -> Silhouettes:
+        return Silhouettes(self.camera, lens=self.lens)
+
+    @cached_property
+    def _constant_backgrounds(self) -> dict[tuple, Tensor]:
+        return {}
+
     def _view(self, surface: Surface, values: Mapping[str, Tensor] | None, samples: int | None = None) -> View:
-        camera = Silhouettes(self.camera, lens=self.lens)
-        return View.of(surface, camera, values, samples or self.samples, self.near)
+        return View.of(surface, self._silhouettes, values, samples or self.samples, self.near)
 
     def _draw(self, surface: Surface, values, normals: Tensor | None) -> tuple[Tensor, Tensor, SurfaceColor]:
+        """RGB and opacity of images, and what they show."""
+        colors, alpha, paint = self._sampled(surface, values, normals)
+        return self._pooled(colors, paint.view), self._pooled(alpha[:, None], paint.view)[:, :, 0], paint
+
+    def _sampled(self, surface: Surface, values, normals: Tensor | None) -> tuple[Tensor, Tensor, SurfaceColor]:
+        """Colors (images, 3, ...) and opacity (images, ...) of all samples, and what they show."""
         view = self._view(surface, values)
-        shading = self._shading.with_values(values or {}, view.shape[1])
+        shading = self._shading.with_values(values, view.shape[1]) if values else self._shading
         paint = SurfaceColor(view, shading, None if normals is None else normals.flatten(0, 1))
-        background = torch.as_tensor(self.background, dtype=view.clip.dtype, device=view.clip.device)
+        return *self._raster.draw(view, paint, self._behind(view.points)), paint
+
+    def _behind(self, like: Tensor) -> Tensor:
+        """Background of all samples (1, 3, height or 1, width or 1), with the dtype and device of a tensor."""
+        if isinstance(self.background, Tensor):
+            background = self.background.to(like)
+        else:
+            key = like.dtype, like.device
+            if key not in self._constant_backgrounds:
+                constant = torch.as_tensor(self.background, dtype=like.dtype, device=like.device)
+                self._constant_backgrounds[key] = constant
+            background = self._constant_backgrounds[key]
         if background.ndim == 1:
             background = background[:, None, None]
         elif self.samples > 1:
             background = background.repeat_interleave(self.samples, 1).repeat_interleave(self.samples, 2)
-        colors, alpha = self._raster.draw(view, paint, background[None])
-        return self._pooled(colors, view), self._pooled(alpha[:, None], view)[:, :, 0], paint
+        return background[None]
 
     def _pooled(self, image: Tensor, view: View) -> Tensor:
         """Average the samples of each pixel: (images, channels, ...) to (worlds, frames, channels, height, width)."""

@@ -14,10 +14,12 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 
 from gradsim.engine.lanes import lane_of, specialize
 from gradsim.engine.launch import array, replay
+from gradsim.engine.operation import may_be_differentiated
 from gradsim.errors import InputError
+from gradsim.geometry.index_tables import memory_key
 from gradsim.geometry.surface import Part, Surface
-from gradsim.render.coverage.edges import MESHES, is_closed, memory_key
-from gradsim.render.silhouettes import Silhouettes
+from gradsim.render.coverage.edges import MESHES, is_closed
+from gradsim.render.silhouettes import Projection, Silhouettes
 
 if TYPE_CHECKING:
     from gradsim.render import view_kernels
@@ -34,8 +36,7 @@ class View:
 
     Args:
         points: World positions (images, n, 3) [m]; images are the frames of all worlds, one after another.
-        clip: Homogeneous pixels K (R x + t) = (u z, v z, z), (images, n, 3).
-        eye: Position of the camera (images or 1, 3) [m].
+        projection: Map to homogeneous pixels of each world.
         faces: Triangles (m, 3), int32, of all parts.
         parts: Parts of the surface.
         height: Rows of the image.
@@ -45,8 +46,7 @@ class View:
     """
 
     points: Tensor
-    clip: Tensor
-    eye: Tensor
+    projection: Projection
     faces: Tensor
     parts: tuple[Part, ...]
     height: int
@@ -73,13 +73,17 @@ class View:
             near: Distance of the near plane [m].
 
         Raises:
-            InputError: If a vertex is not finite, or there are too many pixels for one call.
+            InputError: If `surface` is not a Surface, or there are too many pixels for one call.
         """
-        _check(surface)
+        if not isinstance(surface, Surface):
+            raise InputError(
+                f"got a {type(surface).__name__}; expected a Surface, such as Surface.of(vertices, faces)."
+            )
         points = surface.vertices
         projection = camera.projection(points, values or {}, samples)
-        clip, eye = projection.clip(points), projection.eye
-        points = points.expand(len(clip), -1, -1, -1)  # one world before the cameras of several
+        worlds = max(len(points), len(projection.M), len(projection.c))
+        if len(points) == 1 < worlds:
+            points = points.expand(worlds, -1, -1, -1)  # one world before the cameras of several
         lens = camera.camera
         images, pixels = points.shape[0] * points.shape[1], lens.height * lens.width * samples**2
         if images * pixels >= MAX_PIXELS:
@@ -89,8 +93,7 @@ class View:
             )
         return cls(
             points.flatten(0, 1),
-            clip.flatten(0, 1),
-            eye.repeat_interleave(points.shape[1], 0) if len(eye) > 1 else eye,
+            projection,
             _faces(surface.parts, points.device),
             surface.parts,
             lens.height * samples,
@@ -98,6 +101,36 @@ class View:
             near,
             (points.shape[0], points.shape[1]),
         )
+
+    @cached_property
+    def clip(self) -> Tensor:
+        """Homogeneous pixels K (R x + t) = (u z, v z, z) of the vertices (images, n, 3).
+
+        Raises:
+            InputError: If a vertex is not finite.
+        """
+        _check(self)
+        return self.projection.clip(self.points.unflatten(0, self.shape)).flatten(0, 1)
+
+    def plain_inputs(self) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Points (images, n, 3), and matrices and offsets of worlds, that operations of one launch on a CPU project; else None.
+
+        Where a derivative by the camera may be taken PyTorch projects, and the points are `clip`.
+        """
+        points, matrices, offsets = self.points, self.projection.M, self.projection.c
+        if points.device.type != "cpu" or torch.compiler.is_compiling() or not len(points):
+            return None
+        if any(map(is_functorch_wrapped_tensor, (points, matrices, offsets))):
+            return None
+        if may_be_differentiated(matrices, offsets):
+            return self.clip, *_identity()
+        return points, matrices, offsets
+
+    @cached_property
+    def eye(self) -> Tensor:
+        """Position of the camera (images or 1, 3) [m]."""
+        eye = self.projection.eye
+        return eye.repeat_interleave(self.shape[1], 0) if len(eye) > 1 else eye
 
     @cached_property
     def part_of(self) -> Tensor:
@@ -174,22 +207,26 @@ def _faces(parts: tuple[Part, ...], device: torch.device) -> Tensor:
 
 
 @cache
+def _identity() -> tuple[Tensor, Tensor]:
+    return torch.eye(3, dtype=torch.float64)[None], torch.zeros(1, 3, dtype=torch.float64)
+
+
+@cache
 def _owners(sizes: tuple[int, ...]) -> Tensor:
     return torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
 
 
-def _check(surface: Surface) -> None:
-    if not isinstance(surface, Surface):
-        raise InputError(f"got a {type(surface).__name__}; expected a Surface, such as Surface.of(vertices, faces).")
+def _check(view: View) -> None:
     # a sum is not finite if one of its terms is not
-    if math.isfinite(surface.vertices.detach().sum().item()):
+    if math.isfinite(view.points.detach().sum().item()):
         return
-    finite = torch.isfinite(surface.vertices).all(-1)
+    finite = torch.isfinite(view.points).all(-1)
     if bool(finite.all()):
         return
-    world, frame, vertex = (~finite).nonzero()[0].tolist()
-    (part,) = [p for p in surface.parts if p.vertices.start <= vertex < p.vertices.stop]
-    got = surface.vertices[world, frame, vertex].tolist()
+    image, vertex = (~finite).nonzero()[0].tolist()
+    world, frame = divmod(image, view.shape[1])
+    (part,) = [p for p in view.parts if p.vertices.start <= vertex < p.vertices.stop]
+    got = view.points[image, vertex].tolist()
     raise InputError(
         f"vertex {vertex - part.vertices.start} of `{part.name}` is {got} in world {world}, frame {frame}; only finite "
         "positions can be drawn: shorten the clip, or take smaller steps."

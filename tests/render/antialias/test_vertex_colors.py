@@ -1,10 +1,12 @@
-"""Pictures with colors of vertices: one pass, as fragments, interpolation and compositing."""
+"""Pictures with colors of vertices: one pass, or one launch, as fragments, interpolation and compositing."""
 
 import pytest
 import torch
 
+from gradsim.engine.kernel_program import KernelProgram
 from gradsim.geometry.surface import Appearance, Surface
-from gradsim.render import look_at
+from gradsim.render import Renderer, look_at
+from gradsim.render.antialias import convex
 from gradsim.render.antialias.passes import add_touched
 from gradsim.render.coverage.coverage import coverage
 from gradsim.render.coverage.edges import edges_of, mesh_of
@@ -16,6 +18,7 @@ from gradsim.render.silhouettes import Silhouettes
 from gradsim.render.view import View
 
 HEIGHT, WIDTH, IMAGES = 20, 24, 2
+CAMERA = look_at((0.3, -5.0, 0.4), (0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.5, WIDTH, HEIGHT)
 OCTAHEDRON = torch.tensor([[0, 2, 4], [2, 1, 4], [1, 3, 4], [3, 0, 4], [2, 0, 5], [1, 2, 5], [3, 1, 5], [0, 3, 5]])
 
 
@@ -29,8 +32,7 @@ def parts(size: tuple[int, int]):
     axes = torch.eye(3, dtype=torch.float64)
     corners = torch.stack([axes, -axes], 1).flatten(0, 1) + 0.2 * random(IMAGES, 6, 3)
     corners = corners[None].requires_grad_()
-    camera = look_at((0.3, -5.0, 0.4), (0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.5, WIDTH, HEIGHT)
-    view = View.of(Surface.of(corners, OCTAHEDRON, Appearance(), convex=True), Silhouettes(camera))
+    view = View.of(Surface.of(corners, OCTAHEDRON, Appearance(), convex=True), Silhouettes(CAMERA))
     alpha, key = coverage(view.pixels[None], view.faces, HEIGHT, WIDTH)[0], nearest(view)
     add_touched(view, key, alpha)
     background = random(1, 3, *size).requires_grad_()
@@ -61,3 +63,43 @@ def test_table_of_faces_changed_in_place_is_another_mesh():
     changed = mesh_of(faces)[1].numpy()
     assert whole.tolist() != changed.tolist()
     assert changed.tolist() == [list(row) for row in edges_of(faces.numpy())]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("size", [None, (1, 1), (HEIGHT, WIDTH)], ids=["tuple", "color", "image"])
+def test_one_launch_is_coverage_visibility_and_colors_one_after_another(dtype, size, monkeypatch):
+    corners, _, colors, *_ = parts((1, 1))
+    background = (0.9, 0.2, 0.4) if size is None else random(1, 3, *size).to(dtype)[0].requires_grad_()
+    leaves = [x.detach().to(dtype).requires_grad_() for x in (corners, colors[0])]
+    leaves += [] if size is None else [background]
+    if size == (1, 1):
+        background = background[:, 0, 0]
+    results = []
+    for separate in (False, True):
+        if separate:
+            monkeypatch.setattr(convex, "draw", lambda *_: None)
+        surface = Surface.of(leaves[0], OCTAHEDRON, Appearance(vertex_colors=leaves[1]), convex=True)
+        output = Renderer(CAMERA, background=background).output(surface)
+        assert isinstance(program_of(output.rgb), KernelProgram) == separate
+        loss = (output.rgb * random(*output.rgb.shape)).sum() + (output.alpha * random(*output.alpha.shape)).sum()
+        results.append([output.rgb, output.alpha, *torch.autograd.grad(loss, leaves)])
+    for one, other in zip(*results, strict=True):
+        assert other.abs().max() > 0.1
+        assert (one - other).abs().max() < 200 * torch.finfo(dtype).eps * other.abs().max()
+
+
+def program_of(image: torch.Tensor):
+    """The program that drew an image, from its graph in PyTorch."""
+    node = image.grad_fn
+    while not hasattr(node, "program"):
+        node = next(parent for parent, _ in node.next_functions if parent is not None)
+    return node.program
+
+
+def test_one_launch_is_left_out_where_a_vertex_is_not_before_the_near_plane():
+    corners, view, colors, _, background, _ = parts((1, 1))
+    assert convex.draw(view, colors, background, "none") is not None
+    behind = View.of(
+        Surface.of(corners.detach() - torch.tensor([0.0, 5.0, 0.0]), OCTAHEDRON, convex=True), Silhouettes(CAMERA)
+    )
+    assert convex.draw(behind, colors, background, "none") is None

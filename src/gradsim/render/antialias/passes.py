@@ -43,7 +43,7 @@ def add_touched(view: View, key: Tensor, alpha: Tensor, cull: str = "none") -> N
         cull: Faces to leave out: "none", "back" or "front".
     """
     clip = view.clip.detach()
-    code = _code(clip.dtype)
+    code = touched_code(clip.dtype)
     faces, edges = mesh_of(view.faces)
     inputs = [
         array(code.Corner, clip),
@@ -57,7 +57,8 @@ def add_touched(view: View, key: Tensor, alpha: Tensor, cull: str = "none") -> N
 
 
 @cache
-def _code(dtype: torch.dtype) -> ModuleType:
+def touched_code(dtype: torch.dtype) -> ModuleType:
+    """Kernels of `conservative_kernels.py`."""
     near = members(specialize(triangle_kernels, lane_of(dtype)), "to_segment", "centre")
     cut = members(specialize(fragment_kernels, lane_of(dtype)), "behind", "NEARNESS")
     return specialize(conservative_kernels, lane_of(dtype), **functions(dtype, "jump"), **near, **cut)

@@ -21,6 +21,7 @@ from gradsim.engine.kernel_program import KernelProgram
 from gradsim.engine.lanes import lane_of, members, specialize
 from gradsim.engine.launch import arrays
 from gradsim.engine.operation import operation
+from gradsim.render.antialias import convex
 from gradsim.render.antialias.passes import add_touched, creases, edge_code, mix, mix_code, outlines
 from gradsim.render.coverage.coverage import coverage
 from gradsim.render.coverage.edges import functions
@@ -67,10 +68,13 @@ class Antialiased:
             color_source: Colors of fragments.
             background: (1 or images, 3, height or 1, width or 1).
         """
+        colors = None if _is_divided(view, color_source.flat) else color_source.by_vertex
+        images = None if colors is None else convex.draw(view, colors, background, self.cull)
+        if images is not None:
+            return images
         alpha, key = self.alpha(view), nearest(view, self.cull)
         add_touched(view, key, alpha, self.cull)
-        colors = color_source.by_vertex
-        if colors is not None and not _is_divided(view, color_source.flat) and not view.reaches_behind:
+        if colors is not None and not view.reaches_behind:
             return paint(view, key, colors, alpha, background), alpha
         fragments = Fragments.of(view, key)
         colors = divide_pixels(fragments, color_source.at(fragments), alpha, color_source.flat)
@@ -83,8 +87,7 @@ def _covered(view: View) -> Tensor:
         return view.clip.new_zeros(len(view.clip), view.height, view.width)
     size = view.height, view.width
     if not view.reaches_behind:
-        convex = len(view.parts) == 1 and view.parts[0].convex
-        return coverage(view.pixels[None], view.faces, *size, convex)[0]
+        return coverage(view.pixels[None], view.faces, *size, not _may_hide(view))[0]
     cut = cut_near(view.clip, view.faces, view.near)
     tables = cut.faces.expand(len(view.clip), *cut.faces.shape[-2:])
     tables = [faces[faces[:, 0] >= 0] for faces in tables]

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 import warp as wp
 from torch import Tensor
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from gradsim.engine.lanes import lane_of, members, specialize
 from gradsim.engine.launch import check_memory
+from gradsim.geometry.index_tables import memory_key
 from gradsim.runtime.warp_init import init_warp
 
 if TYPE_CHECKING:
@@ -90,12 +90,6 @@ def _table(faces: Tensor) -> bytes:
             _tables.pop(next(iter(_tables)), None)
         table = _tables[key] = faces.cpu().numpy().astype(np.int32).tobytes()
     return table
-
-
-def memory_key(tensor: Tensor) -> tuple:
-    """Hashable key of a tensor's memory and of what PyTorch has written into it; does not keep the memory alive."""
-    memory = StorageWeakRef(tensor.untyped_storage())
-    return memory, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype, tensor._version
 
 
 def functions(dtype: torch.dtype, *names: str) -> dict[str, Any]:

@@ -286,6 +286,20 @@ def cover(
     draw(screen, tangent, faces, edges, convex, front, outline, body % sheets, body, body, image, image_tangent)
 
 
+@wp.func
+def part_weights(edge: Edge, part: Edge, image_adjoint: wp.array3d[Scalar], page: int):
+    """Sums over pixels of ∂loss/∂coverage and `weights` of a part of an edge."""
+    height = image_adjoint.shape[1]
+    width = image_adjoint.shape[2]
+    sums = Point()
+    for row in range(wp.max(cell(part.top[1], height), 0), cell(part.bottom[1], height - 1) + 1):
+        line = in_row(part, row)
+        for column in range(wp.max(cell(line[0], width), 0), cell(line[2], width - 1) + 1):
+            w = weights(edge, in_column(part, line, column))
+            sums += w * image_adjoint[page, row, column]
+    return sums
+
+
 @wp.kernel(enable_backward=False, module=__name__ + RARE)  # a fit by outlines has no gradient of an image
 def cover_adjoint(
     screen: wp.array2d[Point],
@@ -325,11 +339,7 @@ def cover_adjoint(
                 part.top = at_fraction(edge, start)
                 part.bottom = at_fraction(edge, end)
             if convex or is_outer(screen, body, outline, sheet, bins, edge, m, Scalar(0.5) * (start + end)):
-                for row in range(wp.max(cell(part.top[1], height), 0), cell(part.bottom[1], height - 1) + 1):
-                    line = in_row(part, row)
-                    for column in range(wp.max(cell(line[0], width), 0), cell(line[2], width - 1) + 1):
-                        w = weights(edge, in_column(part, line, column))
-                        sums += w * image_adjoint[body, row, column]
+                sums += part_weights(edge, part, image_adjoint, body)
             start = end
         screen_adjoint[body, edge.first] = screen_adjoint[body, edge.first] - edge.normal * (edge.sign * sums[0])
         screen_adjoint[body, edge.second] = screen_adjoint[body, edge.second] - edge.normal * (edge.sign * sums[1])

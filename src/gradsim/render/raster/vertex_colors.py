@@ -46,7 +46,8 @@ def paint(view: View, key: Tensor, colors: Tensor, alpha: Tensor, background: Te
 
 
 @cache
-def _code(dtype: torch.dtype) -> ModuleType:
+def vertex_color_code(dtype: torch.dtype) -> ModuleType:
+    """Kernels of `vertex_color_kernels.py`."""
     fragments = members(specialize(fragment_kernels, lane_of(dtype)), *POINTS)
     return specialize(vertex_color_kernels, lane_of(dtype), **fragments)
 
@@ -71,7 +72,7 @@ def _gradients(inputs: Sequence[Tensor], _: Tensor) -> list[Tensor]:
 _paint = operation(
     KernelProgram(
         "paint",
-        code=_code,
+        code=vertex_color_code,
         arguments=_arguments,
         threads=lambda inputs: len(inputs[2]) * inputs[2].shape[1],
         output=_image,

@@ -74,7 +74,7 @@ def side_of(first: Place, second: Place, origin: Place, area: Wide):
     """The side between two corners of a face; `area` is twice the face's, with the sign of its turn."""
     way = second - first
     length = wp.length(way)
-    u = way / length
+    u = way * (Wide(1.0) / length)
     n = Place(-u[1], u[0]) * wp.sign(area)
     side = Side()
     side.aside = Scalar(wp.dot(origin - first, n))
@@ -88,8 +88,8 @@ def side_of(first: Place, second: Place, origin: Place, area: Wide):
 
 
 @wp.func
-def face_of(screen: wp.array2d[Point], image: int, corners: wp.vec3i, cull: int, radius: Scalar, height: int, width: int):  # fmt: skip
-    """A face and the tiles within `radius` [px] of it; `cull` is 1 to drop faces turned away, -1 those turned here."""
+def box_of(screen: wp.array2d[Point], image: int, corners: wp.vec3i, cull: int, radius: Scalar, height: int, width: int):  # fmt: skip
+    """A face without its sides, see `face_of`."""
     face = Face()
     if wp.min(wp.min(corners[0], corners[1]), corners[2]) < 0:
         return face
@@ -128,10 +128,32 @@ def face_of(screen: wp.array2d[Point], image: int, corners: wp.vec3i, cull: int,
     face.right = (right + COLUMNS - 1) / COLUMNS
     face.top = top / ROWS
     face.bottom = (bottom + ROWS - 1) / ROWS
+    return face
+
+
+@wp.func
+def with_sides(face: Face, screen: wp.array2d[Point], image: int):
+    """A face of `box_of` that is seen, with its sides."""
+    p = screen[image, face.corners[0]]
+    q = screen[image, face.corners[1]]
+    r = screen[image, face.corners[2]]
+    a = Place(Wide(p[0]), Wide(p[1]))
+    b = Place(Wide(q[0]), Wide(q[1]))
+    c = Place(Wide(r[0]), Wide(r[1]))
+    area = (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
     origin = Place(Wide(face.left * COLUMNS) + Wide(0.5), Wide(face.top * ROWS) + Wide(0.5))
     face.a = side_of(b, c, origin, area)
     face.b = side_of(c, a, origin, area)
     face.c = side_of(a, b, origin, area)
+    return face
+
+
+@wp.func
+def face_of(screen: wp.array2d[Point], image: int, corners: wp.vec3i, cull: int, radius: Scalar, height: int, width: int):  # fmt: skip
+    """A face and the tiles within `radius` [px] of it; `cull` is 1 to drop faces turned away, -1 those turned here."""
+    face = box_of(screen, image, corners, cull, radius, height, width)
+    if face.top < face.bottom:
+        return with_sides(face, screen, image)
     return face
 
 

@@ -28,7 +28,7 @@ SHAPES = {1: (1, 1), 4: (2, 2), 8: (2, 4), 16: (4, 4)}  # rows and columns: near
 FLAGS = "-ffp-contract=fast -mprefer-vector-width=512"  # a third faster: fused products, full-width registers
 SHARED_NAMES = (
     *("ROWS", "COLUMNS", "MAX_COORDINATE", "Pixel", "Side", "Face", "Distance"),
-    *("face_of", "tiles_in_row", "distance", "signed_square", "add_to", "lower_to"),
+    *("box_of", "with_sides", "face_of", "tiles_in_row", "distance", "signed_square", "add_to", "lower_to"),
 )
 
 
@@ -183,7 +183,7 @@ def face_arguments(code_of: Callable[[Lane], ModuleType], inputs: Sequence[Tenso
     return code, tiles, [*place, reach(code, tiles, *settings.tolist()[:3])]
 
 
-def blur(sigma: float, cut: float, cull: str) -> list[float]:
+def blur(sigma: float, cut: float, cull: str) -> tuple[float, float, float]:
     """σ, cut and turn for `reach`.
 
     Raises:
@@ -195,4 +195,4 @@ def blur(sigma: float, cut: float, cull: str) -> list[float]:
         raise ValueError(f"`cut` is {cut}; it is a coverage above 0 and below that of a border, 0.5.")
     if cull not in CULL_SIGNS:
         raise ValueError(f"`cull` is {cull!r}; it is one of {', '.join(map(repr, CULL_SIGNS))}.")
-    return [sigma, math.log(1 / cut - 1), float(CULL_SIGNS[cull])]
+    return sigma, math.log(1 / cut - 1), float(CULL_SIGNS[cull])

@@ -24,6 +24,7 @@ from gradsim.render.near_clipping import cut_near
 from gradsim.render.shading.surface_color import ColorSource
 from gradsim.render.softras.color import border_code, color
 from gradsim.render.softras.faces import MIN_FACE_COVERAGE, blur, check, face_arguments, table
+from gradsim.render.softras.opacity import opacity
 from gradsim.render.view import View
 
 __all__ = ["SoftRas", "color", "silhouette"]
@@ -81,6 +82,9 @@ class SoftRas:
 
     def alpha(self, view: View) -> Tensor:
         """Opacity (images, height, width), see `silhouette`."""
+        alpha = opacity(view, blur(self.sigma, MIN_FACE_COVERAGE, self.cull))
+        if alpha is not None:
+            return alpha
         cut = cut_near(view.clip, view.faces, view.near)
         return self.silhouette(cut.screen, cut.faces, view.height, view.width)
 

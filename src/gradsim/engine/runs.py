@@ -1,0 +1,169 @@
+# pyright: reportInvalidTypeForm=false
+"""Consecutive entries of an array in the lanes of a register: loads, stores under a mask, and whole numbers in lanes.
+
+`runs(lane)` gives the names that a template leaves open, for a plain lane type of several lanes on a CPU:
+
+    Ints                                 a whole number in each lane; `Mask` is one of them
+    load(x, i), load_ints(x, i)          entries i, i + 1, ... of an array
+    store(x, i, mask, value)             write the lanes of a mask, and leave the other entries as they are
+    store_ints(x, i, mask, value)
+    ramp(0), lanes_from(first, end)      0, 1, 2, ... in the lanes; the lanes from `first` to `end` - 1
+    spread_int(i), lane_int(a, k)        one number in all lanes; that of one lane
+    less_int(a, b), equal_int(a, b), is_open(a, bits)
+    both(a, b), either(a, b), without(a, b)
+    first_lane(mask)                     the first lane of a mask, or the number of lanes
+    truncated(x), float_bits(x)          whole part; bits of the number in single precision, which are in the order of positive numbers
+
+Memory behind the last lane has to belong to the array: begin a run at most a register before the end.
+
+`tiles(lane, rows, columns)` gives those of small rectangles of pixels:
+
+    load_tile(x, i, stride)              entries i, i + 1, ... of a row of the rectangle; the next row begins `stride` further
+    store_tile(x, i, stride, value)
+    load_part(x, i, stride, rows, columns), store_part(x, i, stride, rows, columns, value)
+                                         the same of the first rows and columns of a rectangle, with 0 in the other lanes
+    any_of(mask)                         True if a lane of a mask is set
+"""
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import warp as wp
+
+from gradsim.engine.lanes import Lane, names
+
+if TYPE_CHECKING:  # what a template sees
+    LANES: int
+    load = store = load_ints = store_ints = ramp = lanes_from = spread_int = lane_int = less_int = equal_int = Any
+    is_open = both = either = without = first_lane = truncated = float_bits = Any
+    load_tile = store_tile = load_part = store_part = any_of = Any
+
+
+@cache
+def tiles(lane: Lane, rows: int, columns: int) -> dict:
+    """Types and functions by the names in the head of this file, for rectangles of as many pixels as lanes."""
+    table, width = names(lane), lane.width
+    scalar = {"float32": "float", "float64": "double"}[lane.dtype]
+    integer = {"float32": "int", "float64": "long"}[lane.dtype]
+    Real, Mask, Scalar = table["Real"], table["Mask"], table["Scalar"]
+    register = lambda kind, count: (
+        f"{kind} __attribute__((vector_size({count} * sizeof({scalar})), aligned(4), may_alias))"
+    )
+    head = f"typedef {scalar} {register('Q', columns)}; typedef {scalar} {register('V', width)}; "
+    head += f"typedef {integer} {register('M', width)}; "
+    place = f"({scalar}*)x.data + i + (long)k * stride"
+    real = f"wp::vec_t<{width}, {scalar}>"
+
+    @wp.func_native(f"{head}{real} out; for (int k = 0; k < {rows}; ++k) ((Q*)&out)[k] = *(const Q*)({place}); return out;")  # fmt: skip
+    def load_tile(x: wp.array[Scalar], i: int, stride: int) -> Real: ...
+
+    @wp.func_native(f"{head}for (int k = 0; k < {rows}; ++k) *(Q*)({place}) = ((const Q*)&value)[k];")
+    def store_tile(x: wp.array[Scalar], i: int, stride: int, value: Real): ...
+
+    part = (
+        f"for (int k = 0; k < rows; ++k) for (int j = 0; j < columns; ++j) {{ {scalar}* p = {place} + j; "
+        f"{scalar}* q = ({scalar}*)t + k * {columns} + j; "
+    )
+
+    @wp.func_native(
+        f"{head}{real} out; *(V*)&out = V{{}}; {scalar}* t = ({scalar}*)&out; {part}*q = *p; }} return out;"
+    )
+    def load_part(x: wp.array[Scalar], i: int, stride: int, rows: int, columns: int) -> Real: ...
+
+    @wp.func_native(f"{head}const {scalar}* t = (const {scalar}*)&value; {part}*p = *q; }}")
+    def store_part(x: wp.array[Scalar], i: int, stride: int, rows: int, columns: int, value: Real): ...
+
+    @wp.func_native(f"{head}return __builtin_reduce_or(*(const M*)&mask) != 0;")
+    def any_of(mask: Mask) -> bool: ...
+
+    functions = load_tile, store_tile, load_part, store_part, any_of
+    return {f.func.__name__: f for f in functions}
+
+
+@cache
+def runs(lane: Lane) -> dict:
+    """Types and functions by the names in the head of this file."""
+    return _Runs(lane).names
+
+
+class _Runs:
+    """Builds them for one lane type."""
+
+    def __init__(self, lane: Lane):
+        table, width = names(lane), lane.width
+        scalar = {"float32": "float", "float64": "double"}[lane.dtype]
+        integer = {"float32": "int", "float64": "long"}[lane.dtype]
+        Real, Mask, Scalar = table["Real"], table["Mask"], table["Scalar"]
+        register = lambda kind, size: (
+            f"__attribute__((vector_size({width} * sizeof({kind})), aligned({size}), may_alias))"
+        )
+        head = f"typedef {scalar} V {register(scalar, 4)}; typedef {integer} M {register(integer, 4)}; "
+        head += f"typedef int I {register('int', 4)}; typedef float F {register('float', 4)}; "
+        real, ints = f"wp::vec_t<{width}, {scalar}>", f"wp::vec_t<{width}, wp::{Mask._wp_scalar_type_.__name__}>"
+        give = lambda kind, value: f"{head}{kind} out; {value}return out;"
+        to_real = lambda value: give(real, f"*(V*)&out = {value}; ")
+        to_ints = lambda value: give(ints, f"*(M*)&out = {value}; ")
+        a, b = "(*(const M*)&a)", "(*(const M*)&b)"
+        count = ", ".join(map(str, range(width)))
+
+        @wp.func_native(to_real(f"*(const V*)(({scalar}*)x.data + i)"))
+        def load(x: wp.array[Scalar], i: int) -> Real: ...
+
+        @wp.func_native(f"{head}V* p = (V*)(({scalar}*)x.data + i); *p = *(const M*)&mask ? *(const V*)&value : *p;")
+        def store(x: wp.array[Scalar], i: int, mask: Mask, value: Real): ...
+
+        @wp.func_native(to_ints("__builtin_convertvector(*(const I*)((int*)x.data + i), M)"))
+        def load_ints(x: wp.array[wp.int32], i: int) -> Mask: ...
+
+        @wp.func_native(
+            f"{head}I* p = (I*)((int*)x.data + i); "
+            "*p = __builtin_convertvector(*(const M*)&mask, I) ? __builtin_convertvector(*(const M*)&value, I) : *p;"
+        )
+        def store_ints(x: wp.array[wp.int32], i: int, mask: Mask, value: Mask): ...
+
+        @wp.func_native(to_real(f"V{{{count}}}"))
+        def ramp(i: int) -> Real: ...
+
+        @wp.func_native(to_ints(f"(M{{{count}}} >= first) & (M{{{count}}} < end)"))
+        def lanes_from(first: int, end: int) -> Mask: ...
+
+        @wp.func_native(to_ints("M{} + i"))
+        def spread_int(i: int) -> Mask: ...
+
+        @wp.func_native(f"{head}return (int){a}[k];")
+        def lane_int(a: Mask, k: int) -> int: ...
+
+        @wp.func_native(to_ints(f"{a} < {b}"))
+        def less_int(a: Mask, b: Mask) -> Mask: ...
+
+        @wp.func_native(to_ints(f"{a} == {b}"))
+        def equal_int(a: Mask, b: Mask) -> Mask: ...
+
+        @wp.func_native(to_ints(f"({a} & bits) != bits"))
+        def is_open(a: Mask, bits: int) -> Mask: ...
+
+        @wp.func_native(to_ints(f"{a} & {b}"))
+        def both(a: Mask, b: Mask) -> Mask: ...
+
+        @wp.func_native(to_ints(f"{a} | {b}"))
+        def either(a: Mask, b: Mask) -> Mask: ...
+
+        @wp.func_native(to_ints(f"{a} & ~{b}"))
+        def without(a: Mask, b: Mask) -> Mask: ...
+
+        @wp.func_native(f"{head}for (int k = 0; k < {width}; ++k) if ({a}[k]) return k; return {width};")
+        def first_lane(a: Mask) -> int: ...
+
+        @wp.func_native(to_ints("__builtin_convertvector(*(const V*)&a, M)"))
+        def truncated(a: Real) -> Mask: ...
+
+        @wp.func_native(
+            to_ints("__builtin_convertvector(*(I*)&f, M)").replace(
+                "*(M*)&out", "F f = __builtin_convertvector(*(const V*)&a, F); *(M*)&out"
+            )
+        )
+        def float_bits(a: Real) -> Mask: ...
+
+        functions = (load, store, load_ints, store_ints, ramp, lanes_from, spread_int, lane_int, less_int, equal_int)
+        functions += (is_open, both, either, without, first_lane, truncated, float_bits)
+        self.names = {f.func.__name__: f for f in functions} | {"Ints": Mask, "LANES": width}
