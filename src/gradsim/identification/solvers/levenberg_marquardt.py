@@ -207,6 +207,7 @@ def descend(
     min_decrease: float = 0.0,
     rtol: float = RTOL,
     tries: int = 3,
+    foretold: bool = True,
 ) -> tuple[Population, int]:
     """Lower the cost of all starts.
 
@@ -220,6 +221,7 @@ def descend(
         min_decrease: Decrease at or below which a start rests.
         rtol: Relative decrease at or below which a start rests.
         tries: Trial batches from one linearization, each from where the last one ended.
+        foretold: Whether a start may rest on what its quadratic model says is left.
 
     Returns:
         The starts after it, and the number of linearizations.
@@ -253,7 +255,9 @@ def descend(
         A, g = linear
         return remaining_decrease(problem.space, now, A, g, trial)
 
-    current, current.damping, count = minimize(current, linearize, step, iterations, stopping, remaining=remaining)
+    current, current.damping, count = minimize(
+        current, linearize, step, iterations, stopping, remaining=remaining if foretold else None
+    )
     return current, count
 
 

@@ -63,7 +63,9 @@ def find_valleys(problem: Problem, starts: Tensor) -> Valleys:
         starts: Where it begins (starts, unknowns).
     """
     iterates = Population.at(starts)
-    iterates, _ = descend(problem, iterates, problem.frames, "pixels", ITERATIONS, min_decrease=ARRIVED, tries=2)
+    iterates, _ = descend(
+        problem, iterates, problem.frames, "pixels", ITERATIONS, min_decrease=ARRIVED, tries=2, foretold=False
+    )
     rows = (iterates.cost <= iterates.cost.min() + MAX_CHI2_GAP).nonzero()[:, 0]
     rows = rows[iterates.cost[rows].argsort()]
     _, information, _ = problem.linearize(iterates.u[rows], problem.frames)
