@@ -1,16 +1,16 @@
 # pyright: reportInvalidTypeForm=false
-"""Consecutive entries of an array in the lanes of a register: loads, stores under a mask, and whole numbers in lanes.
+"""Consecutive entries of an array in the lanes of a register: stores under a mask, and whole numbers in lanes.
 
-`runs(lane)` gives the names that a template leaves open, for a plain lane type of several lanes on a CPU:
+`runs(lane)` gives the names that a template leaves open, for a plain lane type of several lanes on a CPU, and those of `engine.rows`:
 
     Ints                                 a whole number in each lane; `Mask` is one of them
-    load(x, i), load_ints(x, i)          entries i, i + 1, ... of an array
+    load_ints(x, i)                      entries i, i + 1, ... of an array
     store(x, i, mask, value)             write the lanes of a mask, and leave the other entries as they are
     store_ints(x, i, mask, value)
-    ramp(0), lanes_from(first, end)      0, 1, 2, ... in the lanes; the lanes from `first` to `end` - 1
+    lanes_from(first, end)               the lanes from `first` to `end` - 1
     spread_int(i), lane_int(a, k)        one number in all lanes; that of one lane
     less_int(a, b), equal_int(a, b), is_open(a, bits)
-    both(a, b), either(a, b), without(a, b)
+    either(a, b), without(a, b)
     first_lane(mask)                     the first lane of a mask, or the number of lanes
     truncated(x), float_bits(x)          whole part; bits of the number in single precision, which are in the order of positive numbers
 
@@ -31,11 +31,11 @@ from typing import TYPE_CHECKING, Any
 import warp as wp
 
 from gradsim.engine.lanes import Lane, names
+from gradsim.engine.rows import row_functions
 
 if TYPE_CHECKING:  # what a template sees
-    LANES: int
-    load = store = load_ints = store_ints = ramp = lanes_from = spread_int = lane_int = less_int = equal_int = Any
-    is_open = both = either = without = first_lane = truncated = float_bits = Any
+    store = load_ints = store_ints = lanes_from = spread_int = lane_int = less_int = equal_int = Any
+    is_open = either = without = first_lane = truncated = float_bits = Any
     load_tile = store_tile = load_part = store_part = any_of = Any
 
 
@@ -83,7 +83,7 @@ def tiles(lane: Lane, rows: int, columns: int) -> dict:
 @cache
 def runs(lane: Lane) -> dict:
     """Types and functions by the names in the head of this file."""
-    return _Runs(lane).names
+    return row_functions(lane) | _Runs(lane).names
 
 
 class _Runs:
@@ -99,15 +99,10 @@ class _Runs:
         )
         head = f"typedef {scalar} V {register(scalar, 4)}; typedef {integer} M {register(integer, 4)}; "
         head += f"typedef int I {register('int', 4)}; typedef float F {register('float', 4)}; "
-        real, ints = f"wp::vec_t<{width}, {scalar}>", f"wp::vec_t<{width}, wp::{Mask._wp_scalar_type_.__name__}>"
-        give = lambda kind, value: f"{head}{kind} out; {value}return out;"
-        to_real = lambda value: give(real, f"*(V*)&out = {value}; ")
-        to_ints = lambda value: give(ints, f"*(M*)&out = {value}; ")
+        ints = f"wp::vec_t<{width}, wp::{Mask._wp_scalar_type_.__name__}>"
+        to_ints = lambda value: f"{head}{ints} out; *(M*)&out = {value}; return out;"
         a, b = "(*(const M*)&a)", "(*(const M*)&b)"
         count = ", ".join(map(str, range(width)))
-
-        @wp.func_native(to_real(f"*(const V*)(({scalar}*)x.data + i)"))
-        def load(x: wp.array[Scalar], i: int) -> Real: ...
 
         @wp.func_native(f"{head}V* p = (V*)(({scalar}*)x.data + i); *p = *(const M*)&mask ? *(const V*)&value : *p;")
         def store(x: wp.array[Scalar], i: int, mask: Mask, value: Real): ...
@@ -120,9 +115,6 @@ class _Runs:
             "*p = __builtin_convertvector(*(const M*)&mask, I) ? __builtin_convertvector(*(const M*)&value, I) : *p;"
         )
         def store_ints(x: wp.array[wp.int32], i: int, mask: Mask, value: Mask): ...
-
-        @wp.func_native(to_real(f"V{{{count}}}"))
-        def ramp(i: int) -> Real: ...
 
         @wp.func_native(to_ints(f"(M{{{count}}} >= first) & (M{{{count}}} < end)"))
         def lanes_from(first: int, end: int) -> Mask: ...
@@ -141,9 +133,6 @@ class _Runs:
 
         @wp.func_native(to_ints(f"({a} & bits) != bits"))
         def is_open(a: Mask, bits: int) -> Mask: ...
-
-        @wp.func_native(to_ints(f"{a} & {b}"))
-        def both(a: Mask, b: Mask) -> Mask: ...
 
         @wp.func_native(to_ints(f"{a} | {b}"))
         def either(a: Mask, b: Mask) -> Mask: ...
@@ -164,6 +153,6 @@ class _Runs:
         )
         def float_bits(a: Real) -> Mask: ...
 
-        functions = (load, store, load_ints, store_ints, ramp, lanes_from, spread_int, lane_int, less_int, equal_int)
-        functions += (is_open, both, either, without, first_lane, truncated, float_bits)
-        self.names = {f.func.__name__: f for f in functions} | {"Ints": Mask, "LANES": width}
+        functions = (store, load_ints, store_ints, lanes_from, spread_int, lane_int, less_int, equal_int)
+        functions += (is_open, either, without, first_lane, truncated, float_bits)
+        self.names = {f.func.__name__: f for f in functions} | {"Ints": Mask}

@@ -262,7 +262,7 @@ class Model(nn.Module):
             else:
                 inputs = group.begin(group.bound_inputs(timed), start)
                 outputs = program.run(*inputs, steps)
-            outputs = [y[:, lead:] for y in outputs] if lead else outputs
+            outputs = [y[:, lead:] for y in outputs] if lead else list(outputs)
             everything += outputs
             read.append(inputs)
             states |= _by_body(group, outputs)

@@ -15,9 +15,8 @@ from gradsim.engine.lanes import *
 from gradsim.engine.lanes import total
 
 if TYPE_CHECKING:  # bound by `specialize`
+    from gradsim.engine.rows import WIDTH, both, load_row, numbers_from
     from gradsim.engine.runs import (
-        LANES,
-        both,
         either,
         equal_int,
         first_lane,
@@ -26,9 +25,7 @@ if TYPE_CHECKING:  # bound by `specialize`
         lane_int,
         lanes_from,
         less_int,
-        load,
         load_ints,
-        ramp,
         spread_int,
         store,
         store_ints,
@@ -61,7 +58,7 @@ Square = wp.types.matrix((3, 3), wp.float64)
 
 INSIDE = wp.constant(3)
 NO_MARK = wp.constant(-1)
-RUN_LENGTH = wp.constant(int(LANES))
+RUN_LENGTH = wp.constant(int(WIDTH))
 
 
 @wp.struct
@@ -276,13 +273,13 @@ def mark_edge(clip: wp.array2d[Point], faces: wp.array[wp.vec3i], ends: wp.vec4i
         while column < right:
             first = first_of_run(size, row, column)
             shift = row * size.width + column - first
-            x = ramp(0) + (Scalar(column - shift) + Scalar(0.5) - a[0])
+            x = numbers_from(0) + (Scalar(column - shift) + Scalar(0.5) - a[0])
             share = min(max((x * way_x + y * way_y) * inverse, zero(0)), spread(Scalar(1.0)))
             away_x = x - share * way_x
             away_y = y - share * way_y
             distance = away_x * away_x + away_y * away_y
             nearby = without(lanes_from(shift, shift + right - column), less(spread(PIXEL_RADIUS * PIXEL_RADIUS), distance))  # fmt: skip
-            nearby = both(nearby, less(zero(0), load(alpha, page * size.plane + first)))
+            nearby = both(nearby, less(zero(0), load_row(alpha, page * size.plane + first)))
             nearness = truncated((Scalar(1.0) - distance) * MARK_STEPS + Scalar(1.0))
             old = load_ints(rank, first)
             tie = both(equal_int(old, nearness), less_int(spread_int(low), load_ints(mark, page * size.plane + first)))
@@ -326,7 +323,7 @@ def shares_of(plane: Plane, columns: int, rows: int, scale: wp.float64, lane: in
     """Barycentrics of a run whose lane `lane` is a pixel `columns` and `rows` from that of the plane."""
     e = (plane.e + plane.across * wp.float64(columns) + plane.down * wp.float64(rows)) * scale
     across = plane.across * scale
-    dx = ramp(0) + Scalar(-lane)
+    dx = numbers_from(0) + Scalar(-lane)
     a = dx * Scalar(across[0]) + Scalar(e[0])
     b = dx * Scalar(across[1]) + Scalar(e[1])
     c = dx * Scalar(across[2]) + Scalar(e[2])
@@ -354,7 +351,7 @@ def behind_run(background: wp.array[Scalar], plain: bool, number: int, size: Siz
     if plain:
         under = background[number]
         return spread(under)
-    return load(background, number * size.plane + first)
+    return load_row(background, number * size.plane + first)
 
 
 @wp.func(inline=True)
@@ -377,7 +374,7 @@ def paint_face(plane: Plane, triangle: Triangle, face: int, near: Scalar, page: 
         while column < end:
             first = first_of_run(size, row, column)
             shift = row * size.width + column - first
-            dx = ramp(0) + Scalar(column - shift - triangle.left)
+            dx = numbers_from(0) + Scalar(column - shift - triangle.left)
             e0 = dx * triangle.e0[0] + a
             e1 = dx * triangle.e1[0] + b
             e2 = dx * triangle.e2[0] + c
@@ -394,7 +391,7 @@ def paint_face(plane: Plane, triangle: Triangle, face: int, near: Scalar, page: 
                 columns = column - shift + lane - triangle.left
                 scale = level_of(plane, columns, row - triangle.top)
                 color = color_of(plane, shares_of(plane, columns, row - triangle.top, scale, lane))
-                opaque = load(alpha, page * size.plane + first)
+                opaque = load_row(alpha, page * size.plane + first)
                 at = 3 * page * size.plane + first
                 red = behind_run(background, plain, 3 * behind_page, size, first)
                 green = behind_run(background, plain, 3 * behind_page + 1, size, first)
@@ -542,7 +539,7 @@ def totals(x: Three):
 
 @wp.func(inline=True)
 def masked(x: wp.array[Scalar], i: int, mask: Mask):
-    return where(mask, load(x, i), zero(0))
+    return where(mask, load_row(x, i), zero(0))
 
 
 @wp.func
@@ -575,8 +572,8 @@ def paint_face_adjoint(plane: Plane, triangle: Triangle, face: int, page: int, s
                 by_alpha = g.a * (color.a - behind_run(background, plain, 3 * behind_page, size, first))
                 by_alpha = by_alpha + g.b * (color.b - behind_run(background, plain, 3 * behind_page + 1, size, first))
                 by_alpha = by_alpha + g.c * (color.c - behind_run(background, plain, 3 * behind_page + 2, size, first))
-                store(alpha_adjoint, first, visible, load(alpha_adjoint, first) + by_alpha)
-                opaque = load(alpha, page * size.plane + first)
+                store(alpha_adjoint, first, visible, load_row(alpha_adjoint, first) + by_alpha)
+                opaque = load_row(alpha, page * size.plane + first)
                 g = Three(g.a * opaque, g.b * opaque, g.c * opaque)
                 sums.first = add_times(sums.first, shares.a, g)
                 sums.second = add_times(sums.second, shares.b, g)
@@ -586,7 +583,7 @@ def paint_face_adjoint(plane: Plane, triangle: Triangle, face: int, page: int, s
                 by_e = where(visible, shares.scale * Scalar(scale * one), zero(0))
                 change = Three((by_shares.a - level) * by_e, (by_shares.b - level) * by_e, (by_shares.c - level) * by_e)
                 sums.e = add_times(sums.e, spread(Scalar(1.0)), change)
-                sums.across = add_times(sums.across, ramp(0) + Scalar(columns - lane), change)
+                sums.across = add_times(sums.across, numbers_from(0) + Scalar(columns - lane), change)
                 sums.down = add_times(sums.down, spread(Scalar(rows)), change)
             column += RUN_LENGTH - shift
     if runs > 0:
@@ -633,7 +630,7 @@ def paint_others_adjoint(clip: wp.array2d[Point], colors: wp.array2d[Point], fac
         first = wp.min(pixel, size.plane - RUN_LENGTH)
         begun = zero(0)
         if alpha_seed.shape[0] > 0:
-            begun = load(alpha_seed, page * size.plane + first)
+            begun = load_row(alpha_seed, page * size.plane + first)
         store(alpha_adjoint, first, lanes_from(0, RUN_LENGTH), begun)
         pixel += RUN_LENGTH
     pixel = wp.int32(0)
