@@ -89,8 +89,10 @@ def solved(lane: Lane, given: dict[str, torch.Tensor], along: dict[str, torch.Te
         factor: wp.array2d[Real],
     ):
         i = wp.tid()
-        factor_blocks(i, BODIES, first, second, row, left, block, added, mass, inverse, force, torque, torque_b, factor)
-        solve_blocks(i, row, left, block, factor, y)
+        factor_blocks(
+            i, i, BODIES, first, second, row, left, block, added, mass, inverse, force, torque, torque_b, factor
+        )
+        solve_blocks(i, i, row, left, block, factor, y)
 
     kinds = {"inverse": "Mat3", "force": "Vec3", "torque": "Vec3", "torque_b": "Vec3", "y": "Real"}
     packed = {n: layout.pack(kind, given[n].clone(), along[n] if along else None) for n, kind in kinds.items()}
