@@ -307,7 +307,9 @@ class Model(nn.Module):
             def inputs_of(some: Values, g=group) -> list[Tensor]:
                 along = {**values, **some}
                 steps = self._steps(along, frames, lead)
-                return [*g.bound_inputs(self._timed(along, frames, lead, steps), direction), steps]
+                timed = self._timed(along, frames, lead, steps)
+                differentiated = [name for name, x in timed.items() if x is not values.get(name)]  # and what is made of them
+                return [*g.bound_inputs(timed, differentiated), steps]
 
             inputs, tangents = derivative(inputs_of, moving, direction)
             pairs = self._program(group, frames, lead, 1).tangent(inputs, tangents)

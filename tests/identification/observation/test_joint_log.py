@@ -118,6 +118,21 @@ def test_derivatives_of_residuals_are_those_of_differences(folder):
         assert (slope[0, :, 0] - differences).abs().max() < 1e-5 * differences.abs().max(), name
 
 
+@torch.no_grad()  # as in a fit: a parameter with a graph is never replayed
+def test_tangents_by_a_motor_and_by_a_body_at_once_are_those_by_one(folder):
+    """Inputs of the rollout that are made of a driven motor's parameters have a tangent, also in calls that replay what they recorded."""
+    model, names = Model(rod_scene(folder, 25, 20)), ("rod.mass", "channels.motor.scale")
+    angle = lambda values, direction: model.tangent(values, direction, 20)[1].states["rod"]["x"]
+    values = model.values({"rod.mass": torch.full((2,), MASS, dtype=torch.float64)})
+    rows = torch.eye(2, dtype=torch.float64)
+    alone = [angle(values, {name: row})[k] for k, (name, row) in enumerate(zip(names, rows, strict=True))]
+    for _ in range(3):
+        model.rollout_unchecked(values, 20)
+        both = angle(values, dict(zip(names, rows, strict=True)))
+        for slope, expected in zip(both, alone, strict=True):
+            assert expected.abs().max() > 0 and torch.equal(slope, expected)
+
+
 def test_gradients_of_a_driven_motor_are_those_of_differences(folder):
     model = Model(rod_scene(folder, 25, 20))
     for name in ("channels.motor.scale", "channels.motor.offset", "channels.motor.delay"):
