@@ -124,7 +124,9 @@ def test_a_fit_says_so_of_its_answer(substeps, count):
     (ground, height), *_ = DAMPED
     scene = drop(ground, height, substeps)
     space = Space(scene, ["b.mass:0.5:2"])
-    problem = SimpleNamespace(model=model_for(scene, space), space=space, frames=40)
+    model = model_for(scene, space)
+    trajectory = lambda u: model.rollout_unchecked(model.values(space.values(u[None])), 40)
+    problem = SimpleNamespace(model=model, space=space, frames=40, trajectory=trajectory)
     problem.problems = [problem]
     notes = _notes(problem, space.inner(torch.ones(1, 1).double())[0])  # pyright: ignore[reportArgumentType]
     assert sum("`b` has gained energy" in note for note in notes) == count

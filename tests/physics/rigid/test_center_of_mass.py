@@ -70,12 +70,13 @@ def test_motion_and_outlines_are_differentiable_by_it():
 
 
 def test_a_center_of_mass_is_found_by_outlines_from_elsewhere():
+    """On a hinge, there are two centers with one motion, to 2e-11: the other is at (0.0098, 0, 0.0828), beyond the range here."""
     truth = {"brick.centre_of_mass.x": 0.02, "brick.centre_of_mass.z": -0.04}
     scene = arm(**ON_SHAPE)
     trajectory = Model(with_values(scene, truth)).rollout()
     fit = gs.identify(
         scene,
-        ["brick.centre_of_mass.x:-0.1:0.1", "brick.centre_of_mass.z:-0.1:0.1"],
+        ["brick.centre_of_mass.x:-0.1:0.1", "brick.centre_of_mass.z:-0.1:0.05"],
         observation=float_masks(scene, trajectory),
         starts=4,
         known_numbers=False,

@@ -104,7 +104,7 @@ def test_fast_spin_takes_short_steps():
 
 def test_a_push_falls_into_no_long_step():
     program = RigidRollout(**SPAN, windows=((0.1, 0.1), (0.2, 0.21)))
-    _, layout = program._code(list(body().values()), dual=False)
+    _, layout = program._code(list(body().values()), dual=False, narrow=False)
     quiet = torch.from_numpy(quiet_strides(program, layout, 4, torch.device("cpu")).numpy())
     begin = torch.arange(len(quiet)) * 4 * DT
     inside = ((begin - 1e-9 <= 0.1) & (0.1 <= begin + 4 * DT)) | ((begin < 0.21) & (begin + 4 * DT > 0.2))
