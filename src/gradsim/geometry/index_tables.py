@@ -1,6 +1,5 @@
 """Tables of indices, such as the faces of a mesh: keys of their memory, and the range of their entries."""
 
-import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 

@@ -37,7 +37,13 @@ class Evaluations:
         self._by_key: OrderedDict[Hashable, tuple] = OrderedDict()
 
     def get(
-        self, what: str, problem: "Problem", u: Tensor, arguments: Hashable, evaluate: Callable[[], Value]
+        self,
+        what: str,
+        problem: "Problem",
+        u: Tensor,
+        arguments: Hashable,
+        evaluate: Callable[[], Value],
+        is_kept: Callable[[Value], bool] = lambda value: True,
     ) -> Value:
         """A value that was made before of the same problem at u, or is made now; it must not be changed.
 
@@ -47,14 +53,19 @@ class Evaluations:
             u: Unknowns, as a tensor.
             arguments: All else that it depends on.
             evaluate: Makes it.
+            is_kept: Says if a value that was made is remembered.
         """
-        if (key := self._key(what, problem, u, arguments)) not in self._by_key:
+        key = self._key(what, problem, u, arguments)
+        if key in self._by_key:
+            self._by_key.move_to_end(key)
+            return self._by_key[key][0]
+        value = evaluate()
+        if is_kept(value):
             parts = problem.model, problem.observation, problem.space  # kept, as only then an `id` is of one object
-            self._by_key[key] = evaluate(), parts
+            self._by_key[key] = value, parts
             while len(self._by_key) > REMEMBERED:
                 self._by_key.popitem(last=False)
-        self._by_key.move_to_end(key)
-        return self._by_key[key][0]
+        return value
 
     def known(self, what: str, problem: "Problem", u: Tensor, arguments: Hashable) -> Any:
         """The value, where it is at hand; otherwise None."""
@@ -70,6 +81,14 @@ class Evaluations:
     def clear(self) -> None:
         """Forget all, as where a search may be resumed from."""
         self._by_key.clear()
+
+
+def _is_small(s: Sensitivity) -> bool:
+    """True if states and derivatives are few numbers."""
+    states = [
+        y for trajectory in (s.trajectory, s.tangent) for state in trajectory.states.values() for y in state.values()
+    ]
+    return sum(y.numel() for y in states) <= MOST_REMEMBERED_NUMBERS
 
 
 @dataclass
@@ -301,10 +320,10 @@ class Problem(Priors):
 
         Those of a single start are kept, where they are few numbers.
         """
-        numbers = 2 * len(self.space) * frames * sum(system.state_size for system in self.model.systems)
-        if len(u) > 1 or numbers > MOST_REMEMBERED_NUMBERS or self.model.is_external:
+        if len(u) > 1 or self.model.is_external:
             return self._sensitivity(u, frames)
-        return self.effort.evaluations.get("sensitivity", self, u, frames, lambda: self._sensitivity(u, frames))
+        make = lambda: self._sensitivity(u, frames)
+        return self.effort.evaluations.get("sensitivity", self, u, frames, make, _is_small)
 
     def trajectory(self, u: Tensor) -> Trajectory:
         """Trajectory of all frames at u (unknowns,), of one world."""

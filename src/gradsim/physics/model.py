@@ -308,7 +308,9 @@ class Model(nn.Module):
                 along = {**values, **some}
                 steps = self._steps(along, frames, lead)
                 timed = self._timed(along, frames, lead, steps)
-                differentiated = [name for name, x in timed.items() if x is not values.get(name)]  # and what is made of them
+                differentiated = [
+                    name for name, x in timed.items() if x is not values.get(name)
+                ]  # and what is made of them
                 return [*g.bound_inputs(timed, differentiated), steps]
 
             inputs, tangents = derivative(inputs_of, moving, direction)

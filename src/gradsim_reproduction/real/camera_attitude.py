@@ -7,6 +7,7 @@ blames the physics for that. Turning the camera is turning the world: the surfac
 observation and renderer serves as it is.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -53,6 +54,8 @@ class TurnedModel:
         model: The model.
     """
 
+    is_external = False
+
     def __init__(self, model: Model):
         self.model, self.scene = model, model.scene
         self.R = from_scene(model.scene.camera).R
@@ -61,6 +64,10 @@ class TurnedModel:
     def unused_parameters(self) -> frozenset[str]:
         """As of `Model`."""
         return self.model.unused_parameters
+
+    def parameters(self) -> Iterator[Tensor]:
+        """As of `Model`."""
+        return self.model.parameters()
 
     def values(self, overrides: Values) -> Values:
         """All parameters with a leading dimension of worlds, and the attitude."""
@@ -97,6 +104,11 @@ class TurnedTrajectory:
 
     def __getitem__(self, body: str) -> dict[str, Tensor]:
         return self.trajectory[body]
+
+    @property
+    def states(self):
+        """As of `Trajectory`."""
+        return self.trajectory.states
 
     @property
     def systems(self):
