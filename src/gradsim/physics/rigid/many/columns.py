@@ -115,10 +115,10 @@ class BoundColumns:
             return self.function(values)
         if self.reads is None:
             reads = _Reads(values)
-            outputs = self.function(reads)
+            with torch.no_grad():
+                self.function(reads)
             reads.clear()
-            self.known, self.reads = frozenset(values), reads
-            return outputs
+            self.known, self.reads = frozenset(values), reads  # this call reads columns, too: sums of gradients have one order
         tensors = {name: values[name] for name in self.reads.names}
         for key, column in self.reads.columns.items():
             parts = [values[name] for name in column.names]
