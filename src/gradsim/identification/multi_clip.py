@@ -222,8 +222,12 @@ class JointProblem(Priors):
 
     def residuals(self, u: Tensor, frames: int | None = None) -> Tensor:
         """As of `Problem`."""
-        clips = self._by_clip(u, frames or self.frames)
-        return torch.cat([problem.residuals(mine, first) for problem, mine, first, _ in clips], 1)
+        return torch.cat(list(self.residual_blocks(u, frames)), 1)
+
+    def residual_blocks(self, u: Tensor, frames: int | None = None) -> Iterator[Tensor]:
+        """As of `Problem`."""
+        for problem, mine, first, _ in self._by_clip(u, frames or self.frames):
+            yield from problem.residual_blocks(mine, first)
 
     def _by_clip(self, u: Tensor, frames: int) -> Iterator[tuple[Problem, Tensor, int, Tensor]]:
         """Every clip with its own unknowns, the frames of it that count, and which unknowns they are."""

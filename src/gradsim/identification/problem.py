@@ -10,7 +10,7 @@ J comes from forward sensitivities, in double precision: one rollout for every u
 import copy
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -309,11 +309,21 @@ class Problem(Priors):
 
     def residuals(self, u: Tensor, frames: int | None = None) -> Tensor:
         """Whitened residuals (starts, m) on the first frames; None: on all."""
+        return torch.cat(list(self.residual_blocks(u, frames)), 1)
+
+    def residual_blocks(self, u: Tensor, frames: int | None = None) -> Iterator[Tensor]:
+        """The same in blocks (starts, m), of which large films have several."""
         frames = frames or self.frames
         self.effort.rollouts += len(u)
         with torch.no_grad():
             trajectory = self.model.rollout_unchecked(self.model.values(self.space.values(u)), frames)
-            return torch.cat(list(self.observation.residuals(trajectory, frames, "pixels")), 1)
+        blocks = self.observation.residuals(trajectory, frames, "pixels")
+        while True:
+            with torch.no_grad():  # not around a `yield`, where it would be the caller's
+                block = next(blocks, None)
+            if block is None:
+                return
+            yield block
 
     def sensitivity(self, u: Tensor, frames: int) -> Sensitivity:
         """Trajectories at u (starts, unknowns) of the first frames with their derivatives, one unknown each.

@@ -9,6 +9,7 @@ from fit_cases import throw
 from gradsim import video as videos
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares
+from gradsim.identification.observation import base
 from gradsim.identification.observation import from_video as from_video_module
 from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.from_video import from_video
@@ -65,6 +66,16 @@ def test_residuals_are_those_of_the_pixels_of_windows(trajectory):
     part, whole = pair(trajectory, reach=12)
     (own,), (all_pixels,) = (list(y.residuals(trajectory, y.frames, "pixels")) for y in (part, whole))
     torch.testing.assert_close(own.square().sum(1), all_pixels.square().sum(1), rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize("residual", ["pixels", "cdf"])
+def test_residuals_of_a_few_frames_at_a_time_are_those_of_all(trajectory, residual, monkeypatch):
+    part, _ = pair(trajectory, reach=12)
+    (whole,) = part.residuals(trajectory, part.frames - 1, residual)
+    monkeypatch.setattr(base, "WINDOWS_CHUNK", 3 * 12 * 12)
+    blocks = list(part.residuals(trajectory, part.frames - 1, residual))
+    assert [block.shape[1] for block in blocks[:-1]] == [3 * whole.shape[1] // (part.frames - 1)] * (len(blocks) - 1)
+    assert len(blocks) > 2 and torch.equal(torch.cat(blocks, 1), whole)
 
 
 def test_binned_windows_are_windows_of_binned_masks(trajectory):

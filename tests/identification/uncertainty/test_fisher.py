@@ -16,7 +16,7 @@ TOOTH = 1e-6
 def problem(residuals, unknowns: int, prior: float = 0.0):
     space = SimpleNamespace(unit=torch.ones(unknowns, dtype=torch.float64))
     precision = prior * torch.eye(unknowns, dtype=torch.float64)
-    return SimpleNamespace(space=space, prior_precision=precision, residuals=residuals)
+    return SimpleNamespace(space=space, prior_precision=precision, residual_blocks=lambda u: residuals(u).split(3, 1))
 
 
 def sawtooth(z: Tensor) -> Tensor:

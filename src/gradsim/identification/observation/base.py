@@ -244,9 +244,17 @@ class Masks(Observation):
         return (self.windows.from_corners(screen, self.silhouettes.instants) if self.windows else screen), slope
 
     def residuals(self, trajectory: Trajectory, frames: int, residual: Residual) -> Iterator[Tensor]:
-        yield self.compared(
-            self.silhouettes.union(trajectory.surface, trajectory.values, self.windows), frames, residual
-        )
+        worlds, (height, width) = len(next(iter(trajectory.values.values()))), self.masks.shape[1:]
+        step = max(1, self.chunk // (worlds * height * width))
+        if self.windows is None or step >= frames:
+            image = self.silhouettes.union(trajectory.surface, trajectory.values, self.windows)
+            yield self.compared(image, frames, residual)
+            return
+        for first in range(0, frames, step):
+            last = min(first + step, frames)
+            yield from self.slice_frames(first, last).residuals(
+                trajectory.at(slice(first, last)), last - first, residual
+            )
 
     def compared(self, image: Tensor, frames: int, residual: Residual) -> Tensor:
         """Residuals (worlds, n) of the first frames of images (worlds, frames, height, width); differentiable."""

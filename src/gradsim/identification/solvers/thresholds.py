@@ -72,8 +72,9 @@ def rounding_cost(problem: Problem, u: Tensor, frames: int) -> float:
     """
     up = torch.full_like(u, torch.inf)
     near = torch.nextafter(u, up)
-    r = problem.residuals(torch.stack([u, near, torch.nextafter(near, up)]), frames)
-    return (r[1:] - r[0]).square().sum(1).nan_to_num(0.0).max().item()
+    blocks = problem.residual_blocks(torch.stack([u, near, torch.nextafter(near, up)]), frames)
+    cost = torch.stack([(r[1:] - r[0]).square().sum(1) for r in blocks]).sum(0)
+    return cost.nan_to_num(0.0).max().item()
 
 
 def least_decrease(problem: Problem) -> float:

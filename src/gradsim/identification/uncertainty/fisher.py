@@ -116,9 +116,9 @@ def secant_fisher(problem, u: Tensor, fisher: Tensor, rounds: int = 4, variance:
         eigenvalues, axes = torch.linalg.eigh(scaled)
         step = eigenvalues.clamp(min=WIDEST**-2).rsqrt()
         informative = eigenvalues > WIDEST**-2
-        secant = _secants(problem, u, unit, axes, step, informative) / math.sqrt(variance)
+        secants = _secants(problem, u, unit, axes, step, informative) / variance
         prior = axes.T @ (problem.prior_precision * unit[:, None] * unit) @ axes
-        updated = secant @ secant.T + prior
+        updated = secants + prior
         if not torch.isfinite(updated).all():
             break
         ratio = updated.diagonal() / eigenvalues.clamp(min=WIDEST**-2)
@@ -159,7 +159,7 @@ def is_quadratic(problem, u: Tensor, fisher: Tensor) -> bool:
 
 
 def _secants(problem, u: Tensor, unit: Tensor, axes: Tensor, step: Tensor, known: Tensor) -> Tensor:
-    """Slopes (axes, residuals) of the residuals over ± step along each axis (columns of `axes`, relative units).
+    """Inner products (axes, axes) of the residuals' slopes over ± step along each axis (columns of `axes`, relative units).
 
     Along an axis that is not `known` the step is a guess, and a long straight one climbs out of a valley that bends,
     which is not information. Its slope there falls with the step (as its square, at least), that of a true one does not:
@@ -169,10 +169,14 @@ def _secants(problem, u: Tensor, unit: Tensor, axes: Tensor, step: Tensor, known
     share = torch.cat([torch.full((len(step) if c == 1 else int((~known).sum()),), c).double() for c in NARROWER])
     length = step[ks] * share
     shift = unit * axes.T[ks] * length[:, None]
-    plus, minus = problem.residuals(torch.cat([u + shift, u - shift])).chunk(2)
-    slopes = (plus - minus) / (2 * length[:, None])
-    flattest = [min(slopes[ks == k], key=lambda slope: slope.square().sum().item()) for k in range(len(step))]
-    return torch.stack(flattest)
+    products = torch.zeros(len(ks), len(ks), dtype=torch.float64)
+    for block in problem.residual_blocks(torch.cat([u + shift, u - shift])):
+        plus, minus = block.chunk(2)
+        slopes = (plus - minus) / (2 * length[:, None])
+        products += slopes @ slopes.T
+    squares = products.diagonal()
+    flattest = [min((ks == k).nonzero()[:, 0].tolist(), key=lambda i: squares[i].item()) for k in range(len(step))]
+    return products[flattest][:, flattest]
 
 
 def _combination(space: Ranges, direction: Tensor) -> dict[str, float]:

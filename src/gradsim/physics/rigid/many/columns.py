@@ -118,7 +118,10 @@ class BoundColumns:
             with torch.no_grad():
                 self.function(reads)
             reads.clear()
-            self.known, self.reads = frozenset(values), reads  # this call reads columns, too: sums of gradients have one order
+            self.known, self.reads = (
+                frozenset(values),
+                reads,
+            )  # this call reads columns, too: sums of gradients have one order
         tensors = {name: values[name] for name in self.reads.names}
         for key, column in self.reads.columns.items():
             parts = [values[name] for name in column.names]
