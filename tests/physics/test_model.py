@@ -373,3 +373,13 @@ def test_a_body_may_be_a_log():
     assert (
         "log.mass" in Model(Scene.parse({"bodies": {"log": {"shape": {"sphere": {"radius": 0.1}}, "mass": 1}}})).kinds
     )
+
+
+def test_a_rollout_after_one_in_inference_mode_has_a_gradient():
+    model = Model(Scene.library("cube"))
+    with torch.inference_mode():
+        expected = model.rollout(frames=3)["cube"]["x"].clone()
+    x = model.rollout(frames=3)["cube"]["x"]
+    assert torch.equal(x.detach(), expected)
+    (gradient,) = torch.autograd.grad(x.sum(), [model.get_parameter("cube.velocity")])
+    assert gradient.abs().max() > 0

@@ -95,7 +95,8 @@ class Layout:
     def zeros(self, kind: str, worlds: int, items: tuple[int, ...], device: torch.device) -> wp.array:
         """Array of `kind`, all zero, for this number of worlds."""
         shape = (self.packs(worlds), *items, *self._tail(kind))
-        return self._wrap(kind, torch.zeros(shape, dtype=self.dtype, device=device))
+        with torch.inference_mode(False):  # it may be kept for calls outside of one
+            return self._wrap(kind, torch.zeros(shape, dtype=self.dtype, device=device))
 
     def scalars(self, value: Tensor) -> wp.array:
         """Array of plain numbers that all worlds share."""

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from gradsim.engine.forward_mode import derivative
+from gradsim.engine.numbers import bytes_of
 from gradsim.identification.observation.base import Observation, Residual, Sensitivity, sum_squares
 from gradsim.identification.unknowns import Ranges, Space, Unknown
 from gradsim.physics.dependencies import require_dependency
@@ -73,10 +74,10 @@ class Evaluations:
 
     @staticmethod
     def _key(what: str, problem: "Problem", u: Tensor, arguments: Hashable) -> Hashable:
-        """Model, observation and space tell whether a problem is the same, and versions of parameters whether the model is."""
+        """Model, observation and space tell whether a problem is the same, and numbers of parameters whether the model is."""
         parts = problem.model, problem.observation, problem.space
-        versions = tuple(parameter._version for parameter in problem.model.parameters())
-        return what, *map(id, parts), versions, u.detach().numpy().tobytes(), u.shape, arguments
+        numbers = tuple(bytes_of(x) or (x.data_ptr(), x._version) for x in problem.model.parameters())
+        return what, *map(id, parts), numbers, u.detach().numpy().tobytes(), u.shape, arguments
 
     def clear(self) -> None:
         """Forget all, as where a search may be resumed from."""

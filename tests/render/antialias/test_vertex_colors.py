@@ -103,3 +103,12 @@ def test_one_launch_is_left_out_where_a_vertex_is_not_before_the_near_plane():
         Surface.of(corners.detach() - torch.tensor([0.0, 5.0, 0.0]), OCTAHEDRON, convex=True), Silhouettes(CAMERA)
     )
     assert convex.draw(behind, colors, background, "none") is None
+
+
+def test_colors_of_another_dtype_are_those_colors():
+    """Launches are bound for one dtype, and exchange addresses alone."""
+    _, view, colors, _, background, _ = parts((1, 1))
+    expected = convex.draw(view, colors.float().double(), background.float().double(), "none")
+    image = convex.draw(view, colors.float(), background.float(), "none")
+    assert expected is not None and image is not None
+    assert torch.equal(image[0], expected[0])

@@ -58,9 +58,10 @@ def draw(view: View, colors: Tensor, background: Tensor, cull: str) -> tuple[Ten
         return None
     if len(view.parts) != 1 or not view.parts[0].convex or not len(view.faces) or not is_closed(view.faces):
         return None
+    points, matrices, offsets = inputs
+    colors, background = colors.to(points), background.to(points)  # launches are bound for one dtype
     if background.shape[2:] != (1, 1):
         background = background.expand(-1, -1, view.height, view.width)
-    points, matrices, offsets = inputs
     run = _operation(view.height, view.width, view.shape[1], view.near, CULL[cull])
     image, alpha, mark, status = run(points, colors, background, matrices, offsets, view.faces)
     if status[0].item():
@@ -146,7 +147,7 @@ class _Draw:
     def _bound(self, inputs: Sequence[Tensor]) -> "_Bound":
         known = vars(self.local).setdefault("bound", {})
         faces, _ = mesh_of(inputs[5])
-        key = (inputs[0].dtype, id(faces), *(x.shape for x in inputs[:5]))
+        key = (id(faces), *((x.dtype, x.shape) for x in inputs[:5]))
         bound = known.get(key)
         if bound is None:
             if len(known) >= MOST_BOUND:

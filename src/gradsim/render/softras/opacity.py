@@ -100,7 +100,7 @@ class _Opacity:
     def _bound(self, inputs: Sequence[Tensor]) -> "_Bound":
         known = vars(self.local).setdefault("bound", {})
         faces, _ = mesh_of(inputs[3])
-        key = (inputs[0].dtype, id(faces), *(x.shape for x in inputs[:3]))
+        key = (id(faces), *((x.dtype, x.shape) for x in inputs[:3]))
         if key not in known:
             if len(known) >= MOST_BOUND:
                 known.clear()
