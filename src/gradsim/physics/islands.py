@@ -95,7 +95,7 @@ class SingleBody(Island):
 def _does_same_calls(system: System) -> bool:
     """True if inputs of the body come from the same calls of PyTorch, whatever its numbers: not of recordings and relaxed strains."""
     if isinstance(system, SoftBody):
-        return not system.motion and system.count == len(system.rest) and not system.acting
+        return not system.motion and system.count == len(system.rest)
     return isinstance(system, RigidBody) and system.motion is None
 
 

@@ -191,6 +191,22 @@ def crossed(column: int, x0: Scalar, x1: Scalar, rise: Scalar):
 
 
 @wp.func(inline=True)
+def residuals(goal: Goal, alphas: Real, target: Real, w: Real):
+    """ρ, w (α − T) and w of the pixels of a register, where α is 0 or 1 if it is so to rounding."""
+    snapped = where(less(alphas, spread(ROUNDING)), zero(0), alphas)
+    snapped = where(less(spread(Scalar(1.0) - ROUNDING), alphas), zero(0) + 1.0, snapped)
+    off = snapped - target
+    off = where(less(spread(MATCH), abs(off)), off, zero(0))
+    r = w * off
+    square = r * off
+    if goal.kind != 0:
+        square, factor = robust(square, goal.kind, goal.bend)
+        w = w * factor
+        r = r * factor
+    return square, r, w
+
+
+@wp.func(inline=True)
 def plain_pixels(
     goal: Goal, targets: wp.array2d[Scalar], weights: wp.array2d[Scalar], frame: int, row: int, target_row: int, within: bool,
     column: int, corner: int, width: int, x: Scalar, next_x: Scalar, y: Scalar, slope: Scalar, steep: Scalar, inverse: Scalar,
@@ -200,17 +216,8 @@ def plain_pixels(
     before, after, alphas = crossed(column, wp.min(x, next_x), wp.max(x, next_x), steep)
     if not left:
         alphas = zero(0) + 1.0 - alphas
-    alphas = where(less(alphas, spread(ROUNDING)), zero(0), alphas)
-    alphas = where(less(spread(Scalar(1.0) - ROUNDING), alphas), zero(0) + 1.0, alphas)
     target, w = pixels(goal, targets, weights, frame, row, target_row, within, column, corner, width)
-    off = alphas - target
-    off = where(less(spread(MATCH), abs(off)), off, zero(0))
-    r = w * off
-    square = r * off
-    if goal.kind != 0:
-        square, factor = robust(square, goal.kind, goal.bend)
-        w = w * factor
-        r = r * factor
+    square, r, w = residuals(goal, alphas, target, w)
     upper = zero(0)
     lower = zero(0)
     if unknowns > 0:
@@ -367,17 +374,8 @@ def compare(
                 store_row(difference, at, zero(0))
                 sums = running_sum(change) + spread(sum)
                 sum = lane(sums, WIDTH - 1)
-                alphas = where(less(sums, spread(ROUNDING)), zero(0), sums)
-                alphas = where(less(spread(Scalar(1.0) - ROUNDING), sums), zero(0) + 1.0, alphas)
                 target, w = pixels(goal, targets, weights, frame, row, target_row, within, column, corner, width)
-                off = alphas - target
-                off = where(less(spread(MATCH), abs(off)), off, zero(0))
-                r = w * off
-                square = r * off
-                if goal.kind != 0:
-                    square, factor = robust(square, goal.kind, goal.bend)
-                    w = w * factor
-                    r = r * factor
+                square, r, w = residuals(goal, sums, target, w)
                 lanes = lanes + square
                 if unknowns > 0:
                     owner = load_row(owners, at)
@@ -389,13 +387,8 @@ def compare(
                     if first > Scalar(0.0) and not any_lane(less(zero(0), abs(same))):
                         w = where(less(zero(0), owner), w, zero(0))
                         r = where(less(zero(0), owner), r, zero(0))
-                        to = (int(first) - 1) * MOMENTS * WIDTH
                         wu = w * upper
-                        store_row(moments, to, load_row(moments, to) + r * upper)
-                        store_row(moments, to + WIDTH, load_row(moments, to + WIDTH) + r * lower)
-                        store_row(moments, to + 2 * WIDTH, load_row(moments, to + 2 * WIDTH) + wu * upper)
-                        store_row(moments, to + 3 * WIDTH, load_row(moments, to + 3 * WIDTH) + wu * lower)
-                        store_row(moments, to + 4 * WIDTH, load_row(moments, to + 4 * WIDTH) + w * lower * lower)
+                        keep(moments, int(first) - 1, r * upper, r * lower, wu * upper, wu * lower, w * lower * lower)
                     else:
                         for i in range(WIDTH):
                             whose = lane(owner, i)
