@@ -5,7 +5,16 @@ import pytest
 
 from gradsim import video as videos
 from gradsim.errors import InputError
-from gradsim.video.timing import FrameAlignment, align_frames, centroids, repeated_frames, suspicious_steps
+from gradsim.video.timing import (
+    NOISY_CHANGE_SHARE,
+    NOISY_ROWS,
+    FrameAlignment,
+    FrameChanges,
+    align_frames,
+    centroids,
+    repeated_frames,
+    suspicious_steps,
+)
 
 FPS, COUNT = 20.0, 20
 
@@ -122,6 +131,24 @@ def test_a_step_twice_as_far_is_suspected_with_the_option_that_corrects_it():
     masks = np.delete(1 - moving()[..., 0] / 255.0, 8, axis=0)
     (message,) = suspicious_steps(centroids(masks), all_of(masks))
     assert "before frame 8" in message and "2.0 times" in message and "+8" in message
+
+
+@pytest.mark.parametrize("width", [64, 65])
+@pytest.mark.parametrize("share", [0.0, 0.002, 0.2, 0.6])
+def test_changes_are_those_of_all_pixels_however_few_are_looked_at(width, share):
+    random = np.random.default_rng(3)
+    frames = [random.integers(0, 256, (48, width, 3), np.uint8)]
+    for _ in range(3):
+        changed = random.random((48, width)) < share
+        frames.append(np.where(changed[..., None], random.integers(0, 256, (48, width, 3), np.uint8), frames[-1]))
+    changes = FrameChanges()
+    for frame in frames:
+        changes.add(frame)
+    for k in range(1, len(frames)):
+        off = frames[k].astype(int) - frames[k - 1]
+        assert changes._shares[k] == (off != 0).any(-1).mean()
+        rows = slice(None, None, NOISY_ROWS if changes._shares[k] > NOISY_CHANGE_SHARE else 1)
+        assert changes._sizes[k] == np.abs(off[rows]).mean()
 
 
 def test_free_flight_and_a_bounce_are_not_suspected():

@@ -18,10 +18,10 @@ import numpy as np
 
 from gradsim.errors import InputError
 from gradsim.runtime.input_file import check_path, regular_file
+from gradsim.video.conversion import Conversion, exact_conversion
 
 if TYPE_CHECKING:
     from av.container import InputContainer
-    from av.video.reformatter import Interpolation
     from av.video.stream import VideoStream
     from PIL.Image import Image
 
@@ -157,7 +157,7 @@ def stream_frames(path: str | Path, count: int) -> Iterator[tuple[int, np.ndarra
     """
     from av.error import FFmpegError
 
-    exact, k = _exact_conversion(), -1
+    exact, k = exact_conversion(), -1
     try:
         with open_container(path) as container:
             if not container.streams.video:
@@ -307,7 +307,7 @@ def check_video(
 def _container_frames(path: Path) -> _Decoder:
     from av.error import FFmpegError
 
-    exact = _exact_conversion()
+    convert = Conversion()
     try:
         with open_container(path) as container:
             if not container.streams.video:
@@ -319,7 +319,7 @@ def _container_frames(path: Path) -> _Decoder:
                 if frame.is_corrupt:
                     raise InputError(f"{path}: frame {len(stamps)} is corrupt; copy or record the video again.")
                 # a frame's rotation is counter-clockwise, in degrees
-                yield np.rot90(frame.to_ndarray(format="rgb24", interpolation=exact), round(frame.rotation / 90))
+                yield np.rot90(convert(frame), round(frame.rotation / 90))
                 stamps.append(frame.pts)
                 length = float(frame.duration * (frame.time_base or 0))
             if not stamps:
@@ -340,13 +340,6 @@ def _container_frames(path: Path) -> _Decoder:
             f"{times[-1]:.4g} s; copy or record it again."
         )
     return times, fps
-
-
-def _exact_conversion() -> "Interpolation":
-    """Conversion to RGB: swscale's default is a fast path that is 2 to 3 grey levels off on flat colours."""
-    from av.video.reformatter import Interpolation
-
-    return Interpolation.BICUBIC | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
 
 
 def _times(stamps: list[int], tick: Fraction, rate: Fraction | None) -> tuple[np.ndarray, float | None]:

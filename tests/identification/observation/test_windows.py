@@ -87,6 +87,17 @@ def test_binned_windows_are_windows_of_binned_masks(trajectory):
     torch.testing.assert_close(part.slice_frames(1, 5).masks, part.masks[1:5])
 
 
+@pytest.mark.parametrize("kind", [0, 1])
+def test_binning_some_frames_at_a_time_has_the_bits_of_all_at_once(trajectory, kind, monkeypatch):
+    masks = pair(trajectory, reach=12)[kind]
+    monkeypatch.setattr(base, "WINDOWS_CHUNK", masks.masks.numel())
+    expected = masks.binned(4)
+    monkeypatch.setattr(base, "WINDOWS_CHUNK", 2 * masks.masks[0].numel())
+    binned = masks.binned(4)
+    assert torch.equal(binned.masks, expected.masks) and torch.equal(binned.weight, expected.weight)
+    assert not binned.weight[2].any() and binned.weight[1].any()
+
+
 def test_a_fit_to_windows_is_that_to_the_whole_video(trajectory, tmp_path, monkeypatch):
     """Outside of windows there was noise alone, which tells nothing."""
     frames = synthetic.noisy_8bit(synthetic.render_video(SCENE, trajectory), 1 / 255, 0)

@@ -160,6 +160,18 @@ def _box_of(points: Tensor, size: Sequence[int]) -> tuple[slice, slice]:
     return rows, columns
 
 
+def _binned(masks: Tensor, weight: Tensor, factor: int) -> tuple[Tensor, Tensor]:
+    """Masks and weights (frames, height, width) in pixels `factor` times as wide and high."""
+    blocks = lambda x: x.unflatten(1, (-1, factor)).unflatten(3, (-1, factor))
+    mean = lambda x: blocks(x).mean((2, 4))
+    counts = (weight > 0).double()
+    used = mean(counts)
+    enough, share = used > 0.75, used.clamp(min=1e-300)
+    spread = mean(torch.where(weight > 0, 1 / weight.clamp(min=1e-300), 0.0)) / share
+    coarse = torch.where(enough, 1 / spread.clamp(min=1e-300), 0.0)
+    return torch.where(enough, mean(masks * counts) / share, 0.0), coarse
+
+
 def _image_loss(residual: Residual) -> ImageLoss | None:
     """Image loss of the residuals; None for whitened pixels."""
     loss = None if residual == "pixels" else image_loss(residual)
@@ -455,14 +467,11 @@ class Masks(Observation):
 
         Where a quarter of the pixels is excluded, the mean is, too. σ stays, so it is a scale.
         """
-        blocks = lambda x: x.unflatten(1, (-1, factor)).unflatten(3, (-1, factor))
-        mean = lambda x: blocks(x).mean((2, 4))
-        used = mean(self._counts)
-        enough, share = used > 0.75, used.clamp(min=1e-300)
-        windows = self.windows.binned(factor) if self.windows else None
-        masks = torch.where(enough, mean(self.masks * self._counts) / share, 0.0)
-        spread = mean(torch.where(self.weight > 0, 1 / self.weight.clamp(min=1e-300), 0.0)) / share
-        weight = torch.where(enough, 1 / spread.clamp(min=1e-300), 0.0)
+        windows, step = self.windows and self.windows.binned(factor), max(1, WINDOWS_CHUNK // self.masks[0].numel())
+        parts = [
+            _binned(self.masks[k : k + step], self.weight[k : k + step], factor) for k in range(0, self.frames, step)
+        ]
+        masks, weight = (torch.cat(part) for part in zip(*parts, strict=True))
         if windows:
             weight = weight[:, :1, :1]
         part = Masks(masks, self.sigma, self.silhouettes.binned(factor), weight, self.loss, windows)
@@ -471,7 +480,7 @@ class Masks(Observation):
 
     def largest_bin(self, finest: float) -> int:
         """Largest factor of `binned` that leaves bodies `finest` pixels across: the diameter of a disk of their area."""
-        area = (self.masks * self._counts).sum((1, 2))
+        area = torch.stack([(mask * counts).sum() for mask, counts in zip(self.masks, self._counts, strict=True)])
         visible = area[area > 0.25 * area.max()]
         across = 2 * (visible.median() / math.pi).sqrt().item() if len(visible) else 0.0
         return max(f for f in range(1, max(1, int(across / finest)) + 1) if self.can_be_binned(f))
