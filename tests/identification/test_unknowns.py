@@ -139,3 +139,13 @@ def test_numbers_of_a_tie_are_placed_at_each_of_its_parameters():
     values = parameter_values(two_bodies(), {"left.mass=right.mass": 5.0, "left.velocity.y=right.velocity.x": 0.5})
     assert values["left.mass"].item() == values["right.mass"].item() == 5.0
     assert values["left.velocity"].tolist() == [[0, 0.5, 0]] and values["right.velocity"].tolist() == [[0.5, 0, 0]]
+
+
+def test_slopes_are_the_derivatives_of_values():
+    space = Space(SCENE, MIXED)
+    u = space.draw(np.random.default_rng(0), 3)
+    slopes = space.slopes(u)
+    for k in range(len(space)):
+        _, expected = torch.func.jvp(space.values, (u,), (torch.eye(len(space)).double()[k].expand_as(u),))
+        assert expected.keys() == slopes.keys()
+        assert all(torch.equal(slopes[name][:, k], d) for name, d in expected.items())

@@ -261,6 +261,19 @@ def test_binned_silhouettes_are_means_of_pixels_also_of_their_derivatives(scene,
         fine.binned(3)
 
 
+def test_matrices_of_worlds_that_are_one_are_made_once(camera, scene, lenses, monkeypatch):
+    made, plain = [], Silhouettes._matrices
+    monkeypatch.setattr(Silhouettes, "_matrices", lambda *args: made.append(0) or plain(*args))
+    view = Silhouettes(camera)
+    first = {name: x[:1] for name, x in lenses.items()}
+    for worlds in (1, 3, 16):
+        several = {name: x.expand(worlds, *x.shape[1:]) for name, x in first.items()}
+        expected = plain(view, scene.vertices, {k.rpartition(".")[2]: x for k, x in several.items()})
+        for x, y in zip(view.matrices(scene.vertices, several), expected, strict=True):
+            assert x.shape == y.shape and torch.equal(x, y)
+    assert len(made) == 1
+
+
 def test_matrices_follow_numbers_that_are_written_in_place(camera, scene, lenses):
     view = Silhouettes(camera)
     for name in lenses:

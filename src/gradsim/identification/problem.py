@@ -20,9 +20,11 @@ from torch import Tensor
 from gradsim.engine.forward_mode import derivative
 from gradsim.engine.numbers import bytes_of
 from gradsim.identification.observation.base import Observation, Residual, Sensitivity, sum_squares
+from gradsim.identification.sensitivity.columns import Columns
 from gradsim.identification.unknowns import Ranges, Space, Unknown
 from gradsim.physics.dependencies import require_dependency
 from gradsim.physics.model import Model
+from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 
 REMEMBERED = 8  # evaluations at one point that are kept
@@ -36,6 +38,7 @@ class Evaluations:
 
     def __init__(self):
         self._by_key: OrderedDict[Hashable, tuple] = OrderedDict()
+        self.columns = Columns()
 
     def get(
         self,
@@ -82,6 +85,7 @@ class Evaluations:
     def clear(self) -> None:
         """Forget all, as where a search may be resumed from."""
         self._by_key.clear()
+        self.columns.clear()
 
 
 def _is_small(s: Sensitivity) -> bool:
@@ -344,8 +348,21 @@ class Problem(Priors):
         return replace(s.trajectory, states=states, values=values)
 
     def _sensitivity(self, u: Tensor, frames: int) -> Sensitivity:
+        self.effort.rollouts += u.numel()
+        values, along = self._directions(u)
+        if len(u) == 1 and not self.model.is_external:
+            trajectory, tangent = self.effort.evaluations.columns.tangent(self.model, values, along, frames)
+        else:
+            trajectory, tangent = self.model.tangent(values, along, frames)
+        return Sensitivity(trajectory, tangent, along, u.shape[1])
+
+    def _directions(self, u: Tensor) -> tuple[Values, Values]:
+        """Parameters of starts · unknowns worlds, and their derivatives by one unknown each, at u (starts, unknowns)."""
         starts, n = u.shape
-        self.effort.rollouts += starts * n
+        if type(self.space).values is Space.values:
+            touched, along = self.space.values(u), self.space.slopes(u)
+            repeated = {name: x.repeat_interleave(n, 0) for name, x in touched.items()}
+            return self.model.values(repeated), {name: x.flatten(0, 1) for name, x in along.items()}
         lanes = u.repeat_interleave(n, 0)
         directions = torch.eye(n, dtype=torch.float64).repeat(starts, 1)
         names = list(self.space.values(lanes[:1]))
@@ -355,8 +372,7 @@ class Problem(Priors):
         along = {
             name: t for name, t in zip(names, slopes, strict=True) if t is not None
         }  # each depends on some unknown
-        trajectory, tangent = self.model.tangent(self.model.values(touched), along, frames)
-        return Sensitivity(trajectory, tangent, along, n)
+        return self.model.values(touched), along
 
 
 def _nothing(u: Tensor) -> tuple[Tensor, Tensor, Tensor]:

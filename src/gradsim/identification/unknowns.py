@@ -219,6 +219,16 @@ class Space(Ranges):
             touched[name] = torch.where(mask, numbers[:, k, None], touched[name])
         return touched
 
+    def slopes(self, inner: Tensor) -> Values:
+        """Derivatives (worlds, unknowns, ...) of `values` by each unknown, by name."""
+        numbers, (worlds, n) = self.numbers(inner), inner.shape
+        rate, slopes = torch.where(self._log, numbers, 1.0), {}
+        for k, name, index in ((k, *place) for k, places in enumerate(self.places) for place in places):
+            if name not in slopes:
+                slopes[name] = inner.new_zeros(worlds, n, *self.kinds[name].value.shape)
+            slopes[name][:, k, ... if index is None else index] = rate[:, k]
+        return slopes
+
     def _from_prior(self, prior: Prior) -> list[Unknown]:
         """Unknowns for the names of a prior that none has so far."""
         added, taken = [], [place for places in self.places for place in places]

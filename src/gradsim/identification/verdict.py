@@ -380,7 +380,7 @@ def _notes(problem: Problem, u: Tensor) -> list[str]:
         return []
     model = problem.model
     values = problem.space.values(u[None])
-    notes = growth(model, values, problem.frames).warnings
+    notes = growth(model, values, problem.frames, columns=problem.effort.evaluations.columns).warnings
     if model.scene.timing.substeps != "auto":
         notes = [*notes, *(rise.words for rise in energy_increases(model, problem.trajectory(u)))]
     return notes

@@ -141,6 +141,9 @@ class Model(nn.Module):
         device = self.get_parameter("gravity").device
         model = Model(self.scene, substeps, self.dtype, device, self.lead, self.forces, self.delays)
         model.load_state_dict(self.state_dict())
+        model.systems, model.groups, model.scenery = self.systems, self.groups, self.scenery  # with what they know
+        if "unused_parameters" in vars(self):
+            vars(model)["unused_parameters"] = self.unused_parameters
         return model
 
     @property

@@ -327,14 +327,22 @@ class Silhouettes:
         parameters = self._camera_parameters(values)
         read = {"K": self.camera.K, "R": self.camera.R, "t": self.camera.t} | parameters
         constant = not may_be_differentiated(*read.values()) and not torch.compiler.is_compiling()
-        numbers = [(name, x.shape, bytes_of(x)) for name, x in read.items()] if constant else []
+        once = {key: _distinct(x) for key, x in parameters.items()} if constant else {}
+        numbers = [(name, x.shape, bytes_of(x)) for name, x in (read | once).items()] if constant else []
         if not constant or any(known is None for *_, known in numbers):
             return self._matrices(points, parameters)
         key, known = (self.binning, points.dtype, points.device, *numbers), self._known_matrices
         if known is None or known[0] != key:
-            K, R, t = (x.detach() for x in self._matrices(points, parameters))
+            K, R, t = (x.detach() for x in self._matrices(points, once))
             self._known_matrices = known = key, (K, R, t)
-        return known[1]
+        worlds = lambda *names: max((len(parameters[name]) for name in names if name in parameters), default=1)
+        K, R, t = known[1]
+        K, R, t = (
+            K.expand(worlds("focal", "centre"), 3, 3),
+            R.expand(worlds("rotation_vector"), 3, 3),
+            t.expand(worlds("translation"), 3),
+        )
+        return K, R, t
 
     def _matrices(self, points: Tensor, parameters: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         K, R, t = (x.to(points) for x in (self.camera.K, self.camera.R, self.camera.t))
@@ -438,6 +446,11 @@ def _intrinsics(values: Mapping[str, Tensor], like: Tensor) -> tuple[Tensor, Ten
         K = K + torch.nn.functional.pad(column, (2, 0, 0, 1))
         others = others - torch.nn.functional.pad(like.new_ones(2, 1), (2, 0, 0, 1))
     return K, others
+
+
+def _distinct(x: Tensor) -> Tensor:
+    """The first world (1, ...) of a parameter, where it is the memory of all."""
+    return x[:1] if x.ndim and x.shape[0] > 1 and x.stride(0) == 0 else x
 
 
 def _stack(parts: list[Tensor]) -> Tensor:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gradsim.identification.sensitivity.columns import Columns
 from gradsim.identification.sensitivity.directions import Direction
 from gradsim.identification.sensitivity.tangents import Scale, displacements, tangents
 from gradsim.physics.model import Model
@@ -103,7 +104,13 @@ class Growth:
         return first if first < len(known) else None
 
 
-def growth(model: Model, values: Values | Mapping[str, Tensor] | None = None, frames: int | None = None, error=1e-3):
+def growth(
+    model: Model,
+    values: Values | Mapping[str, Tensor] | None = None,
+    frames: int | None = None,
+    error: float = 1e-3,
+    columns: Columns | None = None,
+) -> Growth:
     """Compute the growth of errors of the initial state.
 
     Args:
@@ -111,6 +118,7 @@ def growth(model: Model, values: Values | Mapping[str, Tensor] | None = None, fr
         values: Parameters (1, ...) that differ from the model's defaults.
         frames: Number of frames; None: the scene's.
         error: Relevant error of the initial state, in body sizes, and equivalently for orientation and velocities.
+        columns: Derivatives that are known; None: none are.
 
     Returns:
         A `Growth`.
@@ -123,7 +131,7 @@ def growth(model: Model, values: Values | Mapping[str, Tensor] | None = None, fr
         times = model.rollout(values, frames).times
         ones = torch.ones(frames, dtype=torch.float64)
         return Growth(times, ones, ones, torch.finfo(model.dtype).eps, error)
-    trajectory, moving = tangents(model, values, starts, frames)
+    trajectory, moving = tangents(model, values, starts, frames, columns)
     matrix = displacements(trajectory, moving, scale).double()
     finite = torch.isfinite(matrix).flatten(1).all(1)
     sigma = torch.full((frames,), torch.inf, dtype=torch.float64)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gradsim.identification.sensitivity.columns import Columns
 from gradsim.identification.sensitivity.directions import Direction, size_of, time_of
 from gradsim.physics.model import Model
 from gradsim.physics.system import State, System, Values
@@ -51,7 +52,7 @@ def by_step(model: Model) -> Model:
 
 
 def tangents(
-    model: Model, values: Values, directions: Sequence[Direction], frames: int
+    model: Model, values: Values, directions: Sequence[Direction], frames: int, columns: Columns | None = None
 ) -> tuple[Trajectory, list[Trajectory]]:
     """Trajectory of one world, and its derivative along each direction.
 
@@ -60,7 +61,9 @@ def tangents(
         values: Parameters (1, ...).
         directions: Unknowns.
         frames: Number of frames.
+        columns: Derivatives that are known; None: none are.
     """
+    columns = columns or Columns()
     numbers = sum(s.state_size for s in model.systems)
     lanes = max(1, MEMORY // (frames * 2 * numbers))  # of state and derivative
     trajectory, derivatives = None, []
@@ -72,7 +75,7 @@ def tangents(
             for name, slope in direction.tangent(values).items():
                 along.setdefault(name, torch.zeros_like(repeated[name]))[k] = slope[0]
         with torch.no_grad():
-            trajectory, moving = model.tangent(repeated, along, frames)
+            trajectory, moving = columns.tangent(model, repeated, along, frames)
         for k in range(len(group)):
             states = {body: {n: y[k : k + 1] for n, y in group_.items()} for body, group_ in moving.states.items()}
             one = {name: v[k : k + 1] for name, v in along.items()}

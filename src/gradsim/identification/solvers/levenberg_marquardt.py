@@ -234,11 +234,11 @@ def descend(
     def step(now: Population, linear, damping: Tensor) -> tuple[Population, Tensor]:
         A, g = linear
         tried = damping[:, None] * factors
-        u = torch.stack([damped_step(problem.space, now.u, A, g, column) for column in tried.unbind(1)], 1)
-        cost = problem.cost(u.flatten(0, 1), frames, residual).unflatten(0, (-1, len(factors)))
-        cost, k = cost.min(1)
+        several = [x.repeat_interleave(len(factors), 0) for x in (now.u, A, g)]
+        u = damped_step(problem.space, *several, tried.flatten())
+        cost, k = problem.cost(u, frames, residual).unflatten(0, tried.shape).min(1)
         rows = torch.arange(len(k))
-        return Population(u[rows, k], cost, tried[rows, k]), factors[k]
+        return Population(u.unflatten(0, tried.shape)[rows, k], cost, tried[rows, k]), factors[k]
 
     current = start[slice(None)]
     current.cost = problem.cost(current.u, frames, residual)
