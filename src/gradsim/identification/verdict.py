@@ -24,6 +24,7 @@ from gradsim.identification.uncertainty.causes import MOST, describe, likely_cau
 from gradsim.identification.uncertainty.contact_causes import contact_cause
 from gradsim.identification.uncertainty.discretization import Discretization, with_steps
 from gradsim.identification.uncertainty.fisher import analyze, is_quadratic, secant_fisher
+from gradsim.identification.uncertainty.flight import Flight, refuting_flight
 from gradsim.identification.uncertainty.intervals import Z95, estimates_with_intervals
 from gradsim.identification.uncertainty.missing_effects import missing_effects
 from gradsim.identification.uncertainty.outline import fit_outline
@@ -57,6 +58,11 @@ NOT_MINIMAL = (
 UNSUPPORTED = (
     "None of the {} starts came to this minimum without a restart from another, and contact has kinked the likelihood: values "
     "outside of the intervals may explain the video as well. Use more starts, or fit a part of the video first."
+)
+REFUTED_NOTE = (
+    "The {} frames before the first contact alone leave χ² of {:.2g} for each residual of the whole clip, whatever the values: no motion of this "
+    "model explains the video with the stated noise. So no samples looked for other valleys, and error bars are those of the curvature at "
+    "the answer. Estimate the noise (--noise auto), or look at camera, clock and forces."
 )
 SUPPORTING = 8  # starts from which on it says something that none, or each of them, came to the answer
 NOISELESS = 1e-2  # χ²/N below which no noise is left that error bars could be sampled from
@@ -95,7 +101,11 @@ def make_fit(
     samples, notes = None, _notes(problem, best)
     bent = nonsmooth or any(scene.surfaces for scene in problem.scenes)
     noisy = problem.observation.noise_floor(problem.frames).level >= NOISELESS_LEVEL and chi2 > NOISELESS * informative
-    if sampled and noise_known and bent and noisy and chi2 < HOPELESS * informative:
+    likely = sampled and noise_known and bent and noisy and chi2 < HOPELESS * informative
+    refuting = _refuting_flight(problem, outcome, chi2, informative) if likely else None
+    if refuting:
+        notes.append(REFUTED_NOTE.format(*refuting))
+    elif likely:
         if type(problem) is Problem:
             one = not nonsmooth and _shows_one_valley(problem, best, fisher, outcome)
             samples, more = _explored(problem, best, wide, discretization, seed, outcome, one_valley=one)
@@ -154,6 +164,13 @@ def make_fit(
         evidence=dict(problem.observation.notes) | _contact_law(problem, value, covariance),
         priors=priors.result() if priors else {},
     )
+
+
+def _refuting_flight(problem: Problem, outcome: Outcome, chi2: float, informative: float) -> Flight | None:
+    """The flight of an answer that does not explain the clip, where it alone says that no other does."""
+    if type(problem) is not Problem or problem.is_external or chi2 <= chi2_limit(max(1.0, informative)) * informative:
+        return None
+    return refuting_flight(problem, outcome.best, outcome.initial, informative)
 
 
 def _explored(

@@ -45,6 +45,10 @@ class Windows:
         """Those of frames `first` to `last - 1`."""
         return Windows(self.corner[first:last], self.shape, self.size)
 
+    def stride_frames(self, stride: int) -> "Windows":
+        """Those of frames 0, `stride`, 2 `stride`, …"""
+        return Windows(self.corner[::stride], self.shape, self.size)
+
     def divides(self, factor: int) -> bool:
         """True if windows and images are whole numbers of pixels `factor` times as wide."""
         return not (self.corner % factor).any() and all(n % factor == 0 for n in (*self.shape, *self.size))

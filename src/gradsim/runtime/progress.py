@@ -1,7 +1,12 @@
 """Progress and checkpoint protocols of long jobs; the command line displays progress, the default ignores it."""
 
+import contextlib
+import time
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Protocol
 
+SECONDS_BEFORE_READING_SHOWS = 1.0
 MAX_SECONDS_IN_WORDS = 100
 MAX_MINUTES_IN_WORDS = 90
 
@@ -76,6 +81,40 @@ class NoCheckpoint:
 
     def clear(self) -> None:
         pass
+
+
+_shows_reading: ContextVar[Progress | None] = ContextVar("_shows_reading", default=None)
+
+
+@contextlib.contextmanager
+def show_reading(progress: Progress) -> Iterator[None]:
+    """Let a progress show the reading of files that takes long, in all that is called within."""
+    token = _shows_reading.set(progress)
+    try:
+        yield
+    finally:
+        _shows_reading.reset(token)
+
+
+class Reading:
+    """Progress of reading one file, shown by the progress of `show_reading` from the first second on.
+
+    Args:
+        name: Of the file.
+    """
+
+    def __init__(self, name: str):
+        self._name, self._progress, self._begun, self._shown = name, _shows_reading.get(), time.monotonic(), False
+
+    def advance(self, finished: int, total: int) -> None:
+        """Show the number of frames so far, and of all; 0: unknown."""
+        if self._progress is None or time.monotonic() - self._begun < SECONDS_BEFORE_READING_SHOWS:
+            return
+        if not self._shown:
+            self._progress.stage(f"reading {self._name}")
+            self._shown = True
+        if total >= finished:
+            self._progress.fraction(finished, total)
 
 
 def progress_callback(progress: Progress):

@@ -7,7 +7,7 @@ detected only where the format allows it (png always, gif rarely).
 """
 
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,6 +18,7 @@ import numpy as np
 
 from gradsim.errors import InputError
 from gradsim.runtime.input_file import check_path, regular_file
+from gradsim.runtime.progress import Reading
 from gradsim.video.conversion import Conversion, exact_conversion
 
 if TYPE_CHECKING:
@@ -101,12 +102,13 @@ class Frames:
         self._path, self._rate = Path(path), fps
         self.times, self.fps = np.empty(0), 0.0
         self._clock: _Clock = None, None
+        self._total = 0  # frames that the file states; 0 if it does not
         if fps is not None and not 0 < fps < float("inf"):
             raise InputError(f"fps is {fps}; it must be positive.")
         check_path(self._path)
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        path, shape, count = self._path, (), 0
+        path, shape, count, progress = self._path, (), 0, Reading(self._path.name)
         for frame in self._with_clock(self._decoded()):
             shape = shape or frame.shape
             if frame.shape != shape:
@@ -116,6 +118,7 @@ class Frames:
                 )
             yield frame
             count += 1
+            progress.advance(count, self._total)
         times, rate = self._clock
         if self._rate is not None:
             times, rate = np.arange(count) / self._rate, float(self._rate)
@@ -126,21 +129,25 @@ class Frames:
             raise InputError(f"{path}: frame {k + 1} is not later than frame {k} ({times[k]:.6g} s); give fps.")
         self.times, self.fps = times, rate
 
+    def _state_total(self, count: int) -> None:
+        """Remember how many frames a file states."""
+        self._total = count
+
     def _with_clock(self, frames: "_Decoder") -> Iterator[np.ndarray]:
         self._clock = yield from frames
 
     def _decoded(self) -> "_Decoder":
         path = self._path
         if path.is_dir():
-            return _folder_frames(path, self._rate)
+            return _folder_frames(path, self._rate, self._state_total)
         if not path.exists():
             raise InputError(f"{path} does not exist; give a video file or a folder of png images.")
         if path.stat().st_size == 0:
             raise InputError(f"{path} is empty (0 bytes); copy or record it again.")
         if path.suffix.lower() == ".gif":
-            return _gif_frames(path)
+            return _gif_frames(path, self._state_total)
         if path.suffix.lower() in CONTAINERS:
-            return _container_frames(path)
+            return _container_frames(path, self._state_total)
         kinds = ", ".join((*CONTAINERS, ".gif"))
         raise InputError(f"{path} has suffix `{path.suffix}`; convert it to one of {kinds}, or a folder of png.")
 
@@ -164,7 +171,7 @@ def stream_frames(path: str | Path, count: int) -> Iterator[tuple[int, np.ndarra
                 raise InputError(f"{path} has no video stream, only sound or data; give a video file.")
             stream = container.streams.video[0]
             stream.thread_type = "AUTO"
-            total = stream.frames or int(_stated_end(container, stream) * float(stream.average_rate or 0))
+            total = _stated_count(container, stream)
             stride = max(1, total // count)
             for k, frame in enumerate(container.decode(stream)):
                 if k % stride == 0:
@@ -304,7 +311,7 @@ def check_video(
         raise InputError(f"{path} does not fit the scene: {'; and '.join(problems)}.")
 
 
-def _container_frames(path: Path) -> _Decoder:
+def _container_frames(path: Path, state_total: Callable[[int], None]) -> _Decoder:
     from av.error import FFmpegError
 
     convert = Conversion()
@@ -315,6 +322,7 @@ def _container_frames(path: Path) -> _Decoder:
             stream = container.streams.video[0]
             stream.thread_type = "AUTO"
             stamps, length = [], 0.0
+            state_total(_stated_count(container, stream))
             for frame in container.decode(stream):
                 if frame.is_corrupt:
                     raise InputError(f"{path}: frame {len(stamps)} is corrupt; copy or record the video again.")
@@ -368,6 +376,11 @@ def _stated_end(container: "InputContainer", stream: "VideoStream") -> float:
     return 0.0
 
 
+def _stated_count(container: "InputContainer", stream: "VideoStream") -> int:
+    """Number of frames as stated by the file, or by its length and rate; 0 if not stated."""
+    return stream.frames or int(_stated_end(container, stream) * float(stream.average_rate or 0))
+
+
 @contextmanager
 def _pillow_errors(path: Path) -> Iterator[None]:
     """Convert Pillow's exceptions on damaged files to errors that name the file."""
@@ -383,12 +396,14 @@ def _pillow_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _gif_frames(path: Path) -> _Decoder:
+def _gif_frames(path: Path, state_total: Callable[[int], None]) -> _Decoder:
     from PIL import Image
 
     lengths = []  # in milliseconds
     with _pillow_errors(path), Image.open(path, formats=["GIF"]) as image:
-        for k in range(getattr(image, "n_frames", 1)):
+        count = getattr(image, "n_frames", 1)
+        state_total(count)
+        for k in range(count):
             image.seek(k)
             yield _opaque(image, f"{path}, frame {k},")
             lengths.append(image.info.get("duration", 0))
@@ -401,7 +416,7 @@ def _gif_frames(path: Path) -> _Decoder:
     return times, 1000 * len(steps) / sum(steps)
 
 
-def _folder_frames(path: Path, fps: float | None) -> _Decoder:
+def _folder_frames(path: Path, fps: float | None, state_total: Callable[[int], None]) -> _Decoder:
     from PIL import Image
 
     files = sorted((f for f in path.iterdir() if f.suffix.lower() == ".png"), key=lambda f: _natural(f.name))
@@ -410,6 +425,7 @@ def _folder_frames(path: Path, fps: float | None) -> _Decoder:
     if fps is None:
         raise InputError(f"{path} is a folder of png images, which have no time stamps; give fps.")
     _check_numbers(path, files)
+    state_total(len(files))
     for file in files:
         regular_file(file, "png image")
         with _pillow_errors(file):

@@ -9,6 +9,7 @@ import torch
 from fit_cases import THROW, THROW_TRUTH, recorded, throw, thrown
 
 from gradsim.identification.observation.base import Masks, NoiseFloor, States
+from gradsim.identification.observation.thinned import EveryNth
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import parameter_values
 from gradsim.identification.solvers import leaps, multistart, restarts, thresholds
@@ -36,9 +37,11 @@ class Memory:
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize(("noisy", "plug"), [(False, 1), (False, 2), (False, 3), (True, 1), (True, 2)])
-def test_an_interrupted_search_goes_on_to_the_same_answer_bit_for_bit(noisy, plug):
-    clip = thrown_in_noise if noisy else thrown
+@pytest.mark.parametrize(
+    ("kind", "plug"), [("clean", 1), ("clean", 2), ("clean", 3), ("noisy", 1), ("noisy", 2), ("fast", 1), ("fast", 2)]
+)
+def test_an_interrupted_search_goes_on_to_the_same_answer_bit_for_bit(kind, plug):
+    clip = {"clean": thrown, "noisy": thrown_in_noise, "fast": filmed_fast}[kind]
     whole = search(clip(), PLAN, np.random.default_rng(5))
     memory = Memory(plug)
     with pytest.raises(KeyboardInterrupt):
@@ -48,6 +51,42 @@ def test_an_interrupted_search_goes_on_to_the_same_answer_bit_for_bit(noisy, plu
     assert torch.equal(again.best, whole.best) and again.best_cost == whole.best_cost
     assert torch.equal(again.cost, whole.cost) and torch.equal(again.initial, whole.initial)
     assert again.iterations == whole.iterations and again.history == whole.history
+
+
+def filmed_fast(noise: float = 0.02) -> Problem:
+    """A film of 90 frames, twenty times as close in time as those of `throw`."""
+    scene = throw(frames=90)
+    scene = scene.model_copy(update={"timing": scene.timing.model_copy(update={"fps": 400.0, "substeps": 1})})
+    problem = recorded(scene, THROW, THROW_TRUTH)
+    masks = problem.observation
+    assert isinstance(masks, Masks)
+    normal = torch.randn(masks.masks.shape, generator=torch.Generator().manual_seed(4)).double()
+    return problem.with_observation(Masks(masks.masks + noise * normal, max(noise, 1e-3), masks.silhouettes))
+
+
+def test_a_search_in_frames_close_in_time_compares_some_and_ends_at_the_minimum_of_all(monkeypatch):
+    compared, normal = [], Masks.normal
+    monkeypatch.setattr(
+        Masks, "normal", lambda self, s, frames, *rest: compared.append(frames) or normal(self, s, frames, *rest)
+    )
+    problem = filmed_fast()
+    outcome = search(problem, MultistartConfig(starts=4), np.random.default_rng(0))
+    some = sum(n for n in compared if n < problem.frames)
+    del compared[:]
+    monkeypatch.setattr(multistart, "_thinned", lambda problem, plan: problem)
+    expected = search(filmed_fast(), MultistartConfig(starts=4), np.random.default_rng(0))
+    assert 0 < some < sum(n for n in compared if n < problem.frames) / 3
+    assert outcome.best_cost == pytest.approx(expected.best_cost, abs=0.02)  # χ²: a seventh of an error bar
+    for entry in outcome.history:
+        u = torch.tensor(entry["u"]).double()[None]
+        assert entry["cost"] == pytest.approx(problem.cost(u, entry["frames"]).item(), rel=1e-8)
+
+
+def test_all_frames_are_compared_where_there_is_no_noise_or_bodies_move_far_between_them():
+    plan = multistart._paced(filmed_fast(), MultistartConfig())
+    assert isinstance(multistart._thinned(filmed_fast(), plan).observation, EveryNth)
+    for problem in (filmed_fast(noise=0.0), thrown_in_noise()):
+        assert multistart._thinned(problem, multistart._paced(problem, MultistartConfig())) is problem
 
 
 def test_interrupted_sampling_goes_on_to_the_same_samples_bit_for_bit():

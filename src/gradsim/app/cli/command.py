@@ -41,9 +41,10 @@ class ThreadedCommand(Command):
 def working(err: "Console"):
     """Progress for a block of work; its stdout is redirected to stderr, as stdout belongs to the result."""
     from gradsim.app.cli.console import progress
+    from gradsim.runtime.progress import show_reading
 
     reporter = progress(err)
-    with contextlib.redirect_stdout(sys.stderr):
+    with contextlib.redirect_stdout(sys.stderr), show_reading(reporter):
         try:
             yield reporter
         finally:

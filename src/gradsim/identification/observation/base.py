@@ -498,6 +498,14 @@ class Masks(Observation):
         part.outline_noise = self.outline_noise
         return part
 
+    def stride_frames(self, stride: int) -> "Masks":
+        """Masks of frames 0, `stride`, 2 `stride`, …"""
+        windows = self.windows.stride_frames(stride) if self.windows else None
+        weight = self._distinct_weight[::stride]
+        part = Masks(self.masks[::stride], self.sigma, self.silhouettes, weight, self.loss, windows)
+        part.outline_noise = self.outline_noise
+        return part
+
 
 class Coordinates(Observation):
     """Observation of coordinates, few enough that all frames are one block.

@@ -22,6 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradsim.identification.observation.base import Masks
+from gradsim.identification.observation.thinned import EveryNth
 from gradsim.identification.problem import Problem
 from gradsim.identification.sensitivity.directions import size_of, time_of
 from gradsim.identification.solvers.leaps import CLIP_GROWTH, MIN_SOLVED_STARTS, leap_with_noise, leap_without_noise
@@ -39,6 +41,7 @@ from gradsim.identification.solvers.thresholds import (
     rest_cost,
     solved_cost,
 )
+from gradsim.identification.uncertainty.fisher import is_quadratic
 from gradsim.runtime.progress import CheckpointStore, NoCheckpoint
 
 # Rounds of resampling that lower the best cost by less than a tenth, after which no more follow
@@ -47,6 +50,7 @@ MODEL = 1.3  # times the best cost: what counts as explained where the model can
 FIRST_SHARE = 16  # of the frames of data that allow long stages, those over the first stage
 RTOL_OF_NOISE = 1e-6  # relative decrease of the cost that matters in data with noise
 IN_BASIN = 1.0  # χ² of frames without noise below which a start is where it descends to, however slowly
+FRAMES_OF_STAGE = 3  # that a search compares at least of those that a stage adds
 FIRST_PACE, PACE = (
     0.3,
     0.2,
@@ -164,6 +168,7 @@ def search(
     if problem.observation.growth > 1:
         growth, first = problem.observation.growth, max(plan.first, problem.frames // FIRST_SHARE)
         plan = replace(plan, first=first, ratio=max(plan.ratio, growth), rtol=max(plan.rtol, RTOL_OF_NOISE))
+    whole, problem = problem, _thinned(problem, plan)
     initial = problem.space.draw(rng, plan.starts)
     iterates, who = Population.at(initial), torch.arange(plan.starts)  # who: which start each is, -1 once resampled
     speaker = who.clone()  # the start that goes on for each
@@ -180,7 +185,10 @@ def search(
 
     def note(stage: str, frames: int, **more) -> None:
         entry = history_entry(problem, stage, frames, iterates.u, iterates.cost, iterations)
-        history.append(entry | {"chi2_per_n": chi2_per_n(problem, frames, entry["cost"])} | more)
+        if problem is not whole:
+            best = iterates.u[iterates.cost.argmin()]
+            entry["cost"] = whole.cost(best[None], frames).item()
+        history.append(entry | {"chi2_per_n": chi2_per_n(whole, frames, entry["cost"])} | more)
         report(history[-1])
         state = {
             "people": [iterates.u, iterates.cost, iterates.damping],
@@ -257,7 +265,13 @@ def search(
             iterates, who, speaker = _united(iterates, who, speaker)
         note("curriculum", frames)
 
+    thinned, problem = problem is not whole, whole
     if not history or history[-1]["stage"] == "curriculum":
+        if leapt and thinned:  # all of them are at one place
+            one, n = descend(
+                problem, iterates[[0]], problem.frames, "pixels", 60, 0.0, least_decrease(problem), plan.rtol
+            )
+            iterates, iterations = one[[0] * len(iterates.cost)], iterations + n
         if not plan.curriculum:
             iterates, n = descend(problem, iterates, problem.frames, "cdf", 30, rtol=plan.rtol)
             iterations += n
@@ -268,7 +282,8 @@ def search(
             )
             iterations += n
         note("pixels", problem.frames)
-    is_smooth = leapt and not exact  # samples about the answer found nothing better
+    # samples about the answer found nothing better; of some frames they may have been too coarse to
+    is_smooth = leapt and not exact and (not thinned or _is_smooth(problem, iterates))
     is_smooth |= problem.observation.growth > 1 and _agree(iterates, who, speaker)
     if history[-1]["stage"] == "pixels" and not is_smooth:
         iterates, n = restart_around_best(problem, iterates, rng, plan.polish)
@@ -309,6 +324,23 @@ def _paced(problem: Problem, plan: MultistartConfig) -> MultistartConfig:
     model = problem.model
     time = time_of(model, size_of(model, model.values())) * model.scene.timing.fps
     return replace(plan, first=max(plan.first, 1 + int(FIRST_PACE * time)), grow=max(plan.grow, int(PACE * time)))
+
+
+def _thinned(problem: Problem, plan: MultistartConfig) -> Problem:
+    """The problem of a part of the frames, where noisy masks are so close in time that stages are of many; otherwise itself."""
+    stride = plan.grow // FRAMES_OF_STAGE
+    if type(problem) is not Problem or type(problem.observation) is not Masks or not plan.curriculum or stride < 2:
+        return problem
+    level = problem.observation.noise_floor(problem.frames).level
+    if problem.observation.outline_noise or not NOISELESS_LEVEL <= level < math.inf:
+        return problem
+    return problem.with_observation(EveryNth(problem.observation, stride))
+
+
+def _is_smooth(problem: Problem, iterates: Population) -> bool:
+    """True if χ² of all frames rises from the best start as its curvature says."""
+    best = iterates.u[int(iterates.cost.argmin())]
+    return is_quadratic(problem, best, problem.linearize(best[None], problem.frames)[1][0])
 
 
 def _stages(plan: MultistartConfig, last: int) -> list[int]:
