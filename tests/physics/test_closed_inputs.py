@@ -101,3 +101,33 @@ def test_bodies_without_a_closed_form_have_the_graph():
         sum(y.sum() for y in model.rollout()["box"].values()).backward()
     assert list(model.groups[0].closed.values()) == [None]
     assert model.get_parameter("box.centre_of_mass").grad.any()
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_tangents_of_inputs_are_those_of_forward_mode(body, monkeypatch):
+    model = model_of(BODIES[body])
+    (group,) = model.groups
+    shift = 1 + 1e-3 * torch.arange(WORLDS, dtype=model.dtype)
+    named = {n: x.detach() for n, x in model.named_parameters() if not (model._late and n.startswith("timing."))}
+    values = model.values({n: x * shift.reshape(-1, *[1] * x.ndim) for n, x in named.items()})
+    values["box.rotation_vector"] = values["box.rotation_vector"] + TURNS
+    closed, plain = [], type(group).inputs_along
+    monkeypatch.setattr(type(group), "inputs_along", lambda *args: closed.append(plain(*args)) or closed[-1])
+    names = [name for name in named if name not in model.unused_parameters and name != "timing.offset"]
+    together = [
+        n for n in names if n.rpartition(".")[2] in ("mass", "friction", "angular_velocity", "stiffness", "rate")
+    ]
+    counts = {True: 0, False: 0}
+    for along in ([name] for name in names if name not in together), [[name] for name in together], [together]:
+        for chosen in along:
+            generator = torch.Generator().manual_seed(len(chosen))
+            direction = {n: torch.randn(values[n].shape, generator=generator, dtype=model.dtype) for n in chosen}
+            ours = model.tangent(values, direction, 6)[1]
+            counts[closed[-1] is not None] += 1
+            with monkeypatch.context() as other:
+                other.setattr(type(group), "inputs_along", lambda *args: None)
+                expected = model.tangent(values, direction, 6)[1]
+            for key, slope in expected["box"].items():
+                size = slope.abs().max().item()
+                assert (ours["box"][key] - slope).abs().max().item() <= RELATIVE * max(size, 1e-300), (chosen, key)
+    assert counts[True] > 8 and counts[False] > 3  # both ways are taken

@@ -1,4 +1,4 @@
-"""Rollouts of a rigid body by its parameters, with the adjoint of its inputs in closed form in place of a hundred calls of PyTorch.
+"""Rollouts of a rigid body by its parameters, with adjoints and tangents of its inputs in closed form in place of a hundred calls of PyTorch.
 
 With q = exp(θ) q₀, R its matrix, J and K = J⁻¹ the inertia at mass m and scale s, W = R J Rᵀ and L = W ω, a turn by the small angle φ has
 
@@ -25,6 +25,7 @@ from gradsim.physics.system import Values
 SERIES_LIMIT = 1e-3  # [rad²] |θ|² below which series replace quotients: their next term is below 1e-16 there
 SERIES = (1 / 2, -1 / 24, 1 / 720), (1 / 6, -1 / 120, 1 / 5040)  # of (1 − cos θ)/θ² and (θ − sin θ)/θ³ by θ²
 Rule = Callable[["_Adjoint"], np.ndarray]
+START = {"position": "x", "velocity": "v"}  # parameters of a body that are inputs
 WITHOUT_RULES = ("centre_of_mass", "inertia_log_cholesky")  # parameters of a body whose inputs have no closed form
 
 
@@ -77,6 +78,45 @@ class ClosedRollout:
         return dict(zip(self.names, inputs, strict=False))
 
 
+def closed_tangents(
+    body: RigidBody, values: Values, along: Values, inputs: Sequence[Tensor]
+) -> list[Tensor | None] | None:
+    """Derivatives of the inputs of a body along one direction in each world; None where one of them has no closed form here.
+
+    Args:
+        body: The body; see `has_closed_form`.
+        values: All parameters (worlds, ...).
+        along: Directions of some of them.
+        inputs: Of its rollout at these, without the steps.
+    """
+    at, slopes = dict(zip(INPUTS, inputs, strict=False)), {}
+    columns = {name: (key, ks) for key in CONTACT for name, ks in _contact_columns(body, key, values).items()}
+
+    def add(key: str, slope: Tensor) -> None:
+        slopes[key] = slopes[key] + slope if key in slopes else slope
+
+    for name, slope in along.items():
+        owner, _, number = name.partition(".")
+        if name in columns:
+            key, ks = columns[name]
+            column = torch.zeros_like(at[key])
+            column[:, ks] = slope[:, None]
+            add(key, column)
+        elif name == "gravity" or (owner == body.name and number in START):
+            add(START.get(number, name), slope)
+        elif owner == body.name and number == "angular_velocity":
+            add("l", body.momentum(at["q"], slope, values))
+        elif owner == body.name and number == "mass":
+            add("mass", slope)
+            if f"{body.name}.inertia" not in values:
+                share = slope / at["mass"]
+                add("l", at["l"] * share[:, None])
+                add("inertia_inverse", -at["inertia_inverse"] * share[:, None, None])
+        elif owner == body.name or owner in body.surfaces:
+            return None
+    return [slopes.get(name) for name in INPUTS if name != "step"]
+
+
 def has_closed_form(body: RigidBody, names: Collection[str]) -> bool:
     """True if all inputs of a body have a closed form here: not those of obstacles, or of a centre of mass that is a parameter."""
     special = any(f"{body.name}.{key}" in names for key in WITHOUT_RULES)
@@ -108,12 +148,18 @@ def _rules(body: RigidBody, names: Collection[str]) -> dict[str, Rule]:
         for key in ROLLING:
             rules[f"{ground}.{key}_friction"] = partial(_column, key, [k])
     for key in CONTACT:
-        name = body.damping_name if key == "damping" else key
-        columns: dict[str, list[int]] = {}
-        for k, surface in enumerate(body.surfaces):
-            columns.setdefault(of(name) if of(name) in names else f"{surface}.{name}", []).append(k)
-        rules |= {owner: partial(_column, key, ks) for owner, ks in columns.items()}
+        rules |= {owner: partial(_column, key, ks) for owner, ks in _contact_columns(body, key, names).items()}
     return rules
+
+
+def _contact_columns(body: RigidBody, key: str, names: Collection[str]) -> dict[str, list[int]]:
+    """Columns of a contact number that a parameter is, by its name."""
+    number = body.damping_name if key == "damping" else key
+    columns: dict[str, list[int]] = {}
+    for k, surface in enumerate(body.surfaces):
+        owner = body.name if f"{body.name}.{number}" in names else surface
+        columns.setdefault(f"{owner}.{number}", []).append(k)
+    return columns
 
 
 class _Adjoint:

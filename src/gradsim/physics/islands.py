@@ -14,7 +14,7 @@ from gradsim.engine.bound_function import BoundFunction
 from gradsim.engine.operation import is_transformed
 from gradsim.errors import InputError
 from gradsim.numerics import rotation
-from gradsim.physics.closed_inputs import ClosedRollout, has_closed_form
+from gradsim.physics.closed_inputs import ClosedRollout, closed_tangents, has_closed_form
 from gradsim.physics.contact.broad_phase import Candidates
 from gradsim.physics.contact.impact import IMPACT_STEP_FACTOR
 from gradsim.physics.contact.point_sdf import distance
@@ -55,6 +55,14 @@ class SingleBody(Island):
 
     def bound_inputs(self, values: Values, differentiated: Collection[str] = ()) -> list[Tensor]:
         return self.bound(values, differentiated) if self.bound else self.inputs(values)
+
+    def inputs_along(self, values: Values, along: Values) -> tuple[list[Tensor], list[Tensor | None]] | None:
+        (body,) = self.systems
+        if not (self.bound and isinstance(body, RigidBody) and has_closed_form(body, values)):
+            return None
+        inputs = self.bound(values)
+        slopes = closed_tangents(body, values, along, inputs)
+        return None if slopes is None else (inputs, slopes)
 
     def roll_out(
         self, program: RolloutProgram, values: Values, steps: Tensor

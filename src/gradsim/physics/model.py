@@ -316,7 +316,12 @@ class Model(nn.Module):
                 ]  # and what is made of them
                 return [*g.bound_inputs(timed, differentiated), steps]
 
-            inputs, tangents = derivative(inputs_of, moving, direction)
+            closed = None if lead or self.motors else group.inputs_along(values, direction)
+            if closed is None:
+                inputs, tangents = derivative(inputs_of, moving, direction)
+            else:
+                steps = [self._steps(x, frames, lead) if "timing.rate" in x else None for x in (values, direction)]
+                inputs, tangents = [*closed[0], steps[0]], [*closed[1], steps[1]]
             pairs = self._program(group, frames, lead, 1).tangent(inputs, tangents)
             for k, target in enumerate((states, derivatives)):
                 target |= _by_body(group, [pair[k][:, lead:].contiguous() for pair in pairs])

@@ -305,6 +305,15 @@ class Island(Protocol):
         """
         return self.inputs(values)
 
+    def inputs_along(self, values: Values, along: Values) -> tuple[list[Tensor], list[Tensor | None]] | None:
+        """Inputs, and their derivatives by one direction in each world; None where these have no closed form.
+
+        Args:
+            values: All parameters.
+            along: Directions of some of them.
+        """
+        return None
+
     def roll_out(
         self, program: RolloutProgram, values: Values, steps: Tensor
     ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:

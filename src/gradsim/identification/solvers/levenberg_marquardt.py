@@ -234,8 +234,8 @@ def descend(
     def step(now: Population, linear, damping: Tensor) -> tuple[Population, Tensor]:
         A, g = linear
         tried = damping[:, None] * factors
-        several = [x.repeat_interleave(len(factors), 0) for x in (now.u, A, g)]
-        u = damped_step(problem.space, *several, tried.flatten())
+        many = lambda x: x.repeat_interleave(len(factors), 0)
+        u = damped_step(problem.space, many(now.u), many(A), many(g), tried.flatten())
         cost, k = problem.cost(u, frames, residual).unflatten(0, tried.shape).min(1)
         rows = torch.arange(len(k))
         return Population(u.unflatten(0, tried.shape)[rows, k], cost, tried[rows, k]), factors[k]
