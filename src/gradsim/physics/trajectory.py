@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gradsim.engine.forward_mode import derivative
 from gradsim.errors import InputError
 from gradsim.geometry.surface import DenseVertices, Part, Surface
 from gradsim.physics.rigid.body import RigidBody
@@ -168,14 +169,19 @@ class Trajectory:
         """The surface, and the derivative of its vertices along the direction of `tangent` and `values_tangent`."""
         pairs = []
         for s in self.systems:
-            direction = list(tangent.states[s.name].values())
-            values = {name: self.values[name] for name in values_tangent}  # jvp wants both in one order
-            fixed = {name: v for name, v in self.values.items() if name not in values_tangent}
-            moving = lambda states, some, s=s, fixed=fixed: s.vertices(states, {**fixed, **some})
-            arguments = (list(self.states[s.name].values()), values)
-            pairs.append(torch.func.jvp(moving, arguments, (direction, values_tangent)))
-        vertices, derivative = (torch.cat(part, 2) for part in zip(*pairs, strict=True))
-        return Surface(vertices, self.parts, times=self.times), derivative
+            places = [f"{s.name} {key}" for key in self.states[s.name]]  # no parameter has a name with a space
+
+            def moving(inputs: dict[str, Tensor], s: System = s, places: list[str] = places) -> list[Tensor]:
+                values = {name: inputs.get(name, v) for name, v in self.values.items()}
+                return [s.vertices([inputs[place] for place in places], values)]
+
+            at = dict(zip(places, self.states[s.name].values(), strict=True))
+            at |= {name: self.values[name] for name in values_tangent}
+            direction = dict(zip(places, tangent.states[s.name].values(), strict=True)) | dict(values_tangent)
+            (vertices,), (tangents,) = derivative(moving, at, direction)
+            pairs.append((vertices, torch.zeros_like(vertices) if tangents is None else tangents))
+        vertices, tangents = (torch.cat(part, 2) for part in zip(*pairs, strict=True))
+        return Surface(vertices, self.parts, times=self.times), tangents
 
     @property
     def parts(self) -> tuple[Part, ...]:

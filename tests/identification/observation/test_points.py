@@ -70,6 +70,23 @@ def test_derivatives_are_those_of_differences(name, in_image):
         assert expected.abs().max() > 0
 
 
+def test_derivatives_need_no_transform_of_torch_func(monkeypatch):
+    """It composes rules of products with constants in Python, after an import of seconds; a camera without a shutter needs none."""
+
+    def jvp(*arguments):
+        raise AssertionError("a transform")
+
+    monkeypatch.setattr(torch.func, "jvp", jvp)
+    model = Model(scene())
+    observation = gs.Points(scene().markers, torch.zeros(FRAMES, 4, 2), 0.7, gs.Silhouettes.of(scene()))
+    with torch.no_grad():
+        direction = {"cube.velocity": torch.ones(1, 3).double()}
+        s = Sensitivity(*model.tangent(model.values(), direction, FRAMES), direction, 1)
+        slope = next(observation.linearize(s, FRAMES, "pixels"))[1]
+        vertices = s.trajectory.surface_tangent(s.tangent, direction)[1]
+    assert slope.abs().max() > 0 and vertices.abs().max() > 0
+
+
 @pytest.mark.slow
 def test_intervals_of_tracks_with_gaps_hold_the_truth(tmp_path):
     """Four unknowns of six draws of noise: of 24 errors the mean square in standard deviations is 1 ± 0.29."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gradsim.engine.forward_mode import derivative
 from gradsim.errors import InputError
 from gradsim.identification.observation.base import Coordinates, NoiseFloor, Residual, Sensitivity
 from gradsim.identification.observation.correlated_noise import CorrelatedNoise, drift_modes
@@ -164,14 +165,32 @@ class Points(Coordinates):
         return self._positions(trajectory, self._view(trajectory, len(trajectory.times)), trajectory.values)
 
     def _linear(self, s: Sensitivity, frames: int) -> tuple[Tensor, Tensor]:
-        direction = dict(s.direction)
-        values = {name: s.trajectory.values[name] for name in direction}  # jvp wants both in one order
-        fixed = {name: v for name, v in s.trajectory.values.items() if name not in direction}
-        view = self._view(s.trajectory, frames)
-        moving = lambda states, some: self._compare(s.trajectory, view._replace(states=states), {**fixed, **some})
-        along = self._view(s.tangent, frames).states
-        r, slope = torch.func.jvp(moving, (view.states, values), (along, direction))  # pyright: ignore[reportAssignmentType]
+        view, along = self._view(s.trajectory, frames), self._view(s.tangent, frames).states
+        if self._has_shutter:  # whose instants are found by slopes of their own
+            values = {name: s.trajectory.values[name] for name in s.direction}  # jvp wants both in one order
+            moving = lambda states, some: self._residuals_of(s.trajectory, view, states, some)
+            r, slope = torch.func.jvp(moving, (view.states, values), (along, dict(s.direction)))  # pyright: ignore[reportAssignmentType]
+            return r[:: s.unknowns], s.by_world(slope).transpose(1, 2)
+        places = [(body, key) for body, state in view.states.items() for key in state]
+        at = {f"{body} {key}": view.states[body][key] for body, key in places}
+        direction = {f"{body} {key}": along[body][key] for body, key in places} | dict(s.direction)
+
+        def residuals(inputs: dict[str, Tensor]) -> list[Tensor]:
+            states: States = {body: {} for body in view.states}
+            for body, key in places:
+                states[body][key] = inputs[f"{body} {key}"]
+            return [self._residuals_of(s.trajectory, view, states, {name: inputs[name] for name in s.direction})]
+
+        at |= {name: s.trajectory.values[name] for name in s.direction}
+        (r,), (slope,) = derivative(residuals, at, direction)
+        slope = torch.zeros_like(r) if slope is None else slope
         return r[:: s.unknowns], s.by_world(slope).transpose(1, 2)
+
+    def _residuals_of(
+        self, trajectory: Trajectory, view: "_View", states: States, some: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Whitened residuals of other states, and of other values of some names."""
+        return self._compare(trajectory, view._replace(states=states), {**trajectory.values, **some})
 
     def _compare(self, trajectory: Trajectory, view: "_View", values: Mapping[str, Tensor]) -> Tensor:
         """Whitened residuals (worlds, frames · n · dimensions)."""
