@@ -10,6 +10,7 @@ around the truth, whatever that is. Answers are one Gauss–Newton step from the
 
 import functools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -182,3 +183,19 @@ def test_weights_take_the_place_of_a_cloud_in_one_smooth_valley_alone(
         problem, Outcome(starts, starts, cost, best.best, best.best_cost, 1, []), None, 2, noise_known=True
     )
     assert len(calls) == weights and len(gaussian_posterior) == 1 - weights
+
+
+@pytest.mark.parametrize("ground", [False, True])
+def test_a_lower_minimum_where_a_start_ended_is_the_answer(gaussian_posterior, ground):
+    """The answer that is given is 40 standard deviations off, and one start ended at the minimum."""
+    clean, x = flight(SHORT, ground=ground)
+    noise = 1e-3 * torch.tensor(np.random.default_rng(2).standard_normal(x.shape))
+    problem = Problem(clean.model, gs.States("ball", x + noise, None, 1e-3), clean.space)
+    _, A, g = problem.linearize(LAUNCH[None], SHORT)
+    minimum = LAUNCH - torch.linalg.solve(A[0], g[0])
+    off = minimum + 40 * 1e-3 / root_of_times(SHORT)
+    outcome = Outcome.of(problem, LAUNCH[None], off[None], 1)
+    fit = verdict.make_fit(problem, replace(outcome, resampled=minimum[None]), None, 2, noise_known=True)
+    assert list(fit.values.values()) == pytest.approx(
+        minimum.tolist(), abs=4e-3
+    )  # four standard deviations of a sample

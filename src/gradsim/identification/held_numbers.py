@@ -98,4 +98,5 @@ def search_with_priors_held(
 
     outcome = search(part, plan, rng, report_whole, checkpoint)
     whole = {key: space.whole(getattr(outcome, key)) for key in ("initial", "final", "best")}
+    whole |= {} if outcome.resampled is None else {"resampled": space.whole(outcome.resampled)}
     return replace(outcome, **whole)

@@ -18,6 +18,7 @@ from gradsim.identification.sensitivity.lyapunov import growth
 from gradsim.identification.solvers.de_mcmc import Samples, sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import Outcome
+from gradsim.identification.solvers.second_look import second_look
 from gradsim.identification.solvers.thresholds import NOISELESS_LEVEL
 from gradsim.identification.uncertainty.bounce import restitution
 from gradsim.identification.uncertainty.causes import MOST, describe, likely_causes, misfit_of
@@ -27,6 +28,7 @@ from gradsim.identification.uncertainty.fisher import analyze, is_quadratic, sec
 from gradsim.identification.uncertainty.flight import Flight, refuting_flight
 from gradsim.identification.uncertainty.intervals import Z95, estimates_with_intervals
 from gradsim.identification.uncertainty.missing_effects import missing_effects
+from gradsim.identification.uncertainty.other_minima import OtherMinima, other_minima
 from gradsim.identification.uncertainty.outline import fit_outline
 from gradsim.identification.uncertainty.prior_shares import report_priors
 from gradsim.identification.uncertainty.range_ends import near_ends, pressed_ends, unconstrained_step
@@ -99,16 +101,28 @@ def make_fit(
     prior = problem.prior_precision  # not a residual: not scaled
     wide, nonsmooth = secant_fisher(problem, best, (fisher - prior) / scale + prior, variance=scale)
     samples, notes = None, _notes(problem, best)
+    pushed = any(scene.pushes for scene in problem.scenes)
     bent = nonsmooth or any(scene.surfaces for scene in problem.scenes)
     noisy = problem.observation.noise_floor(problem.frames).level >= NOISELESS_LEVEL and chi2 > NOISELESS * informative
     likely = sampled and noise_known and bent and noisy and chi2 < HOPELESS * informative
     refuting = _refuting_flight(problem, outcome, chi2, informative) if likely else None
     if refuting:
         notes.append(REFUTED_NOTE.format(*refuting))
-    elif likely:
-        if type(problem) is Problem:
-            one = not nonsmooth and _shows_one_valley(problem, best, fisher, outcome)
-            samples, more = _explored(problem, best, wide, discretization, seed, outcome, one_valley=one)
+    is_sampled = likely and not refuting
+    explores = is_sampled and type(problem) is Problem  # clouds of samples do, chains about the answer do not
+    others, ends = None, outcome.ends
+    is_determined = math.isfinite(cost) and analyze(space, wide, pushed).rank == len(space)
+    if is_determined and not refuting and not (explores and nonsmooth):
+        if not nonsmooth and type(problem) is Problem and problem.observation.growth == 1 and not problem.is_external:
+            ends = torch.cat([ends, _second_look(problem, best, discretization, seed)])
+        others = other_minima(problem, best, cost, wide, ends, scale)
+    if others is not None and others.cost[0] < cost - scale:
+        lowest = {"best": others.u[0], "best_cost": others.cost[0].item(), "resampled": torch.cat([ends, best[None]])}
+        return make_fit(problem, replace(outcome, **lowest), discretization, seed, noise_known, checkpoint, sampled)
+    if is_sampled:
+        if explores:
+            one = not nonsmooth and others is None and _shows_one_valley(problem, best, fisher, outcome)
+            samples, more = _explored(problem, best, wide, discretization, seed, outcome, one_valley=one, others=others)
             alone = nonsmooth and len(outcome.initial) >= SUPPORTING and not outcome.converged()
             notes += more + [UNSUPPORTED.format(len(outcome.initial))] * alone
         else:
@@ -120,7 +134,6 @@ def make_fit(
             fisher, g, chi2, informative = _evidence(problem, best)
         wide = torch.linalg.inv(torch.cov(samples.u.T).reshape(len(space), -1) + 1e-18 * torch.eye(len(space)))
     value = central(samples.u, best) if samples is not None and samples.agreed else best
-    pushed = any(scene.pushes for scene in problem.scenes)
     wide, samples, discretization = with_steps(space, wide, samples, discretization, seed)
     if (gain := _distance_from_minimum(problem, best, cost, fisher, g, scale)) > 1:
         notes.append(NOT_MINIMAL.format(gain, math.sqrt(gain)))
@@ -128,6 +141,11 @@ def make_fit(
     chi2_per_n = (chi2 + problem.prior_cost(best[None]).item()) / spare  # a prior is a residual for each of its numbers
     uncertainty = analyze(space, wide, pushed)
     estimates = estimates_with_intervals(space, value, uncertainty, samples)
+    if others is not None:
+        notes.append(others.words(space, cost))
+        if not explores:
+            estimates = others.widened(space, best, uncertainty.std_inner, estimates)
+            uncertainty = replace(uncertainty, posterior=others.covariance(best, uncertainty.posterior))
     left = residual_diagnostics(problem, best, outcome.history) if math.isfinite(cost) else None
     priors = report_priors(space, value, uncertainty.std_inner, (fisher - prior) / scale)
     covariance = torch.linalg.pinv(wide, hermitian=True)
@@ -161,7 +179,9 @@ def make_fit(
         residual_diagnostics=left,
         discretization=discretization,
         notes=notes,
-        evidence=dict(problem.observation.notes) | _contact_law(problem, value, covariance),
+        evidence=dict(problem.observation.notes)
+        | _contact_law(problem, value, covariance)
+        | ({"other_minima": others.result(space)} if others is not None else {}),
         priors=priors.result() if priors else {},
     )
 
@@ -173,6 +193,13 @@ def _refuting_flight(problem: Problem, outcome: Outcome, chi2: float, informativ
     return refuting_flight(problem, outcome.best, outcome.initial, informative)
 
 
+def _second_look(problem: Problem, u: Tensor, discretization: Discretization | None, seed: int) -> Tensor:
+    """Ends of a second look, on the time steps of the search (ends, unknowns)."""
+    steps = discretization.searched[0] if discretization else problem.model.substeps
+    coarse = problem.with_substeps(steps) if steps < problem.model.substeps else problem
+    return second_look(coarse, u, np.random.default_rng(seed))
+
+
 def _explored(
     problem: Problem,
     u: Tensor,
@@ -182,6 +209,7 @@ def _explored(
     outcome: Outcome,
     columns: Sequence[int] | slice = slice(None),
     one_valley: bool = False,
+    others: OtherMinima | None = None,
 ) -> tuple[Samples, list[str]]:
     """Samples of the posterior of one clip in which contact may cut the likelihood into valleys, and notes on them.
 
@@ -194,6 +222,7 @@ def _explored(
         outcome: Of the search.
         columns: Unknowns of the search that are those of the problem.
         one_valley: Whether `_shows_one_valley` holds, so that weights may take the place of a second search.
+        others: Minima that explain the data as well, which samples have to hold, too.
     """
     # a stretch of a log lacks the samples about its ends, so that a cloud may not follow
     finders, is_log = outcome.converged(), problem.observation.growth > 1
@@ -213,7 +242,8 @@ def _explored(
     coarse = problem.with_substeps(searched) if searched < problem.model.substeps else None
     rng = np.random.default_rng(seed)
     try:
-        samples, followed = posterior(problem, u, information, rng, coarse)
+        more = {} if others is None else {"others": others.u}
+        samples, followed = posterior(problem, u, information, rng, coarse, **more)
     except torch.linalg.LinAlgError:  # pyright: ignore[reportPrivateImportUsage] -- public, but not in `__all__`
         axes = principal_axes(information.nan_to_num(0.0, 0.0, 0.0))
         draws = u + torch.tensor(rng.standard_normal((NORMAL_DRAWS, len(u)))) @ axes.T

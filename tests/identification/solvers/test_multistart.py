@@ -17,6 +17,7 @@ from gradsim.identification.solvers.de_mcmc import sample
 from gradsim.identification.solvers.levenberg_marquardt import NEGLIGIBLE_SHARE, Population
 from gradsim.identification.solvers.multistart import MultistartConfig, _stages, search
 from gradsim.physics.model import Model
+from gradsim.scene import Scene
 
 PLAN = MultistartConfig(starts=4, first=4, grow=2)
 
@@ -175,6 +176,24 @@ def test_a_solved_start_goes_to_the_end_of_a_clip_without_noise_at_once_or_in_st
     truth = problem.space.inner(torch.tensor(list(THROW_TRUTH.values()), dtype=torch.float64))
     assert (outcome.best - truth).abs().max() < 1e-9
     assert outcome.converged() == PLAN.starts  # a free flight has one valley
+
+
+def test_starts_that_explain_a_clip_elsewhere_are_at_its_end():
+    """Two like balls: the same silhouettes if they change places, and half of the starts are on either side."""
+    ball = {"shape": {"sphere": {"radius": 0.1}}, "mass": 1.0, "velocity": [0, 0, 2]}
+    content = {
+        "bodies": {name: ball | {"position": [x, 0, 1]} for name, x in (("a", -0.4), ("b", 0.35))},
+        "camera": {"look_at": {"eye": [0, -4, 1], "target": [0, 0, 1], "fov": "40 deg"}, "size": [32, 24]},
+        "timing": {"fps": 30, "frames": 8, "substeps": 2},
+    }
+    places = {"a.position.x": -0.4, "b.position.x": 0.35}
+    problem = recorded(Scene.parse(content), ["a.position.x:-1:1", "b.position.x:-1:1"], places)
+    outcome = search(problem, replace(PLAN, starts=8), np.random.default_rng(0))
+    truth = torch.tensor(list(places.values())).double()
+    assert outcome.history[0]["leapt"]
+    for order in (truth, truth.flip(0)):
+        assert ((outcome.ends - order).abs().amax(1) < 1e-6).any()
+    assert thresholds.SAME_COST > problem.cost(outcome.ends, problem.frames).max()
 
 
 def test_a_clip_without_noise_is_strode_through_once_a_later_stage_explains_what_the_first_did_not(monkeypatch):

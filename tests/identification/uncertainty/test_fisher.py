@@ -102,6 +102,32 @@ def test_valleys_within_four_standard_deviations_are_not_quadratic(height, quadr
     assert is_quadratic(problem, torch.zeros(2).double(), fisher) == quadratic
 
 
+@pytest.mark.parametrize(
+    ("jumps", "quadratic"),
+    [
+        ([], True),
+        (
+            [(2.5, 6.0), (-2.5, -7.0)],
+            False,
+        ),  # χ² 4 away is 22 and 9, which is 16 in the mean, and 3 away on the low side 2
+        ([(5.0, -30.0)], False),  # 6 at 6
+        ([(7.0, -61.0)], False),  # 3 at 8
+        ([(7.0, -40.0)], True),  # 24: the posterior has no mass there
+    ],
+)
+def test_teeth_beside_a_valley_are_seen_whatever_the_mean_of_both_sides(jumps, quadratic):
+    """χ² jumps at places in standard deviations, as where a corner no longer meets the ground."""
+
+    def cost(u: Tensor, frames: int) -> Tensor:
+        x = SLOPE * u[:, 0]
+        steps = [torch.where(x * at > at * at, rise, 0.0) for at, rise in jumps]
+        return x.square() + sum(steps, torch.zeros_like(x))
+
+    space = SimpleNamespace(unit=torch.ones(1).double(), low=-torch.ones(1), high=torch.ones(1))
+    problem = SimpleNamespace(space=space, cost=cost, frames=1, prior_precision=torch.zeros(1, 1).double())
+    assert is_quadratic(problem, torch.zeros(1).double(), torch.tensor([[SLOPE**2]]).double()) == quadratic
+
+
 @pytest.mark.parametrize(("share", "quadratic"), [(0.2, False), (0.8, True)])
 def test_a_direction_that_priors_determine_is_no_valley_of_the_data(share, quadratic):
     """χ² of the second direction rises three times as fast as its curvature says: by the data, or by the little that they add."""

@@ -11,7 +11,7 @@ from given_costs import COVARIANCE, PRECISION, Costs, gaussian, parabolas, probl
 
 from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.uncertainty import smc
-from gradsim.identification.uncertainty.importance import StudentMixture, systematic
+from gradsim.identification.uncertainty.importance import COPIES, StudentMixture, systematic
 from gradsim.identification.uncertainty.smc import anneal
 from gradsim.identification.uncertainty.valleys import Valleys
 
@@ -419,7 +419,7 @@ def test_draws_about_the_valleys_that_count_well_are_the_samples():
     mixture = StudentMixture.single(CENTRE, torch.linalg.cholesky(COVARIANCE))
     found = smc._Mapped(cloud, mixture).samples(np.random.default_rng(16))
     size = COVARIANCE.diagonal().sqrt()
-    assert len(found.u) == smc.VALLEY_DRAWS and found.best_cost < 0.1
+    assert len(found.u) == COPIES * smc.VALLEY_DRAWS and found.best_cost < 0.1
     assert ((found.u.mean(0) - CENTRE).abs() < 0.2 * size).all()
     ends = torch.quantile((found.u - CENTRE) / size, torch.tensor([0.025, 0.975]).double(), dim=0)
     assert (ends.abs() - 1.96).abs().max() < 0.4

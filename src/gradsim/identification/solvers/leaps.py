@@ -91,9 +91,9 @@ def _spread(problem: Problem, iterates: Population, frames: int, rng: np.random.
 def leap_without_noise(
     problem: Problem, iterates: Population, solved: Tensor, frames: int, rtol: float
 ) -> tuple[int, Tensor]:
-    """Take the best of the solved starts to the end of the clip in strides; if one explains it, all that come to it.
+    """Take the best of the solved starts to the end of the clip in strides; if one explains it, all that come to it, or explain it elsewhere.
 
-    Returns the number of linearisations, and which starts are there.
+    Returns the number of linearisations, and which starts are at the end.
     """
     order = iterates.cost.argsort()
     order, extended = order[solved[order]], torch.zeros_like(solved)
@@ -104,17 +104,27 @@ def leap_without_noise(
     if not len(which):
         return count, extended
     best = came[[int(came.cost.argmin())]]
-    n = 0
     if best.cost > rounding_level(problem):
         best, n = descend(problem, best, problem.frames, "pixels", 60, rest_cost(problem, best.u[0]), rtol=rtol)
+        count += n
     near = lambda u: ((u - best.u) / problem.space.unit).abs().amax(1) < MERGE_DISTANCE
     extended[order[near(iterates.u[order])]] = True
     extended[order[which[near(came.u)]]] = True
     rest = order[~extended[order]]
-    came, which, m = _extend(problem, iterates[rest], frames, near)
-    extended[rest[which[near(came.u)]]] = True
+    came, which, n = _extend(problem, iterates[rest], frames, near)
+    count, which = count + n, rest[which]
+    extended[which[near(came.u)]] = True
+    elsewhere = (~extended[which]).nonzero()[:, 0]
+    if len(elsewhere):  # which explain the clip as well, or are still on their way
+        least = rest_cost(problem, came.u[elsewhere[0]])
+        others, n = descend(problem, came[elsewhere], problem.frames, "pixels", 60, least, rtol=rtol)
+        count, arrived = count + n, near(others.u)
+        extended[which[elsewhere[arrived]]] = True
+        others, elsewhere = others[~arrived], which[elsewhere[~arrived]]
+        iterates.put(elsewhere, others)
     iterates.put(extended, best[torch.zeros(int(extended.sum()), dtype=torch.int64)])
-    return count + n + m, extended
+    extended[elsewhere] = True
+    return count, extended
 
 
 def _extend(

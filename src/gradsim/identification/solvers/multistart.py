@@ -100,6 +100,7 @@ class Outcome:
         best_cost: Its cost.
         iterations: Linearisations of the whole population.
         history: One entry a stage and a polish: frames, kind, cost, and the best u.
+        resampled: Where those ended that were drawn later, near others (resampled, unknowns).
     """
 
     initial: Tensor
@@ -109,6 +110,13 @@ class Outcome:
     best_cost: float
     iterations: int
     history: list[dict]
+    resampled: Tensor | None = None
+
+    @property
+    def ends(self) -> Tensor:
+        """Ends of all that are left, the resampled ones too (ends, unknowns)."""
+        ended = self.final[self.cost.isfinite()]
+        return ended if self.resampled is None else torch.cat([ended, self.resampled])
 
     @classmethod
     def of(
@@ -294,7 +302,8 @@ def search(
     final, cost = torch.full_like(initial, torch.nan), torch.full((plan.starts,), torch.inf).double()
     for row in (who >= 0).nonzero()[:, 0]:
         final[speaker == who[row]], cost[speaker == who[row]] = iterates.u[row], iterates.cost[row]
-    return Outcome(initial, final, cost, iterates.u[k], iterates.cost[k].item(), iterations, history)
+    resampled = iterates.u[(who < 0) & iterates.cost.isfinite()]
+    return Outcome(initial, final, cost, iterates.u[k], iterates.cost[k].item(), iterations, history, resampled)
 
 
 def _agree(iterates: Population, who: Tensor, speaker: Tensor) -> bool:

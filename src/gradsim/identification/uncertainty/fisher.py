@@ -18,6 +18,11 @@ WIDEST = 0.3  # relative step of a secant at most, for directions that the data 
 REACH = 4.0  # standard deviations within which a likelihood of one valley is nearly quadratic
 ROUNDS = 4  # most times that the axes of secants are taken anew
 ROUNDING = 1e-9  # relative difference of sums of the same residuals in another order, at most
+DISTANCES = (REACH, 2.0, 3.0, 6.0, 8.0)  # standard deviations at which that is tested
+ONE_SIDED = (
+    3.0  # factor by which χ² may rise less or more to one side: a minimum is never exact, and smooth valleys are skew
+)
+NO_MASS = 8.0  # rise of χ² from which on samples are so few that its shape does not matter
 NARROWER = (1.0, 1 / 4, 1 / 16, 1 / 64)  # of that step: a bent valley looks open only on a short one
 
 
@@ -144,10 +149,12 @@ def _secant_fisher(problem, u: Tensor, fisher: Tensor, variance: float) -> tuple
 
 
 def is_quadratic(problem, u: Tensor, fisher: Tensor) -> bool:
-    """True if χ² rises as its curvature says, to a factor of 2: 4 standard deviations away along every principal axis.
+    """True if χ² rises as its curvature says along every principal axis, and is nowhere low again.
 
-    The mean of both sides counts, as u need not be the minimum of this χ² exactly. Valleys that contact makes at this distance show.
-    Axes of which priors say more than the data do not count: there the data's χ² is about nothing, and its curvature that of residuals.
+    Four standard deviations away the mean of both sides is the curvature's, to a factor of 2, as u need not be the minimum of this χ² exactly. Each side
+    by itself is, to a factor of 3, from two to four: contact cuts valleys about which the mean of a low and a high tooth may be that of none. And farther away,
+    at six and eight, χ² stays where the posterior has no mass. Axes of which priors say more than the data do not count: there the
+    data's χ² is about nothing, and its curvature that of residuals.
 
     Args:
         problem: The problem.
@@ -156,18 +163,22 @@ def is_quadratic(problem, u: Tensor, fisher: Tensor) -> bool:
     """
     space, unit = problem.space, problem.space.unit
     eigenvalues, axes = torch.linalg.eigh(fisher * unit[:, None] * unit[None, :])
-    step = (REACH * eigenvalues.clamp(min=1e-300).rsqrt()).clamp(max=WIDEST)
-    shift = unit * axes.T * step[:, None]
+    distances = torch.tensor(DISTANCES).double()
+    step = (distances[:, None] * eigenvalues.clamp(min=1e-300).rsqrt()).clamp(max=WIDEST)
+    shift = (unit * axes.T * step[..., None]).flatten(0, 1)
     points = torch.cat([u[None], u + shift, u - shift]).clamp(space.low, space.high)
     cost = problem.cost(points, problem.frames)
-    rise = (cost[1:] - cost[0]).unflatten(0, (2, -1)).sum(0)
-    away = points[1:] - u
+    by_side = lambda x: x.unflatten(0, (2, len(distances), -1))  # (sides, distances, axes)
+    rise, away = by_side(cost[1:] - cost[0]), points[1:] - u
     expected, by_prior = (
-        torch.einsum("ki,ij,kj->k", away, matrix, away).unflatten(0, (2, -1)).sum(0)
-        for matrix in (fisher, problem.prior_precision)
+        by_side(torch.einsum("ki,ij,kj->k", away, matrix, away)) for matrix in (fisher, problem.prior_precision)
     )
-    counts = (expected > 1) & (by_prior < expected / 2)
-    return bool(((rise > expected / 2) & (rise < 2 * expected))[counts].all())
+    counts = (expected.sum(0) > 1) & (by_prior.sum(0) < expected.sum(0) / 2)
+    mean, predicted = rise.sum(0)[0], expected.sum(0)[0]  # at `REACH`
+    even = (mean > predicted / 2) & (mean < 2 * predicted)
+    high = rise > (expected / ONE_SIDED).clamp(max=NO_MASS)
+    low = (rise < ONE_SIDED * expected) | (distances > REACH)[:, None]
+    return bool((even | ~counts[0]).all() and (high & low | ~counts).all())
 
 
 def _secants(problem, u: Tensor, unit: Tensor, axes: Tensor, step: Tensor, known: Tensor) -> Tensor:

@@ -4,12 +4,17 @@
 
 The effective sample fraction 1/(n Σ w²) of the normalized weights shows whether q resembles the posterior. Where it does
 not, shares, centres and scales are fitted anew to the weighted draws (population Monte Carlo, Cappé et al. 2008).
+
+The ends of a 95 % interval have a fortieth of the mass beyond them, which is ten of 400 draws. If these are independent, that is 10 ± 3, and
+intervals hold 94 % in the mean, as few as 90. So draws are points of Sobol's sequence (1967), scrambled (Owen 1995): each
+cell of an even grid has as many.
 """
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 import torch
 from torch import Tensor
 
@@ -20,6 +25,9 @@ FREEDOM = 5.0  # degrees of freedom ν of the t that draws are from: heavier tai
 MIN_EFFECTIVE_FRACTION = 0.25  # least effective sample fraction of the weights
 ROUNDS = 3  # most rounds, each with a mixture fitted to what the one before found
 FITTED = 4  # effective draws for each unknown, from which on a component is fitted to them
+COPIES = 10  # samples for each draw, so that each has its weight to a tenth of a draw
+NEAREST_TO_END = 2.0**-31  # of a number in 0 … 1, which is half the resolution of Sobol's points
+SEEDS = 2**31  # of scrambling
 
 
 class StudentMixture(NamedTuple):
@@ -35,10 +43,13 @@ class StudentMixture(NamedTuple):
         return cls(torch.ones(1).double(), centre[None], scale[None])
 
     def draw(self, count: int, rng: np.random.Generator) -> Tensor:
-        """Draws (count, unknowns), of each component as many as its share says, to within one."""
+        """Draws (count, unknowns), of each component as many as its share says, to within one, and evenly spread."""
         rows, n = systematic(self.share, count, rng), self.centre.shape[1]
-        normal = torch.tensor(rng.standard_normal((count, n)))
-        stretch = torch.tensor(np.sqrt(FREEDOM / rng.chisquare(FREEDOM, (count, 1))))
+        sequence = torch.quasirandom.SobolEngine(n + 1, scramble=True, seed=int(rng.integers(SEEDS)))
+        even = sequence.draw(count, dtype=torch.float64).clamp(NEAREST_TO_END, 1 - NEAREST_TO_END)
+        normal = torch.special.ndtri(even[:, :n])
+        squared_length = scipy.special.chdtri(FREEDOM, even[:, n:].numpy())  # quantiles of χ² from above
+        stretch = torch.tensor(np.sqrt(FREEDOM / squared_length))
         return self.centre[rows] + (self.scale[rows] @ (normal * stretch)[..., None])[..., 0]
 
     def log_densities(self, u: Tensor) -> Tensor:
@@ -84,6 +95,10 @@ class WeightedDraws:
     def resample(self, count: int, rng: np.random.Generator) -> Tensor:
         """Resample `count` draws by weight (count, unknowns)."""
         return self.u[systematic(self.weight, count, rng)]
+
+    def samples(self, rng: np.random.Generator) -> Tensor:
+        """Samples of the posterior (`COPIES` times the draws, unknowns)."""
+        return self.resample(COPIES * len(self.u), rng)
 
 
 def systematic(weight: Tensor, count: int, rng: np.random.Generator) -> Tensor:

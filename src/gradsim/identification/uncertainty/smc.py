@@ -80,7 +80,12 @@ HELD_MASS = 0.999  # share of a normal distribution that counts as within it
 
 
 def posterior(
-    problem: Problem, u: Tensor, fisher: Tensor, rng: np.random.Generator, coarse: Problem | None = None
+    problem: Problem,
+    u: Tensor,
+    fisher: Tensor,
+    rng: np.random.Generator,
+    coarse: Problem | None = None,
+    others: Tensor | None = None,
 ) -> tuple[Samples, float]:
     """Samples of the posterior, and the share of the frames that they follow: 1, or less where they froze.
 
@@ -95,19 +100,21 @@ def posterior(
         rng: Draws everything.
         coarse: The same problem on longer time steps: explored in place of `problem`, whose samples are drawn from the valleys
             that were found there. Samples that are not drawn anew are moved as the answer is.
+        others: Minima of the search that explain the data as well (minima, unknowns).
     """
-    axes = principal_axes(fisher)
+    axes, ends = principal_axes(fisher), u[None] if others is None else torch.cat([u[None], others])
     if coarse is None:
-        return _samples(_explored(problem, u, axes, rng)[0], rng)
-    start = descend(coarse, Population.at(u[None]), problem.frames, "pixels", COARSE_ITERATIONS)[0].u[0]
-    explored, minima = _explored(coarse, start, axes, rng)
+        return _samples(_explored(problem, ends, axes, rng)[0], rng)
+    starts = descend(coarse, Population.at(ends), problem.frames, "pixels", COARSE_ITERATIONS)[0].u
+    explored, minima = _explored(coarse, starts, axes, rng)
+    start = starts[0]
     if not isinstance(explored, _Mapped):
         samples, followed = _samples(explored, rng)
         place = lambda v: (v + u - start).clamp(problem.space.low, problem.space.high)
         cost = problem.cost(u[None], problem.frames).item()
         return replace(samples, u=place(samples.u), best=u, best_cost=cost), followed
     fine = explored.cloud.on(problem, u - start)
-    valleys = find_valleys(problem, torch.cat([u[None], minima]))
+    valleys = find_valleys(problem, torch.cat([ends, minima]))
     fine.meet(valleys.u, valleys.cost)
     return _Mapped(fine, valleys.mixture()).samples(rng), 1.0
 
@@ -131,7 +138,7 @@ def confirmed_posterior(problem: Problem, ends: Tensor, finders: int, rng: np.ra
         return None
     k = int(draws.cost.argmin())
     lowest = min((draws.cost[k].item(), draws.u[k]), (valleys.cost[0].item(), valleys.u[0]), key=lambda pair: pair[0])
-    return Samples(draws.resample(len(draws.u), rng), lowest[1], lowest[0], 1.0)
+    return Samples(draws.samples(rng), lowest[1], lowest[0], 1.0)
 
 
 def _samples(explored: "_Mapped | Cloud | Samples", rng: np.random.Generator) -> tuple[Samples, float]:
@@ -142,11 +149,11 @@ def _samples(explored: "_Mapped | Cloud | Samples", rng: np.random.Generator) ->
 
 
 def _explored(
-    problem: Problem, u: Tensor, axes: Tensor, rng: np.random.Generator
+    problem: Problem, ends: Tensor, axes: Tensor, rng: np.random.Generator
 ) -> "tuple[_Mapped | Cloud | Samples, Tensor]":
-    """A cloud that holds the minima of another exploration, or samples of all; and all minima (valleys, unknowns)."""
-    minima, costs, tried = u[None], problem.cost(u[None], problem.frames), []
-    searched = costs.item()
+    """A cloud that holds the minima of the search (minima, unknowns), or samples of all; and all minima (valleys, unknowns)."""
+    minima, costs, tried = ends, problem.cost(ends, problem.frames), []
+    searched = costs[0].item()
     for extra in range(1 + EXTRA_CLOUDS):
         cloud = _explore(problem, axes, rng)
         met = find_valleys(problem, torch.cat([cloud.best[None], cloud.passed()]))
@@ -161,7 +168,7 @@ def _explored(
         counts = mixture.share > MIN_SHARE
         counts[0] = True  # the deepest
         minima, costs = valleys.u[counts], valleys.cost[counts]
-    ends = u[None] if searched < valleys.cost.min() + RIVAL else u[None][:0]
+    ends = ends if searched < valleys.cost.min() + RIVAL else ends[:0]
     return pool([_samples(one, rng)[0] for one in tried], ends, rng), minima
 
 
@@ -179,7 +186,7 @@ class _Mapped(NamedTuple):
         )
         cloud.meet(draws.u, draws.cost)
         if draws.effective_sample_fraction > ENOUGH_VALLEY_EFFECTIVE:
-            return Samples(draws.resample(len(draws.u), rng), cloud.best, cloud.best_cost, 1.0)
+            return Samples(draws.samples(rng), cloud.best, cloud.best_cost, 1.0)
         if draws.effective_sample_fraction > MIN_VALLEY_EFFECTIVE:
             cloud.restart(draws.resample(len(cloud.u), rng))
         return cloud.samples(draws.mixture)
