@@ -4,13 +4,16 @@ import subprocess
 import sys
 
 import pytest
+import warp as wp
 
 from gradsim.app.cli import main
 from gradsim.app.commands import doctor, warm
 from gradsim.errors import InputError
 from gradsim.scene import Scene
 
-FIT = """
+FIT = f"""
+import warp as wp
+wp.config.cpu_compiler_flags, wp.config.optimization_level = {wp.config.cpu_compiler_flags!r}, {wp.config.optimization_level}
 import warp._src.context as context
 from gradsim.app.commands import warm
 from gradsim.identification import synthetic
@@ -21,10 +24,10 @@ show = lambda: print(*sorted(name for name, module in context.user_modules.items
 warm.compile_kernels("ball")
 show()
 scene, unknowns = Scene.library("ball"), ("ball.mass",)
-model, trajectory = synthetic.simulate(scene, unknowns, {})
+model, trajectory = synthetic.simulate(scene, unknowns, {{}})
 least_squares(scene, synthetic.float_masks(scene, trajectory), unknowns, model=model)
 show()
-"""  # in a process of its own: others have loaded kernels before
+"""  # in a process of its own, with the compiler of the tests: others have loaded kernels before
 
 
 def test_this_machine_can_compile_a_kernel_and_write_video():

@@ -100,7 +100,8 @@ def test_matched_contact_is_printed_recorded_and_filmed(tmp_path, capsys, monkey
     from gradsim.identification.engines import contact_match
 
     monkeypatch.setattr(contact_match, "TRIES_PER_SPREAD", 1)
-    monkeypatch.setattr(contact_match, "EVALUATIONS", 2)
+    monkeypatch.setattr(contact_match, "EVALUATIONS", 1)
+    monkeypatch.setattr(contact_match, "SECONDS", 1.0)
     box = {"shape": {"box": {"size": [0.2, 0.3, 0.1]}}, "mass": 2, "position": [0, 0, 0.5]}
     Scene.parse({"bodies": {"box": box}, "ground": {"dissipation": 0.3}}).save(tmp_path / "box.yaml")
     words = ["export", str(tmp_path / "box.yaml"), "--to", "mjcf", "--out", str(tmp_path / "out"), "--match-contact"]

@@ -33,8 +33,8 @@ def scene_of(ground: dict, **further) -> Scene:
 def matched():
     scene = scene_of(TILTED)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contact_match, "TRIES_PER_SPREAD", 8)
-        return scene, match_contacts(scene, 1e-3)
+        patch.setattr(contact_match, "TRIES_PER_SPREAD", 4)
+        return scene, match_contacts(scene, 2e-3)
 
 
 def test_a_matched_contact_bounces_sinks_and_slides_as_the_law_does(matched):

@@ -142,7 +142,7 @@ def test_slope_by_gamma_is_that_of_differences_of_the_profiled_cost():
     with torch.no_grad():
         trajectory = problem.model.rollout({})
     used, silhouettes = np.ones(frames().shape[:3], bool), Silhouettes.of(ball)
-    colors = interior_colors(frames() / 255, used, trajectory, ["ball"], silhouettes, 1, 1.25)
+    colors = interior_colors(frames() / 255, used, trajectory, ["ball"], silhouettes, 1, 2.0)
     u, h = space.inner(torch.tensor([SPIN[1] + 0.3, 1.9]).double()), 1e-2
     problem = settled(problem.with_observation(colors), u)
     slope = 2 * problem.linearize(u[None], FRAMES)[2][0, 1]
@@ -169,7 +169,7 @@ def test_chroma_that_lies_half_a_pixel_off_moves_the_spin_little_where_it_is_sub
 
     def step(chroma: np.ndarray, subsampled: bool) -> torch.Tensor:
         images = (luma[..., None] + chroma) / 255
-        colors = interior_colors(images, used, trajectory, ["ball"], silhouettes, 1, 1.0, subsampled=subsampled)
+        colors = interior_colors(images, used, trajectory, ["ball"], silhouettes, 1, 2.0, subsampled=subsampled)
         one = settled(problem.with_observation(colors), spin)
         _, A, g = one.linearize(spin[None], FRAMES)
         return torch.linalg.solve(A[0], g[0])
