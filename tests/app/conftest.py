@@ -1,11 +1,19 @@
 """Run folders with made-up results, as `gradsim demo` and `gradsim fit` leave them."""
 
+import base64
 import json
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 
+from gradsim.app.report import plots
+
+WRITTEN = ("test_report.py", "test_demo.py", "test_landscape.py")  # whose plots are laid out and written
+POINT = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+)  # PNG of one pixel
 RANGES = {
     "cube.mass": (2.0, 12.0, "kg"),
     "ground.stiffness": (2e4, 5e5, "N/m"),
@@ -13,6 +21,21 @@ RANGES = {
 }
 TRUTH = {"cube.mass": 5.31, "ground.stiffness": 1.234e5, "ground.friction": 0.482}
 SPREAD = {"cube.mass": 2e-5, "ground.stiffness": 1e-4, "ground.friction": 3e-3}  # relative
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unwritten_plots(request):
+    """Plots of pages are drawn, but neither laid out nor written: that is nine tenths of their time, and half of that of most commands."""
+
+    def file(draw, width, kind, **options):
+        with mpl.rc_context({"figure.figsize": (width, 3.0)}):
+            draw()
+        return POINT if kind == "png" else b"<svg xmlns='http://www.w3.org/2000/svg'/>"
+
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.name not in WRITTEN:
+            patch.setattr(plots, "_file", file)
+        yield
 
 
 def _estimate(name: str, z: float) -> dict:

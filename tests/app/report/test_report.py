@@ -5,6 +5,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradsim.app.report import plots
@@ -119,6 +120,32 @@ def test_plots_for_phones_are_narrow():
     )
     assert b'width="619.2pt"' in wide and b'width="295.2pt"' in narrow
     assert plots.svg(lambda: Figure(figsize=(plots.column_width(), 1))) == wide
+
+
+def test_labels_are_measured_once_and_have_room(monkeypatch):
+    """By a constrained layout, which is asked to measure them twice; within the figure, and not below the next panel."""
+    measured = []
+
+    def tight(axes, *arguments, **options):
+        measured.append(axes)
+        return measure(axes, *arguments, **options)
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(plots.column_width(), 3), layout="constrained")
+        for axes in figure.subplots(1, 2):
+            axes.plot([0, 1], [1e-3, 2e5])
+            axes.set(xlabel="time", ylabel="length", title="panel")
+        figures.append(figure)
+        return figure
+
+    figures, measure = [], Axes.get_tightbbox
+    monkeypatch.setattr(Axes, "get_tightbbox", tight)
+    plots.svg(draw)
+    left, right = figures[0].axes
+    assert measured == [left, right]
+    boxes = [measure(axes).extents / figures[0].dpi for axes in (left, right)]
+    assert boxes[0][0] >= 0 and boxes[0][2] <= boxes[1][0] and boxes[1][2] <= plots.WIDTH
+    assert all(box[1] >= 0 and box[3] <= 3 for box in boxes)
 
 
 def test_a_failed_run_without_numbers_has_a_page(run_folder, unanswered):

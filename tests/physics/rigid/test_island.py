@@ -11,6 +11,8 @@ from gradsim.physics.rigid import multibody
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.island import ConstrainedIsland
 
+pytestmark = pytest.mark.usefixtures("unoptimized_kernels")
+
 LINK = {"shape": {"box": {"size": [0.1, 0.1, 0.6]}}, "mass": 0.8}
 
 

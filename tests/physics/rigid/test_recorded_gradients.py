@@ -7,6 +7,8 @@ from recorded_cases import gripper
 
 from gradsim import Model, Scene
 
+pytestmark = pytest.mark.usefixtures("unoptimized_kernels")
+
 FRAMES = 4
 ZERO = ("hand.mass", "hand.scale")  # what nothing pushes has no use of its mass
 

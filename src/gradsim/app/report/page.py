@@ -65,6 +65,12 @@ def _data_uri(suffix: str, content: bytes) -> str:
 
 def template(name: str) -> jinja2.Template:
     """Jinja template of this package."""
+    return _environment().get_template(name)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    """Names and filters of all templates, which are compiled once."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("gradsim.app.report", ""),
         autoescape=True,
@@ -90,7 +96,7 @@ def template(name: str) -> jinja2.Template:
         "verdict_of": verdict_of,
         "messages": {s: s.message for s in Status},
     }
-    return environment.get_template(name)
+    return environment
 
 
 def percent(share: float | None) -> str:

@@ -5,14 +5,17 @@ They are drawn for a light page; a dark page inverts them.
 
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox, BboxBase
 
 from gradsim.app.report.sections import Section, estimate, has_error
 from gradsim.identification.uncertainty.intervals import Z95
@@ -51,10 +54,37 @@ def _file(draw: Callable[[], Figure], width: float, kind: str, **options: Any) -
     with mpl.rc_context(STYLE | size):
         figure, buffer = draw(), io.BytesIO()
         if layout := figure.get_layout_engine():
-            layout.execute(figure)
+            with _measured_once(figure):
+                layout.execute(figure)
             figure.set_layout_engine(None)  # with one, `savefig` draws twice, and lays out again what it wrote before
         figure.savefig(buffer, format=kind, **options)
     return buffer.getvalue()
+
+
+@contextmanager
+def _measured_once(figure: Figure) -> Iterator[None]:
+    """Keeps the room about each panel for labels, which a constrained layout measures twice: nearly all of its time."""
+    panels = list(figure.axes)
+    for axes in panels:
+        vars(axes)["get_tightbbox"] = _with_its_margins(axes, axes.get_tightbbox)
+    try:
+        yield
+    finally:
+        for axes in panels:
+            del vars(axes)["get_tightbbox"]
+
+
+def _with_its_margins(axes: Axes, measure: Callable[..., BboxBase | None]) -> Callable[..., BboxBase | None]:
+    """The box about a panel and its labels, from their margins at the first call."""
+    margins: list[np.ndarray | None] = []
+
+    def box(*arguments: Any, **options: Any) -> BboxBase | None:
+        if not margins:
+            tight = measure(*arguments, **options)
+            margins.append(None if tight is None else np.subtract(tight.extents, axes.bbox.extents))
+        return None if margins[0] is None else Bbox.from_extents(*np.add(axes.bbox.extents, margins[0]))
+
+    return box
 
 
 def column_width() -> float:
@@ -241,7 +271,7 @@ def residual_diagnostics(diagnostics: Mapping) -> Figure:
         rows[0].set_ylim(bottom=min(0.3, max(1e-3, finite.min() / 2)))
     else:
         rows[0].set_ylim(0, max(2.0, 1.1 * finite.max(initial=0.0)))
-    rows[0].set_title("Shaded: 5 standard deviations of pure noise")
+    rows[0].set_title("Shaded: 5 sd of pure noise" if is_narrow() else "Shaded: 5 standard deviations of pure noise")
     if len(shift):
         rows[1].axhline(0, color=FAINT, lw=1)
         for values, color, name in ((shift[:, 0], ESTIMATE, "right"), (shift[:, 1], INK, "down")):

@@ -43,6 +43,7 @@ def assemble(forces: tuple[Force, ...], lane: Lane, mapping: str) -> ModuleType:
     reached = access(lane, mapping)
     known = {**names(lane), **reached, "wp": wp}
     text = ['"""Written by gradsim.physics.forces.assembly."""', *_UNIT]
+    text += _BLOCK if mapping == "worlds" and not lane.dual else []
     digest, calls = hashlib.sha256(), []
     for k, force in enumerate(kinds):
         code = specialize(force.module, lane, **(force.bind(lane) if force.bind else {}))
@@ -222,18 +223,19 @@ class _Writer:
                 f"count = int({3 * self.force.nodes})",  # else Warp unrolls it
                 "for q in range(count):",
                 f"    {self._derivatives()} = wp.grad(power{k})({self._arguments()}, {probes})",
+                "    n = n0",
+                "    column = x0_ * h + v0_",
                 *(
                     line
-                    for n in self.nodes
-                    for c in range(3)
-                    for line in (f"    if q == {3 * n + c}:", f"        scatter(d{c}, n{n}, x{n}_ * h + v{n}_)")
+                    for n in self.nodes[1:]
+                    for line in (f"    if q // 3 == {n}:", f"        n = n{n}", f"        column = x{n}_ * h + v{n}_")
                 ),
+                *(line for c in range(3) for line in (f"    if q % 3 == {c}:", f"        scatter(d{c}, n, column)")),
             ),
         ]
 
     def _band(self) -> list[str]:
         k, probes = self.k, ", ".join(f"unit(q - {3 * n})" for n in self.nodes)
-        add = "band[place[n{0}], middle + place[n{1}] - place[n{0}]] = band[place[n{0}], middle + place[n{1}] - place[n{0}]]"
         return [
             "",
             "",
@@ -241,27 +243,15 @@ class _Writer:
             f"def add_band{k}({self._band_arguments()}):",
             *self._read(),
             *self._only_active(
-                "middle = band.shape[1] // 2",
                 f"count = int({3 * len(self.vertices)})",  # else Warp unrolls it
                 "for q in range(count):",
                 f"    {self._derivatives()} = wp.grad(power{k})({self._arguments()}, {probes})",
+                "    n = n0",
+                *(line for n in self.vertices[1:] for line in (f"    if q // 3 == {n}:", f"        n = n{n}")),
                 "    row = unit(q % 3)",
                 *(
-                    line
-                    for n in self.vertices
-                    for line in (
-                        f"    if q // 3 == {n}:",
-                        *(
-                            line
-                            for m in self.vertices
-                            for line in (
-                                "        if transposed == 1:",
-                                f"            {add.format(f'{m}', f'{n}')} + outer(x{m}_ * h + v{m}_, row)",
-                                "        else:",
-                                f"            {add.format(f'{n}', f'{m}')} + outer(row, x{m}_ * h + v{m}_)",
-                            )
-                        ),
-                    )
+                    f"    add_block(band, place[n], place[n{m}], transposed, row, x{m}_ * h + v{m}_)"
+                    for m in self.vertices
                 ),
             ),
         ]
@@ -371,6 +361,17 @@ def _together(groups: Sequence[int], lane: Lane, mapping: str) -> list[str]:
         lines += [f"        add_band{k}(e.g{g}, i, t, k{g}, h, x, v, place, transposed, band)"]
     return lines
 
+
+_BLOCK = """
+
+@wp.func
+def add_block(band: wp.array2d[Mat3], n: int, m: int, transposed: int, row: Vec3, derivative: Vec3):
+    middle = band.shape[1] // 2
+    if transposed == 1:
+        band[m, middle + n - m] = band[m, middle + n - m] + outer(derivative, row)
+    else:
+        band[n, middle + m - n] = band[n, middle + m - n] + outer(row, derivative)
+""".splitlines()
 
 _UNIT = """
 
