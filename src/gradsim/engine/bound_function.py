@@ -91,6 +91,7 @@ class BoundFunction:
         if (
             torch.compiler.is_compiling()
             or are_transforms_active()
+            or torch.is_inference_mode_enabled()  # whose tensors no later call could take derivatives of
             or (forward_ad._current_level >= 0 and not differentiated)
         ):
             return self.function(tensors)
@@ -108,6 +109,88 @@ class BoundFunction:
         if not recording.is_replayable:
             return self.function(tensors)
         return recording.replay(tensors, differentiated)
+
+
+class Replay:
+    """A function of named tensors with one set of shapes, whose caller says which of them have other numbers.
+
+    Args:
+        function: As of `BoundFunction`.
+        tensors: By name.
+        live: Names of those by which derivatives are taken.
+
+    Attributes:
+        is_replayable: False where the function is not to be replayed.
+        names: Tensors that outputs depend on.
+        places: Their places among all tensors of the recording.
+        live: Those of `live` among them.
+        numbers: Outputs for the last numbers.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[dict[str, Tensor]], list[Tensor]],
+        tensors: Mapping[str, Tensor],
+        live: Collection[str] = (),
+    ):
+        recording = self._recording = _Recording(function, tensors)
+        self.is_replayable = recording.is_replayable
+        if not self.is_replayable:
+            return
+        self.places = {recording.names[k]: k for k in recording.read}
+        self.names, self.live = frozenset(self.places), [name for name in self.places if name in live]
+        self.numbers = Numbers(recording, recording.tensors, tuple(self.places[name] for name in self.live))
+
+    def write(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take other numbers of these tensors."""
+        changed = [self.places[name] for name in tensors]
+        everything = list(self.numbers.tensors)
+        for k, x in zip(changed, tensors.values(), strict=True):
+            everything[k] = _copy(x)
+        with torch.no_grad():
+            for call in self._recording.plan(changed):
+                call.run(everything)
+        self.numbers = Numbers(self._recording, everything, self.numbers.live)
+
+
+class Numbers:
+    """Outputs of a function for some numbers, and derivatives there. Nobody writes to a tensor here.
+
+    Args:
+        recording: The calls.
+        tensors: All tensors of the recording.
+        live: Places of those by which derivatives are taken.
+    """
+
+    def __init__(self, recording: "_Recording", tensors: list[Tensor], live: tuple[int, ...]):
+        self.recording, self.tensors, self.live = recording, tensors, live
+        self.outputs = [tensors[k] for k in recording.outputs]
+        self._graphs: dict[tuple[int, ...], tuple[list[Tensor], list[Tensor]]] = {}
+
+    def reached(self, live: tuple[int, ...]) -> list[bool]:
+        """True for each output that depends on one of these tensors."""
+        reached = set(live)
+        for call in self.recording.plan(live):
+            reached.update(call.results)
+        return [k in reached for k in self.recording.outputs]
+
+    def pull_back(self, slopes: Sequence[Tensor | None], live: tuple[int, ...]) -> list[Tensor | None]:
+        """Gradients by some of the live tensors from those by the outputs; the graph is kept for the next call with these numbers."""
+        if live not in self._graphs:
+            results = list(self.tensors)
+            leaves = [results[k].detach().requires_grad_() for k in live]
+            for k, leaf in zip(live, leaves, strict=True):
+                results[k] = leaf
+            with torch.enable_grad():
+                for call in self.recording.plan(live):
+                    call.run(results)
+            self._graphs[live] = leaves, [results[k] for k in self.recording.outputs]
+        leaves, outputs = self._graphs[live]
+        pairs = [(y, g) for y, g in zip(outputs, slopes, strict=True) if g is not None and y.requires_grad]
+        if not pairs:
+            return [None] * len(live)
+        ends, adjoints = zip(*pairs, strict=True)
+        return list(torch.autograd.grad(ends, leaves, adjoints, retain_graph=True, allow_unused=True))
 
 
 class _Recording:
@@ -147,18 +230,18 @@ class _Recording:
                 self.tensors[k] = _copy(values[k])
                 self.numbers[k] = bytes_of(self.tensors[k])
             with torch.no_grad():
-                for call in self._plan(changed):
+                for call in self.plan(changed):
                     call.run(self.tensors)
         if not live:
             return [self.tensors[k] for k in self.outputs]
         results = list(self.tensors)
         for k in live:
             results[k] = values[k]
-        for call in self._plan(live):
+        for call in self.plan(live):
             call.run(results)
         return [results[k] for k in self.outputs]
 
-    def _plan(self, sources: Sequence[int]) -> list[_Call]:
+    def plan(self, sources: Sequence[int]) -> list[_Call]:
         """The calls that depend on tensors of the function."""
         key = frozenset(sources)
         if key not in self.plans:

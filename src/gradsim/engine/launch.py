@@ -11,6 +11,7 @@ into ranges of that dimension, and the result is the same to the last bit. `repl
 """
 
 import copy
+import ctypes
 import functools
 import itertools
 import threading
@@ -99,25 +100,30 @@ def _share(key: tuple, launch: Any, dim: int | tuple[int, ...]) -> None:
     threads = min(thread_count(), count)
     times: list[int] = []
     if threads < 2:
-        _measure(launch, times)
+        _measure(launch.launch, times)
     else:
         first = 0
         if key not in _recorded.costs:  # one index says how long the others take
             first = 1
-            _measure(_part(launch, 0, (first, *others)), times)
+            _measure(_part(launch, 0, (first, *others)).launch, times)
             _recorded.costs[key] = times[0]
         left = count - first
         pieces = min(int(_recorded.costs[key] * left / SHORTEST_PIECE), PIECES_PER_THREAD * threads, left)
         borders = [first + left * k // max(pieces, 1) for k in range(max(pieces, 1) + 1)]
         parts = [_part(launch, begin, (end - begin, *others)) for begin, end in itertools.pairwise(borders)]
-        run_pieces([functools.partial(_measure, part, times) for part in parts])
+        run_pieces([functools.partial(_measure, part.launch, times) for part in parts])
+    _note(key, times, count)
+
+
+def _note(key: tuple, times: Sequence[int], count: int) -> None:
+    """Note what a launch cost."""
     _recorded.totals[key] = sum(times)
     _recorded.costs[key] = _recorded.totals[key] / count
 
 
-def _measure(launch: Any, times: list[int]) -> None:
+def _measure(launch: Callable[[], None], times: list[int]) -> None:
     begin = time.thread_time_ns()
-    launch.launch()
+    launch()
     times.append(time.thread_time_ns() - begin)
 
 
@@ -146,13 +152,34 @@ def recorded(kernel: wp.Kernel, dim: int, args: Sequence[Any], device: str) -> C
         command = wp.launch(kernel, dim=dim, inputs=[0, *args] if divisible else args, device=device, record_cmd=True)
     command.fwd_args = None
 
+    alone = _invoked_directly(command) if device == "cpu" else command.launch
+
     def launch(arguments: Sequence[Any] = args) -> None:  # which have to live as long
-        if divisible and device == "cpu":
-            _share((kernel, device), command, dim)
+        if not (divisible and device == "cpu"):
+            alone()
+        elif dim < 2 or thread_count() < 2:
+            times: list[int] = []
+            _measure(alone, times)
+            _note((kernel, device), times, dim)
         else:
-            command.launch()
+            _share((kernel, device), command, dim)
 
     return launch
+
+
+def _invoked_directly(command: Any) -> Callable[[], None]:
+    """A launch on a CPU with its arguments in the form that the kernel takes: Warp brings them into it at each launch."""
+    if command.block_dim > 1 or command.adjoint:
+        return command.launch
+    arguments = command.params[1:]
+    labels = [arg.label for arg in command.kernel.adj.args]
+    fields = [(label, type(x)) for label, x in zip(labels, arguments, strict=True)]
+    struct = type("Arguments", (ctypes.Structure,), {"_fields_": fields})()
+    for label, x in zip(labels, arguments, strict=True):
+        setattr(struct, label, x)
+    bounds, entry = ctypes.byref(command.params[0]), command.hooks.forward
+    passed = ctypes.byref(struct)
+    return lambda: entry(bounds, passed)
 
 
 class BoundLaunch:

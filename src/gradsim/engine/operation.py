@@ -19,6 +19,24 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 
+class BoundCall(Protocol):
+    """One call of a program whose inputs are bound: what it computes depends on some tensors, `leaves`, whose numbers it has already."""
+
+    def forward(self) -> list[Tensor]:
+        """The outputs."""
+        ...
+
+    def backward_by(
+        self, needed: Sequence[bool], inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Any]
+    ) -> Sequence[Tensor | None]:
+        """Gradients by the leaves, for which they are needed; `inputs` are not read, an adjoint of None is zero."""
+        ...
+
+    def inner_inputs(self, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Inputs of the program."""
+        ...
+
+
 class Program(Protocol):
     """Forward and backward pass of an operation. Inputs and outputs are lists of tensors in a fixed order.
 
@@ -119,6 +137,39 @@ class _Eager(torch.autograd.Function):
         return _one_by_one(lambda *some: _Eager.apply(program, *some), info, in_dims[1:], inputs)
 
 
+class _Direct(torch.autograd.Function):
+    """`_Eager` outside of transforms, at a third of its fixed cost: `setup_context` is what they need."""
+
+    @staticmethod
+    def forward(ctx, program: Program, *inputs: Tensor) -> tuple[Tensor, ...]:
+        outputs = _Eager.forward(program, *inputs)
+        _Eager.setup_context(ctx, (program, *inputs), outputs)
+        return outputs
+
+    backward = _Eager.backward
+
+
+class _Bound(torch.autograd.Function):
+    """A `BoundCall`, outside of transforms."""
+
+    @staticmethod
+    def forward(ctx, call: "BoundCall", *leaves: Tensor) -> tuple[Tensor, ...]:
+        outputs = tuple(call.forward())
+        ctx.program, ctx.count = call, len(leaves)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*leaves, *outputs)
+        return outputs
+
+    @staticmethod
+    def backward(ctx, *adjoints: Tensor | None):
+        needed, tensors = ctx.needs_input_grad[1:], ctx.saved_tensors
+        if torch.is_grad_enabled() or is_transformed():
+            outputs = tensors[ctx.count :]
+            dense = [torch.zeros_like(y) if g is None else g for g, y in zip(adjoints, outputs, strict=True)]
+            return None, *_Gradient.apply(ctx.program, needed, *tensors, *dense)
+        return None, *ctx.program.backward_by(needed, (), tensors[ctx.count :], adjoints)
+
+
 # PyTorch asks for it at each call
 vars(_Eager.forward)["__signature__"] = inspect.signature(_Eager.forward)
 
@@ -199,7 +250,8 @@ def inputs_of(node) -> tuple[Tensor, ...] | None:
     Raises:
         RuntimeError: If a backward pass has let go of them.
     """
-    if not isinstance(node, _Eager._backward_cls) and "gradsim_run" not in node.name():  # the name of `_run`'s node
+    eager = _Eager._backward_cls, _Direct._backward_cls, _Bound._backward_cls
+    if not isinstance(node, eager) and "gradsim_run" not in node.name():  # the name of `_run`'s node
         return None
     tensors, program = node.saved_tensors[: node.count], node.program
     program = _programs.get(program) if isinstance(program, str) else program
@@ -224,6 +276,13 @@ def operation(program: Program) -> Callable[..., list[Tensor]]:
             if forward_ad._current_level >= 0:  # a custom operation would lose the tangent
                 raise NotImplementedError(_no_tangent(program))
             return _run(inputs, key)
-        return list((_Eager.apply if may_be_differentiated(*inputs) else _Eager.forward)(program, *inputs))
+        if is_transformed():
+            return list(_Eager.apply(program, *inputs))
+        return list((_Direct.apply if may_be_differentiated(*inputs) else _Eager.forward)(program, *inputs))
 
     return run
+
+
+def apply_bound(call: BoundCall, leaves: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Outputs of a call, differentiable once by its leaves; not within transforms."""
+    return _Bound.apply(call, *leaves)

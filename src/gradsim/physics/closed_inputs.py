@@ -62,13 +62,36 @@ class ClosedRollout:
         """`backward` by some of the parameters."""
         inner = self.inner_inputs(inputs)
         slopes = self.program.backward(inner, outputs, adjoints)
-        arrays = ({name: x.numpy() for name, x in zip(INPUTS, xs, strict=False)} for xs in (inner, slopes))
-        adjoint = _Adjoint(self.body, {name: x.numpy() for name, x in self._values(inputs).items()}, *arrays)
-        results: list[Tensor | None] = []
-        for name, x, need in zip(self.names, inputs, needed, strict=False):
-            rule = self.rules.get(name) if need else None
-            results.append(None if rule is None else torch.from_numpy(rule(adjoint).reshape(x.shape)).to(x.dtype))
-        return [*results, slopes[-1]]
+        names = [name for name, need in zip(self.names, needed, strict=False) if need and name in self.rules]
+        gradients = self.gradients(names, self._values(inputs), inner, slopes)
+        return [*(gradients.get(name) for name in self.names), slopes[-1]]
+
+    def needs(self, names: Sequence[str]) -> set[int]:
+        """Places of the inputs whose adjoints some parameters need: the rollout makes all of them."""
+        return set(range(len(INPUTS)))
+
+    def gradients(
+        self, names: Sequence[str], values: Values, inputs: Sequence[Tensor], slopes: Sequence[Tensor]
+    ) -> dict[str, Tensor]:
+        """Gradients (worlds, ...) by some parameters that have a rule.
+
+        Args:
+            names: Of the parameters.
+            values: Numbers of all that the body reads.
+            inputs: Inputs of the rollout.
+            slopes: Gradients by these.
+        """
+        arrays = ({name: x.numpy() for name, x in zip(INPUTS, xs, strict=False)} for xs in (inputs, slopes))
+        adjoint = _Adjoint(self.body, {name: x.numpy() for name, x in values.items()}, *arrays)
+        results, memory = {}, set()
+        for name in names:
+            x = values[name]
+            slope = torch.from_numpy(self.rules[name](adjoint).reshape(x.shape)).to(x.dtype)
+            results[name] = (
+                slope.clone() if slope.data_ptr() in memory else slope
+            )  # autograd writes to what it is given
+            memory.add(slope.data_ptr())
+        return results
 
     def inner_inputs(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Inputs of the rollout."""
@@ -211,7 +234,7 @@ class _Adjoint:
         by_q = slope[:, :3] * q[:, 3:] - q[:, :3] * slope[:, 3:] - _cross(slope[:, :3], q[:, :3])  # of q̄ q*
         by_turn = 0.5 * by_q + _cross(self.inputs["l"], self.slopes["l"]) - _cross(spin, self.spin)
         theta = self.values[f"{self.body.name}.rotation_vector"]
-        first, second = _jacobian_factors((theta * theta).sum(1, keepdims=True))
+        first, second = jacobian_factors((theta * theta).sum(1, keepdims=True))
         once = _cross(theta, by_turn)
         return by_turn - first * once + second * _cross(theta, once)
 
@@ -259,7 +282,7 @@ def _column(name: str, columns: list[int], a: _Adjoint, factor: float = 1.0) -> 
     return factor * (slope[:, columns[0]] if len(columns) == 1 else slope[:, columns].sum(1))
 
 
-def _jacobian_factors(squared: np.ndarray) -> list[np.ndarray]:
+def jacobian_factors(squared: np.ndarray) -> list[np.ndarray]:
     """(1 − cos θ)/θ² and (θ − sin θ)/θ³ from θ²."""
     small = squared < SERIES_LIMIT
     series = [a + squared * (b + squared * c) for a, b, c in SERIES]

@@ -14,7 +14,9 @@ from gradsim.engine.bound_function import BoundFunction
 from gradsim.engine.operation import is_transformed
 from gradsim.errors import InputError
 from gradsim.numerics import rotation
+from gradsim.physics import closed_soft_inputs
 from gradsim.physics.closed_inputs import ClosedRollout, closed_tangents, has_closed_form
+from gradsim.physics.closed_soft_inputs import ClosedSoftInputs
 from gradsim.physics.contact.broad_phase import Candidates
 from gradsim.physics.contact.impact import IMPACT_STEP_FACTOR
 from gradsim.physics.contact.point_sdf import distance
@@ -67,20 +69,35 @@ class SingleBody(Island):
     def roll_out(
         self, program: RolloutProgram, values: Values, steps: Tensor
     ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-        (body,) = self.systems
         plain = torch.is_grad_enabled() and not torch.compiler.is_compiling() and not is_transformed()
-        if plain and self.bound and isinstance(body, RigidBody):
-            if program not in self.closed:
-                if len(self.closed) >= MOST_CLOSED:
-                    self.closed.clear()
-                self.closed[program] = None
-                if isinstance(program, RigidRollout) and has_closed_form(body, values):
-                    self.closed[program] = ClosedRollout(body, self.bound, program, list(values))
-            if closed := self.closed[program]:
-                tensors = [values[name] for name in closed.names]
-                if any(x.requires_grad for x in tensors):
-                    return closed.run(*tensors, steps), ()
+        if plain and (closed := self._closed_rollout(program, values)):
+            tensors = [values[name] for name in closed.names]
+            if any(x.requires_grad for x in tensors):
+                return closed.run(*tensors, steps), ()
         return super().roll_out(program, values, steps)
+
+    def closed_form(self, program: RolloutProgram, values: Values) -> ClosedRollout | ClosedSoftInputs | None:
+        (body,) = self.systems
+        if isinstance(body, SoftBody):
+            return ClosedSoftInputs(body, values) if closed_soft_inputs.has_closed_form(body, values) else None
+        return self._closed_rollout(program, values)
+
+    def _closed_rollout(self, program: RolloutProgram, values: Values) -> ClosedRollout | None:
+        (body,) = self.systems
+        if not (self.bound and isinstance(body, RigidBody)):
+            return None
+        if program not in self.closed:
+            if len(self.closed) >= MOST_CLOSED:
+                self.closed.clear()
+            self.closed[program] = None
+            if isinstance(program, RigidRollout) and has_closed_form(body, values):
+                self.closed[program] = ClosedRollout(body, self.bound, program, list(values))
+        return self.closed[program]
+
+    def sources(self, values: Values) -> dict[str, list[str]] | None:
+        if not self.bound or any(x.device.type != "cpu" for x in values.values()):
+            return None
+        return {name: [name] for name in values}
 
     def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
         (system,) = self.systems

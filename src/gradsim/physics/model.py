@@ -29,6 +29,7 @@ from gradsim.physics.integrators import RIGID
 from gradsim.physics.islands import group_into_islands
 from gradsim.physics.pendulum.double import DoublePendulumBody
 from gradsim.physics.pendulum.simple import PendulumBody
+from gradsim.physics.repeated_calls import RepeatedCalls
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.rollout import strides_of
 from gradsim.physics.soft.body import SoftBody
@@ -246,6 +247,19 @@ class Model(nn.Module):
             Divergence: If a state becomes non-finite, or a joint has come apart at the last frame (not checked inside
                 `torch.compile`).
         """
+        if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
+            normal = lambda x: x.clone() if isinstance(x, Tensor) else x  # outside of the mode
+            with (
+                torch.inference_mode(False),
+                torch.no_grad(),
+            ):  # what is kept for later calls is for those with gradients, too
+                numbers = {name: normal(x) for name, x in (overrides or {}).items()}
+                begin = start and {body: {key: normal(y) for key, y in s.items()} for body, s in start.items()}
+                return self.rollout(numbers, frames, segment, begin)
+        if start is None:
+            trajectory = self._repeated.rollout(self, overrides or {}, frames, segment)
+            if trajectory is not None:
+                return trajectory
         overrides = self._tensors(overrides or {})
         values = self.values(overrides)
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
@@ -257,7 +271,7 @@ class Model(nn.Module):
         steps, states = self._steps(values, frames, lead), {}
         timed = self._timed(values, frames, lead, steps)
         everything: list[Tensor] = []
-        read: list[Sequence[Tensor]] = []
+        read: list[tuple[Sequence[Tensor], Sequence[Tensor]]] = []
         for group in self.groups:
             program = self._program(group, frames, lead, segment)
             if start is None:
@@ -267,7 +281,7 @@ class Model(nn.Module):
                 outputs = program.run(*inputs, steps)
             outputs = [y[:, lead:] for y in outputs] if lead else list(outputs)
             everything += outputs
-            read.append(inputs)
+            read.append((inputs, [y[:, self.density * (frames - 1)] for y in outputs]))
             states |= _by_body(group, outputs)
         trajectory = self._trajectory(states, values, frames)
         if not torch.compiler.is_compiling():
@@ -275,6 +289,20 @@ class Model(nn.Module):
                 self._check_finite(trajectory.states, timed, steps, lead, start)
             self._check_joints(trajectory.states, values, read)
         return trajectory
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """As of `torch.nn.Module`, without the walk by names that takes a tenth of a small rollout."""
+        if not set_to_none:
+            return super().zero_grad(set_to_none)
+        modules: list[nn.Module] = [self]
+        known: set[nn.Module] = {self}
+        for module in modules:  # which grow
+            for parameter in module._parameters.values():
+                if parameter is not None:
+                    parameter.grad = None
+            fresh = [inner for inner in module._modules.values() if inner is not None and inner not in known]
+            modules += fresh
+            known.update(fresh)
 
     def rollout_unchecked(self, values: Values, frames: int) -> Trajectory:
         """Rollout of complete `values` (see `values`) outside autograd, not checked for divergence."""
@@ -358,6 +386,7 @@ class Model(nn.Module):
     def _build(self, dtype: torch.dtype, device: torch.device) -> None:
         """Make the bodies, with their forces, and all that stands still, of tensors of this dtype on this device."""
         self.dtype, self.kinds, first, systems = dtype, parameters(self.scene), 0, []
+        self._repeated = RepeatedCalls()
         for name, body in self.scene.bodies.items():
             system = KINDS[body.kind](name, body, self.scene, first, dtype, device)
             first = system.parts[-1].vertices.stop
@@ -674,16 +703,16 @@ class Model(nn.Module):
                         f"(time {step * self.dt:.4g} s, world {world}). {self._advice(values, world)}"
                     )
 
-    def _check_joints(self, states, values: Values, inputs: Sequence[Sequence[Tensor]]) -> None:
+    def _check_joints(self, states, values: Values, read: Sequence[tuple[Sequence[Tensor], Sequence[Tensor]]]) -> None:
         """Raise `Divergence` where steps were so long that a joint no longer holds, though all is finite.
 
         Args:
             states: Those of the trajectory.
             values: All parameters.
-            inputs: Those of each group.
+            read: Inputs of each group, and its states of the last frame.
         """
-        for group, read in zip(self.groups, inputs, strict=True):
-            if said := group.open_joint_message(states, values, read):
+        for group, (inputs, last) in zip(self.groups, read, strict=True):
+            if said := group.open_joint_message(states, values, inputs, last):
                 other = self.scene.timing.integrator == "semi-implicit"
                 way = "Set timing.integrator to rk4, or more substeps" if other else "Use more substeps"
                 raise Divergence(f"{said}: steps are too long for it. {way} than {self.substeps}.")

@@ -46,6 +46,27 @@ class RolloutProgram(Protocol):
     def tangent(self, inputs: list[Tensor], tangents: list[Tensor | None]) -> list[tuple[Tensor, Tensor]]: ...
 
 
+class BoundProgram(Protocol):
+    """A rollout with arrays that one caller in one thread uses again, for inputs of the same shapes.
+
+    Inputs are a list that stays the same object while their numbers do.
+    """
+
+    def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Outputs of the rollout, which the caller may keep."""
+        ...
+
+    def backward(
+        self,
+        needed: Sequence[bool],
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        adjoints: Sequence[Tensor | None],
+    ) -> Sequence[Tensor | None]:
+        """Gradients by the inputs, at least by those that are needed, which may lie in the arrays; an adjoint of None is zero."""
+        ...
+
+
 class ContactPoints(Protocol):
     """Points of a body that touch grounds and obstacles, in world 0 of a batch.
 
@@ -321,6 +342,20 @@ class Island(Protocol):
         inputs = self.bound_inputs(values)
         return program.run(*inputs, steps), inputs
 
+    def sources(self, values: Values) -> dict[str, list[str]] | None:
+        """Tensors that `inputs_of_sources` takes, by name, and the parameters that each is of: one, or several side by side (worlds, n, ...);
+        None where the inputs cannot be bound.
+        """
+        return None
+
+    def inputs_of_sources(self, tensors: dict[str, Tensor]) -> list[Tensor]:
+        """Inputs of the rollout from `sources`."""
+        return self.inputs(tensors)
+
+    def closed_form(self, program: RolloutProgram, values: Values) -> Any:
+        """Gradients of the inputs by some parameters in closed form (`closed_inputs.ClosedRollout`); None where there is none."""
+        return None
+
     def begin(self, inputs: list[Tensor], start: Mapping[str, State]) -> list[Tensor]:
         """Inputs that begin at the states `start`, by body and name."""
         ...
@@ -345,13 +380,16 @@ class Island(Protocol):
         """True if what is between the bodies stores energy at the start, or supplies some."""
         return False
 
-    def open_joint_message(self, states: Mapping[str, State], values: Values, inputs: Sequence[Tensor]) -> str:
+    def open_joint_message(
+        self, states: Mapping[str, State], values: Values, inputs: Sequence[Tensor], last: Sequence[Tensor] = ()
+    ) -> str:
         """Joint that has come apart at the last frame, in words; "" for none.
 
         Args:
             states: (worlds, frames, ...) by body and name.
             values: All parameters.
             inputs: Those of the rollout, see `roll_out`.
+            last: States (worlds, ...) of the last frame, in the order of the outputs.
         """
         return ""
 

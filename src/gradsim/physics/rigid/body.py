@@ -435,7 +435,7 @@ class RigidBody(System):
         if not self.grounds:
             return [self.rest.new_zeros(worlds, 0, 3), self.rest.new_zeros(worlds, 0)]
         normal = torch.stack([values[f"{g}.normal"] for g in self.grounds], 1)
-        height = torch.stack([values[f"{g}.height"] + values[f"{g}.margin"] for g in self.grounds], 1)
+        height = torch.stack([values[f"{g}.height"] + 1.0 * values[f"{g}.margin"] for g in self.grounds], 1)
         return [normal / torch.linalg.vector_norm(normal, dim=-1, keepdim=True), height]
 
     def solids(self, values: Values, worlds: int) -> list[Tensor]:

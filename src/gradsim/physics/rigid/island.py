@@ -19,6 +19,7 @@ from gradsim.physics.rigid.recorded.rollout import RecordedBodies
 from gradsim.physics.system import Island, Values
 
 MAX_JOINT_OPENING = 0.2  # of a body's radius, or of 1 rad: a joint that is open by more no longer holds
+CLOCK = ("timing.rate", "timing.offset")  # parameters of the steps
 JOINT_STEP_DIVISOR = 8  # two bars on ball joints keep their energy within a hundredth over ten seconds
 
 
@@ -67,6 +68,16 @@ class ConstrainedIsland(Island):
     def bound_inputs(self, values: Values, differentiated: Collection[str] = ()) -> list[Tensor]:
         return self._bound(values, differentiated) if self._bound else self.inputs(values)
 
+    def sources(self, values: Values) -> dict[str, list[str]] | None:
+        if not self._bound or any(x.device.type != "cpu" for x in values.values()):
+            return None
+        sources = self._bound.sources(values)
+        return None if sources is None else {name: [name] for name in CLOCK} | sources
+
+    def inputs_of_sources(self, tensors: dict[str, Tensor]) -> list[Tensor]:
+        assert self._bound is not None
+        return self._bound.of_sources(tensors)
+
     def begin(self, inputs: list[Tensor], start) -> list[Tensor]:
         states = {s.name: [start[s.name][name] for name in START] for s in self.systems}
         return [*self.stack.states(states), *inputs[len(START) :]]
@@ -102,18 +113,18 @@ class ConstrainedIsland(Island):
     def has_drive(self, values: Values) -> bool:
         return bool(self.joints and self.joints.has_drive(values))
 
-    def open_joint_message(self, states, values: Values, inputs: Sequence[Tensor]) -> str:
+    def open_joint_message(self, states, values: Values, inputs: Sequence[Tensor], last: Sequence[Tensor] = ()) -> str:
         if not self.joints:
             return ""
         with torch.no_grad():
-            island_states = [states[s.name] for s in self.systems]
             if self.recorded:
+                island_states = [states[s.name] for s in self.systems]
                 end = island_states[0]["x"].shape[1] - 1
                 times = values["timing.offset"] + values["timing.rate"] * self.timing.time(end)
-                last = {s.name: {key: y[:, -1:] for key, y in states[s.name].items()} for s in self.systems}
-                away = self.joints.residual(last, values, times[:, None])[0].abs()[:, 0]  # (worlds, rows)
+                ends = {s.name: {key: y[:, -1:] for key, y in states[s.name].items()} for s in self.systems}
+                away = self.joints.residual(ends, values, times[:, None])[0].abs()[:, 0]  # (worlds, rows)
             else:
-                x, q = (torch.stack([state[key][:, -1] for state in island_states], 1) for key in ("x", "q"))
+                x, q = (y.detach() for y in last[:2])
                 first = len(BODY) + (len(self.pairs.names) if self.pairs else 0)
                 away = self.joints.gaps(x, q, inputs[first:]).abs()
             size = (self.stack.reach * self.stack.numbers("scale", values).amax(0)).max()

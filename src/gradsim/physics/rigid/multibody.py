@@ -124,6 +124,17 @@ class Bodies:
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
         buffers = self._buffers(inputs, False, True)
         buffers.load(inputs, None)
+        return self._sweep(buffers, inputs, outputs, adjoints)
+
+    def bind(self, inputs: Sequence[Tensor], adjoint: bool) -> "BoundBodies | None":
+        """Arrays of one caller for tensors of these shapes, see `system.BoundProgram`; None where they are large."""
+        if inputs[0].device.type != "cpu":
+            return None
+        bound = BoundBodies(self, inputs)
+        return bound if bound.ahead.nbytes <= MOST_POOLED_BYTES else None
+
+    def _sweep(self, buffers: "_BodyBuffers", inputs: Sequence[Tensor], outputs, adjoints) -> list[Tensor]:
+        """Gradients of all inputs, whose numbers are in the arrays."""
         frames, steps, adjoint = buffers.sweep_states(outputs, adjoints)
         grad, state = buffers.gradient, buffers.start_adjoint
         buffers.clear()
@@ -148,7 +159,10 @@ class Bodies:
     def _forward(self, inputs, tangents):
         buffers = self._buffers(inputs, tangents is not None, False)
         buffers.load(inputs, tangents)
-        trajectory = buffers.started(inputs, tangents)
+        return self._launch(buffers, buffers.started(inputs, tangents))
+
+    def _launch(self, buffers: "_BodyBuffers", trajectory):
+        """States of all frames with their tangents, from those of frame 0."""
         replay(
             buffers.code.forward,
             buffers.packs,
@@ -169,6 +183,40 @@ class Bodies:
                     self.pool.clear()
                 self.pool[key] = buffers
         return buffers
+
+
+class BoundBodies:
+    """A `BoundProgram` (see `system.py`) of several bodies. Arguments as of `Bodies`."""
+
+    def __init__(self, program: Bodies, inputs: Sequence[Tensor]):
+        self.program, self.ahead = program, _BodyBuffers(program, inputs, False, False)
+        self.back: _BodyBuffers | None = None
+        self.inputs: Sequence[Tensor] = []
+
+    def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        if inputs is not self.inputs:
+            self.ahead.load(inputs, None)
+            self.ahead.started(inputs, None)
+            self.inputs = inputs
+        elif self.program.pairs:  # a list of the end of the last rollout
+            self.ahead.parameters.work.near.pair.zero_()
+        return [value for value, _ in self.program._launch(self.ahead, self.ahead.frames)]
+
+    def backward(
+        self,
+        needed: Sequence[bool],
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        adjoints: Sequence[Tensor | None],
+    ) -> Sequence[Tensor | None]:
+        dense = [torch.zeros_like(y) if g is None else g for g, y in zip(adjoints, outputs, strict=True)]
+        if self.back is None:
+            back = _BodyBuffers(self.program, inputs, False, True)
+            if back.nbytes > MOST_POOLED_BYTES:
+                return self.program.backward(inputs, outputs, dense)
+            self.back = back
+        self.back.load(inputs, None)
+        return self.program._sweep(self.back, inputs, outputs, dense)
 
 
 class _BodyBuffers:

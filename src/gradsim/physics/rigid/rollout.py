@@ -81,6 +81,7 @@ MIN_SUBSTEPS_FOR_EVENTS = 4  # steps of a frame interval from which on steps end
 REGISTER_BYTES = 32  # of the registers on a CPU: tangents take four fifths of the time that they take in 64, of four worlds or fewer half
 MOST_BOUND = 64  # kinds of tensors of programs whose launches are used again
 BOUND_BYTES = 16e6  # largest size of the steps of a segment that are
+ARRAYS_OF_STATES = 2 * 18  # numbers of a state, and of its adjoint, with what events add
 MOST_EVENTS = 4, 8  # touches and releases in a stride at which steps end, where a frame has several strides, or one
 
 
@@ -199,6 +200,15 @@ class RigidRollout:
             bound = _bounds[key] = _Bound(self, inputs, code, layout)
         return bound
 
+    def bind(self, inputs: Sequence[Tensor], adjoint: bool) -> "BoundRigid | None":
+        """Arrays of one caller for tensors of these shapes, see `system.BoundProgram`; None where they are large."""
+        worlds = len(inputs[0])
+        size = inputs[0].element_size() * ARRAYS_OF_STATES * max(worlds, self.width or 1)
+        if size * (self.frames + self.segment * self._rows(inputs)) > BOUND_BYTES or inputs[0].device.type != "cpu":
+            return None
+        self._check(inputs)
+        return BoundRigid(self, inputs, adjoint)
+
     def _names(self, inputs: Sequence[Tensor]) -> list[str]:
         """The parameters that the kernels read."""
         loads = self._loads(inputs)
@@ -286,10 +296,18 @@ class _Bound:
         inputs: See `RigidRollout`.
         code: Its kernels.
         layout: Layout of their arrays.
+        shared: Whether other rollouts write to the arrays, too.
     """
 
-    def __init__(self, program: RigidRollout, inputs: Sequence[Tensor], code: ModuleType, layout: Layout):
-        self.program, self.code, self.layout = program, code, layout
+    def __init__(
+        self,
+        program: RigidRollout,
+        inputs: Sequence[Tensor],
+        code: ModuleType,
+        layout: Layout,
+        shared: bool = True,
+    ):
+        self.program, self.code, self.layout, self.shared = program, code, layout, shared
         self.worlds, self.device = len(inputs[0]), inputs[0].device
         self.packs, self.rows = layout.packs(self.worlds), program._rows(inputs)
         self.strided, self.located = program._strided(inputs), program._events(inputs) > 0
@@ -346,6 +364,10 @@ class _Bound:
     def backward(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
         """Gradients of all inputs."""
         self._load(inputs, None)
+        return self.sweep(inputs, outputs, adjoints)
+
+    def sweep(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], adjoints: Sequence[Tensor]) -> list[Tensor]:
+        """The same, of inputs whose numbers are in the arrays."""
         layout, (zeros, frames, frame_adjoints, adjoint, sums, launch) = self.layout, self._backward_launch
         torch._foreach_zero_(zeros)  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
         for arrays, values in ((frames, outputs), (frame_adjoints, adjoints)):
@@ -413,7 +435,57 @@ class _Bound:
             self.numbers = numbers
 
     def _array(self, name: str, kind: str, *items: int):
+        if not self.shared:
+            return self.layout.zeros(kind, self.packs * self.layout.lane.width, items, self.device)
         return _reused(self.layout, name, kind, self.packs, items, self.device)
+
+
+class BoundRigid:
+    """A `BoundProgram` (see `system.py`) of a rollout. Arguments as of `RigidRollout.bind`."""
+
+    def __init__(self, program: RigidRollout, inputs: Sequence[Tensor], adjoint: bool):
+        self.program, self.like = program, [x.new_empty(x.shape) for x in inputs]
+        self.kind = (inputs[0].dtype, tuple([x.shape for x in inputs]))
+        self.may_narrow = len(inputs[0]) == 1 and not program.width
+        if adjoint and self.may_narrow:
+            program.narrow.add(self.kind)
+        self.narrow, self.bound = None, None
+        self.inputs: Sequence[Tensor] = []
+
+    def _current(self) -> _Bound:
+        """Arrays of the width that calls have now, see `RigidRollout`."""
+        narrow = self.may_narrow and self.kind in self.program.narrow
+        if self.bound is None or narrow != self.narrow:
+            code, layout = self.program._code(self.like, False, narrow)
+            self.bound, self.narrow = _Bound(self.program, self.like, code, layout, shared=False), narrow
+            self.inputs = []
+        return self.bound
+
+    def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        bound = self._current()
+        states, launch = bound._forward_launch
+        if inputs is not self.inputs:
+            bound._load(inputs, None)
+            for k, (kind, _, start, first, memory) in enumerate(states):
+                bound.layout.fill(start, kind, inputs[k])
+                first.copy_(memory)
+            self.inputs = inputs
+        launch()
+        return [bound.layout.unpack(kind, state, bound.worlds)[0] for kind, state, *_ in states]
+
+    def backward(
+        self,
+        needed: Sequence[bool],
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        adjoints: Sequence[Tensor | None],
+    ) -> Sequence[Tensor | None]:
+        bound = self._current()
+        if inputs is not self.inputs:
+            bound._load(inputs, None)
+            self.inputs = []
+        dense = [torch.zeros_like(y) if g is None else g for g, y in zip(adjoints, outputs, strict=True)]
+        return bound.sweep(inputs, outputs, dense)
 
 
 _bounds: dict[tuple, _Bound] = {}  # of all programs, which live as long as theirs

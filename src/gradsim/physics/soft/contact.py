@@ -92,7 +92,10 @@ class SoftContact:
     def plane(self, ground: str, values: Values) -> tuple[Tensor, Tensor]:
         """Unit normal (worlds, 3) and height (worlds,) where contact begins."""
         normal = torch.nn.functional.normalize(values[f"{ground}.normal"], dim=-1)
-        return normal, values[f"{ground}.height"] + values[f"{ground}.margin"] + self._radius(values)
+        margin = (
+            1.0 * values[f"{ground}.margin"]
+        )  # else its gradient and that of the height were one memory, which two passes add to
+        return normal, values[f"{ground}.height"] + margin + self._radius(values)
 
     def solid(self, obstacle: ObstacleBody, values: Values) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Center (worlds, 3), axes (worlds, 3, 3), half sizes (worlds, 3) and rounding (worlds,) where contact begins."""

@@ -9,7 +9,7 @@ semi-implicit Euler, Eq. 4 and 5).
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -44,6 +44,7 @@ HEAD = (*STATE, "inverse_mass", "gravity")  # before the parameters of the force
 DRIVE = ("drive_x", "drive_v")  # behind them, where vertices follow a recording
 MOST_BOUND = 8  # kinds of tensors of one program whose arrays are used again
 BOUND_BYTES = 64e6  # largest size of those of one kind
+STORED_BYTES = 64e6  # largest size where each step is a frame
 SIZE_OF_ROW, ARRAYS_OF_STATES = (
     64,
     6,
@@ -119,6 +120,30 @@ class Particles:
         """`backward` by some of the inputs."""
         return self._bound(inputs, None, again=True).backward(needed, inputs, outputs, adjoints)
 
+    def bind(self, inputs: Sequence[Tensor], adjoint: bool) -> "BoundParticles | None":
+        """Arrays of one caller for tensors of these shapes, see `system.BoundProgram`; None where they are large.
+
+        Where a gradient is to come and all steps take little memory, each step is a frame, so that none is computed again.
+        """
+        _check(self, inputs)
+        x = inputs[0]
+        if x.device.type != "cpu" or self.driven_vertices:
+            return None
+        rows, steps = x.shape[0] * x.shape[1], (self.frames - 1) * self.substeps
+        size = ARRAYS_OF_STATES * SIZE_OF_ROW * rows
+        sizes = [(None, *SHAPES[kind]) for group in self.groups for kind in group.force.parameters.values()]
+        pairs = zip(inputs[len(HEAD) : -1], sizes, strict=True)
+        timed = any(y.ndim > 1 + len(size) for y, size in pairs)
+        alone = mapping_for(len(x), x.dtype, x.device, False).name == "elements" and not self.mapping
+        plain = alone and self.integrator == "semi-implicit" and not timed and self.substeps > 1
+        if adjoint and plain and size * (steps + 1) <= STORED_BYTES:
+            return BoundParticles(self, inputs, True)
+        return (
+            BoundParticles(self, inputs, False)
+            if size * (self.frames + self.segment * self.substeps) <= BOUND_BYTES
+            else None
+        )
+
     def _forward(self, inputs, tangents):
         pairs = self._bound(inputs, tangents).forward(inputs, tangents)
         if tangents is None:
@@ -132,6 +157,8 @@ class Particles:
 
         `again`: after a forward pass, whose inputs nobody may write to. If no other came between, they are in the arrays.
         """
+        if torch.is_inference_mode_enabled():  # arrays made here could not be written to in other calls
+            return BoundRollout(self, inputs, tangents)
         like = (inputs[0].dtype, inputs[0].device, tangents is None, threading.get_ident())
         key = (like, tuple(x.shape for x in inputs))
         bound = self.bound.get(key)
@@ -187,7 +214,7 @@ class BoundRollout:
             memory(state)[:, 0] = memory(start)
         launch()
         results = [buffers.to.unvertices(state, buffers.worlds, buffers.n) for state in states]
-        if not tangents:  # kept, so that no other tensor gets their memory
+        if not tangents and not torch.is_inference_mode_enabled():  # kept, so that no other tensor gets their memory
             self.moved = [(y.detach(), y._version) for y, _ in results]
         return results
 
@@ -269,6 +296,131 @@ class BoundRollout:
         """Memory that steps add to."""
         parameters, memory = self._parameters, self.buffers.to.layout.memory
         return [memory(getattr(parameters, name)) for name in self.buffers.work_names]
+
+
+class BoundParticles:
+    """A `BoundProgram` (see `system.py`) of soft bodies.
+
+    Args:
+        program: The rollout.
+        inputs: See `Particles`.
+        stored: Whether each step is a frame.
+    """
+
+    def __init__(self, program: Particles, inputs: Sequence[Tensor], stored: bool):
+        self.every = program.substeps if stored else 1
+        steps = (program.frames - 1) * program.substeps
+        self.program = replace(program, frames=steps + 1, substeps=1, segment=1) if stored else program
+        self.inputs: Sequence[Tensor] = []
+        self.loaded: list[Tensor] = []  # whose numbers are in the arrays
+        self.last: list[tuple[Tensor, int]] = []  # outputs of the last rollout
+        self.adjoints = [False] * len(STATE)  # whether those of the last backward pass had numbers
+        bound = self.bound = BoundRollout(self.program, self._inner(inputs), None)
+        buffers = self.buffers = bound.buffers
+        memory, n = buffers.to.layout.memory, buffers.n
+        self.is_plain = buffers.to.name == "elements"
+        _, starts, states, self.launch = bound._forward_launch
+        self.work = bound._work
+        self.states, self.starts = states, starts
+        self.firsts = [memory(y)[:, 0] for y in states]
+        self.results = [memory(y)[:, :: self.every, :n, :3] for y in states] if self.is_plain else []
+        self.places = self._places(inputs) if self.is_plain else {}
+
+    def _places(self, inputs: Sequence[Tensor]) -> dict[int, tuple[Tensor, Tensor]]:
+        """Views of inputs in the arrays, and of what fills up their last register, of those that lie there as they are."""
+        buffers, places = self.buffers, {}
+        for k, (_, _, kind, array) in enumerate(buffers.places, len(HEAD)):
+            worlds, count = len(inputs[k]), inputs[k].shape[-1]
+            if kind == "Real" and inputs[k].ndim == 2 and count > 1:
+                flat = buffers.to.layout.memory(array).view(worlds, -1)
+                places[k] = flat[:, :count], flat[:, count:]
+        return places
+
+    def _inner(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Inputs of the program that is launched."""
+        step = inputs[-1]
+        return [*inputs[:-1], step.repeat_interleave(self.every, 1) if self.every > 1 else step]
+
+    def load(self, inputs: Sequence[Tensor]) -> None:
+        """Write the numbers of these tensors over those in the arrays."""
+        buffers, known = self.buffers, self.loaded
+        new = [k for k, x in enumerate(inputs) if not known or x is not known[k]]
+        others = []
+        for k in new:
+            if k in self.places:
+                place, left = self.places[k]
+                place.copy_(inputs[k])
+                if left.numel():
+                    left.copy_(inputs[k][:, -1:])
+            elif k >= len(STATE):
+                others.append(k)
+            elif self.is_plain:
+                self.firsts[k][:, : buffers.n, :3].copy_(inputs[k])
+                if not k and len(buffers.copies):
+                    copied = inputs[k].index_select(1, buffers.copies)
+                    self.firsts[k][:, buffers.n : buffers.n + len(buffers.copies), :3].copy_(copied)
+            else:
+                buffers.to.fill_vertices(self.starts[k], inputs[k], None, self.bound.none if k else buffers.copies)
+                self.firsts[k].copy_(buffers.to.layout.memory(self.starts[k]))
+        if others:
+            buffers.write(inputs if self.every == 1 or others[-1] < len(inputs) - 1 else self._inner(inputs), others)
+        self.loaded = list(inputs)
+
+    def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        if inputs is not self.inputs:
+            self.load(inputs)
+            self.inputs = inputs
+        torch._foreach_zero_(self.work)  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
+        self.launch()
+        if self.is_plain:
+            outputs = [y.clone(memory_format=torch.contiguous_format) for y in self.results]
+        else:
+            to, buffers = self.buffers.to, self.buffers
+            outputs = [to.unvertices(y, buffers.worlds, buffers.n)[0] for y in self.states]
+        self.last = [(y.detach(), y._version) for y in outputs]
+        return outputs
+
+    def backward(
+        self,
+        needed: Sequence[bool],
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        adjoints: Sequence[Tensor | None],
+    ) -> list[Tensor | None]:
+        if inputs is not self.inputs:
+            self.load(inputs)
+            self.inputs = inputs
+        bound, to = self.bound, self.buffers.to
+        if not _are_same(outputs, self.last):  # of another rollout
+            self.last = []
+            if self.every > 1:
+                torch._foreach_zero_(self.work)  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
+                self.launch()
+            else:
+                for k, (state, y) in enumerate(zip(self.states, outputs, strict=True)):
+                    to.fill_vertices(state, y, None, bound.none if k else self.buffers.copies)
+        zeros, _, frame_adjoints, start, unpacked, launch = bound._backward_launch
+        torch._foreach_zero_(zeros[len(STATE) :])  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
+        for k, (frame, y) in enumerate(zip(frame_adjoints, adjoints, strict=True)):
+            if y is None:
+                if self.adjoints[k]:
+                    to.layout.memory(frame).zero_()
+            elif self.is_plain:
+                to.layout.memory(frame)[:, :: self.every, : self.buffers.n, :3].copy_(y)
+            else:
+                to.fill_vertices(frame, y, None, bound.none)
+            self.adjoints[k] = y is not None
+        launch()
+        n, pairs = self.buffers.n, zip(start[: len(STATE)], needed, strict=False)
+        if self.is_plain:
+            state = [to.layout.memory(a)[:, :n, :3] if need else None for a, need in pairs]
+        else:
+            state = [to.unvertices(a, self.buffers.worlds, n)[0] if need else None for a, need in pairs]
+        *results, step = [*state, *unpacked(needed)]
+        if step is not None and self.every > 1 and step.shape[1]:
+            step = step.unflatten(1, (-1, self.every)).sum(2)
+        pairs = zip([*results, step], inputs, strict=True)
+        return [g if g is None or g.shape == x.shape else g.reshape(x.shape) for g, x in pairs]
 
 
 def _are_same(tensors: Sequence[Tensor], known: Sequence[tuple[Tensor, int]]) -> bool:
@@ -364,6 +516,22 @@ class RolloutBuffers:
             for name, (x, slope) in zip("xv", others[-1 - len(DRIVE) : -1], strict=True):
                 to.fill_vertices(getattr(self.structs[2], name), x, slope, none)
         self.inputs = [*inputs[: -1 - len(DRIVE)], inputs[-1]] if self.driven else list(inputs)
+
+    def write(self, inputs: Sequence[Tensor], which: Sequence[int]) -> None:
+        """Write some inputs after the start over those in the arrays."""
+        p, to, first = self.structs[0], self.to, len(STATE)
+        for k in which:
+            x = inputs[k]
+            if k == len(inputs) - 1:
+                if x.shape[1]:
+                    to.fill_uniform(p.step, "Real", x, None)
+            elif k >= len(HEAD):
+                _, _, kind, array = self.places[k - len(HEAD)]
+                to.fill_elements(array, kind, x, None)
+            elif k == first:
+                to.fill_scalars(p.inverse_mass, x * self.moves, None)
+            elif k > first:
+                to.fill_uniform(p.gravity, "Vec3", x, None)
 
     @property
     def work_names(self) -> list[str]:

@@ -102,7 +102,22 @@ class BoundColumns:
         self.function = function
         self.reads: _Reads | None = None
         self.known: frozenset[str] = frozenset()
-        self.bound = BoundFunction(lambda tensors: function(_Columns(tensors, self.known)))
+        self.bound = BoundFunction(self.of_sources)  # a method, which a copy of this has for itself
+
+    def sources(self, values: Values) -> dict[str, list[str]] | None:
+        """Parameters that the function reads, by the names of the tensors that `of_sources` takes; None where that is not known yet, or
+        parameters of a column have several shapes.
+        """
+        if self.reads is None or not all(
+            are_even([values[name] for name in column.names]) for column in self.reads.columns.values()
+        ):
+            return None
+        columns = {key: column.names for key, column in self.reads.columns.items()}
+        return {name: [name] for name in self.reads.names} | columns
+
+    def of_sources(self, tensors: dict[str, Tensor]) -> list[Tensor]:
+        """Outputs of the function from columns and other parameters."""
+        return self.function(_Columns(tensors, self.known))
 
     def __call__(self, values: Values, differentiated: Collection[str] = ()) -> list[Tensor]:
         """Outputs of the function. They are not to be written to.

@@ -1,0 +1,421 @@
+"""Rollouts of a model that repeat an earlier call but for numbers: what they need is bound once.
+
+A call is bound at the second time that names and shapes of what it is given, frames, and what requires a gradient are the same. From then on
+it compares the numbers of all parameters as bytes, however they were written, computes again what depends on those that differ, and
+launches kernels on arrays of its own. Its operation of PyTorch has the parameters themselves as inputs: the graph from these to the
+inputs of the rollout is made in the backward pass, and kept while numbers stay.
+"""
+
+import ctypes
+import math
+import operator
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gradsim.engine.bound_function import Numbers, Replay
+from gradsim.engine.operation import apply_bound, is_transformed
+from gradsim.physics.dependencies import require_dependency
+from gradsim.physics.system import BoundProgram, Island, Values
+from gradsim.physics.trajectory import Trajectory
+
+MOST_CALLS = 8  # bound calls of one model in one thread
+MOST_THREADS = 8  # threads with calls of one model
+MOST_BYTES = 2**20  # of the parameters of a model, and of a tensor that a call is given
+CLOCK_PREFIX = "timing."
+
+
+class OwnNumbers:
+    """Parameters of a model, and when their numbers became others.
+
+    Args:
+        owners: Module and attribute of each by name.
+    """
+
+    def __init__(self, owners: Mapping[str, tuple[nn.Module, str]]):
+        self.names = list(owners)
+        self._slots = [(vars(module)["_parameters"], key) for module, key in owners.values()]
+        self.places = {name: k for k, name in enumerate(self.names)}
+        self.parameters: list[Tensor] = []
+        self.rows: dict[str, Tensor] = {}
+        self.version = 0
+        self.changed = [0] * len(self.names)  # version since which each has its numbers
+        self._pointers: list[int] = []
+        self._shapes: list[torch.Size] = []
+        self._buffers: list[Any] = []
+        self._bytes: list[bytes] = []
+
+    def look(self) -> bool:
+        """Compare them with those of the last time; False where they cannot be compared."""
+        try:
+            parameters = [slots[key] for slots, key in self._slots]
+            pointers = [p.data_ptr() for p in parameters]
+            shapes = [p.shape for p in parameters]
+        except (KeyError, AttributeError, RuntimeError):  # none, or of another kind
+            return False
+        same = len(parameters) == len(self.parameters) and all(map(operator.is_, parameters, self.parameters))
+        if not (same and pointers == self._pointers and shapes == self._shapes) and not self._take(parameters):
+            return False
+        numbers = [buffer.raw for buffer in self._buffers]
+        if numbers != self._bytes:
+            self.version += 1
+            for k, (new, old) in enumerate(zip(numbers, self._bytes, strict=True)):
+                if new != old:
+                    self.changed[k] = self.version
+            self._bytes = numbers
+        return True
+
+    def newer(self, version: int) -> list[str]:
+        """Names of those with other numbers than at a version."""
+        return [name for name, since in zip(self.names, self.changed, strict=True) if since > version]
+
+    def _take(self, parameters: list[Tensor]) -> bool:
+        """Look at these from now on; False where their memory cannot be read."""
+        self.parameters = []
+        plain = all(type(p) is nn.Parameter and p.is_cpu and p.is_contiguous() and p.numel() for p in parameters)
+        if not plain or sum(p.nbytes for p in parameters) > MOST_BYTES:
+            return False
+        rows = [p.detach()[None] for p in parameters]  # which keep the memory
+        self.rows = dict(zip(self.names, rows, strict=True))
+        self._pointers, self._shapes = [p.data_ptr() for p in parameters], [p.shape for p in parameters]
+        self._buffers = [(ctypes.c_char * p.nbytes).from_address(p.data_ptr()) for p in parameters]
+        self._bytes = [b""] * len(parameters)
+        self.parameters = parameters
+        return True
+
+
+class RepeatedCalls:
+    """Bound calls of a model. They are not copied with it."""
+
+    def __init__(self):
+        self._threads: dict[int, tuple[OwnNumbers, dict[tuple, BoundRollouts | bool]]] = {}
+
+    def __reduce__(self):
+        return RepeatedCalls, ()
+
+    def rollout(self, model: Any, overrides: Mapping[str, Any], frames: int | None, segment: int) -> Trajectory | None:
+        """As of `Model.rollout`; None where the call is not one that can be bound, or not yet."""
+        if torch.compiler.is_compiling() or is_transformed() or torch.is_inference_mode_enabled():
+            return None
+        graph, dtype, shapes = torch.is_grad_enabled(), model.dtype, []
+        for name, x in overrides.items():
+            if type(x) is not Tensor and type(x) is not nn.Parameter:
+                return None
+            if x.dtype is not dtype or not x.is_cpu or not x.is_contiguous():
+                return None
+            shapes.append((name, x.shape, graph and x.requires_grad))
+        thread = threading.get_ident()
+        known = self._threads.get(thread)
+        if known is None:
+            if len(self._threads) >= MOST_THREADS:
+                self._threads.clear()
+            known = self._threads[thread] = OwnNumbers(model._owners), {}
+        of_model, calls = known
+        if not of_model.look():
+            return None
+        live = tuple([p.requires_grad for p in of_model.parameters]) if graph else ()
+        key = (frames, segment, graph, model.substeps, model.lead, tuple(shapes), live)
+        call = calls.get(key)
+        if call is None:
+            if len(calls) >= MOST_CALLS:
+                calls.clear()
+            calls[key] = True
+        if call is None or call is False:
+            return None
+        try:
+            if call is True:
+                if not _may_be_bound(model, overrides):
+                    calls[key] = False
+                    return None
+                call = calls[key] = BoundRollouts(model, of_model, overrides, frames, segment, graph)
+            trajectory = call.rollout(model, overrides)
+        except BaseException:
+            calls.pop(key, None)
+            raise
+        if trajectory is None:
+            del calls[key]
+        return trajectory
+
+
+def _may_be_bound(model: Any, overrides: Mapping[str, Tensor]) -> bool:
+    """False for calls whose steps are another function of the parameters at each call, and of numbers for each frame interval."""
+    if model.motors or any(name not in model.kinds for name in overrides):
+        return False
+    if model._late and any(name.startswith(CLOCK_PREFIX) for name in overrides):
+        return False
+    return not any(model.kinds[name].timed and x.ndim == 3 for name, x in overrides.items())
+
+
+class BoundRollouts:
+    """The calls of one kind, as those of one thread.
+
+    Args:
+        model: The model.
+        of_model: Its parameters.
+        overrides, frames, segment: As for `Model.rollout`.
+        graph: True if gradients may be taken.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        of_model: OwnNumbers,
+        overrides: Mapping[str, Tensor],
+        frames: int | None,
+        segment: int,
+        graph: bool,
+    ):
+        self.of_model, self.graph, self.names = of_model, graph, list(overrides)
+        self.frames = frames or model.scene.timing.frames
+        tensors = model._tensors(overrides)
+        values = model.values(tensors)
+        self.worlds, self.override_rows = len(values["gravity"]), {name: x.shape[0] for name, x in overrides.items()}
+        if graph:
+            require_dependency(model, [name for name, x in overrides.items() if x.requires_grad])
+        self.lead = model._intervals_before(values, overrides)
+        self.version, self.bytes = of_model.version, [_bytes(x) for x in overrides.values()]
+        most = np.finfo(str(model.dtype).removeprefix("torch.")).max
+        kinds = [(model.kinds[name], x.numel()) for name, x in overrides.items()]
+        self.lower, self.upper = (
+            np.concatenate([np.full(n, np.clip(end(kind), -most, most), most.dtype) for kind, n in kinds] or [[]])
+            for end in (lambda kind: kind.lower, lambda kind: kind.upper)
+        )
+        self._take_own()
+        live = [name for name, x in values.items() if graph and x.requires_grad]
+        with torch.no_grad():
+            plain = {name: x.detach() for name, x in values.items()}
+            self.groups = [BoundGroup(model, group, self, plain, segment, live) for group in model.groups]
+        self.times = torch.arange(self.frames, dtype=torch.float64) / model.scene.timing.fps
+
+    def _take_own(self) -> None:
+        """Rows of the model's parameters, with as many worlds as the call."""
+        worlds, rows = self.worlds, self.of_model.rows
+        if worlds > 1:
+            rows = {name: x.expand(worlds, *x.shape[1:]) for name, x in rows.items()}
+        self.rows, self.parameters = rows, self.of_model.parameters
+
+    def _are_inside(self, numbers: Sequence[bytes | None]) -> bool:
+        """True if the numbers of the overrides are all in the ranges of their parameters; False, too, where they are many."""
+        if None in numbers:
+            return False
+        x = np.frombuffer(b"".join(numbers), self.lower.dtype)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        return bool(((x >= self.lower) & (x <= self.upper)).all())
+
+    def rollout(self, model: Any, overrides: Mapping[str, Tensor]) -> Trajectory | None:
+        """The trajectory of other numbers; None if they ask for another kind of call."""
+        of_model, changed = self.of_model, []
+        numbers = [_bytes(x) for x in overrides.values()]
+        if None in numbers or numbers != self.bytes:
+            changed = [
+                name for name, new, old in zip(self.names, numbers, self.bytes, strict=True) if not new or new != old
+            ]
+            if not self._are_inside(numbers):
+                model._check_ranges(overrides)
+            self.bytes = numbers
+        if self.parameters is not of_model.parameters:
+            self._take_own()
+        if self.version != of_model.version:
+            changed += [name for name in of_model.newer(self.version) if name not in overrides]
+            self.version = of_model.version
+        values, worlds = dict(self.rows), self.worlds
+        if self.graph:
+            for name, p in zip(of_model.names, of_model.parameters, strict=True):
+                if p.requires_grad:
+                    row = p.unsqueeze(0)
+                    values[name] = row if worlds == 1 else row.expand(worlds, *p.shape)
+        for name, x in overrides.items():
+            values[name] = x if x.shape[0] == worlds else x.expand(worlds, *x.shape[1:])
+        for name in changed:
+            if name.startswith(CLOCK_PREFIX) and model._intervals_before(values, self.names) != self.lead:
+                return None
+        states: dict[str, dict[str, Tensor]] = {}
+        read: list[tuple[Sequence[Tensor], Sequence[Tensor]]] = []
+        for bound in self.groups:
+            outputs = bound.roll_out(values, changed, overrides)
+            outputs = [y[:, self.lead :] for y in outputs] if self.lead else outputs
+            read.append((bound.inputs, [y[:, model.density * (self.frames - 1)] for y in outputs]))
+            for system, names in zip(bound.group.systems, bound.group.split(outputs), strict=True):
+                states[system.name] = dict(zip(system.states, names, strict=True))
+        if model.density == 1 and model.scene.timing.stamps is None:
+            trajectory = Trajectory(self.times.clone(), states, values, model.systems, model.scenery)
+        else:
+            trajectory = model._trajectory(states, values, self.frames)
+        if not all(bound.is_finite for bound in self.groups):
+            steps = self.groups[0].steps
+            model._check_finite(trajectory.states, values, steps, self.lead, None)
+        model._check_joints(trajectory.states, values, read)
+        return trajectory
+
+
+class BoundGroup:
+    """Rollouts of a group of bodies in calls of one kind.
+
+    Args:
+        model: The model.
+        group: The bodies.
+        call: The call.
+        values: All parameters (worlds, ...).
+        segment: As for `Model.rollout`.
+        live: Parameters by which a gradient may be taken.
+    """
+
+    def __init__(
+        self, model: Any, group: Island, call: BoundRollouts, values: Values, segment: int, live: Sequence[str]
+    ):
+        self.group, self.call = group, call
+        self.program = model._program(group, call.frames, call.lead, segment)
+        self.clock = lambda some: model._steps(some, call.frames, call.lead)
+        self.steps = self.clock(values)
+        self.inputs: Sequence[Tensor] = ()
+        self.is_finite = True  # of the last outputs
+        self.bound: BoundProgram | None = None
+        self.sources = group.sources(values) or {}
+        self.replay: Replay | None = None
+        bind = getattr(self.program, "bind", None)
+        if not self.sources or bind is None:
+            return
+        names: dict[str, list[tuple[str, int | None]]] = {}  # a tensor, and the place in it, of a column
+        for key, parts in self.sources.items():
+            for k, name in enumerate(parts):
+                names.setdefault(name, []).append((key, None if name == key else k))
+        replay = Replay(
+            lambda some: [*group.inputs_of_sources(some), self.clock(some)],
+            {key: _source(values, key, parts) for key, parts in self.sources.items()},
+            {key for name in live for key, _ in names.get(name, ())},
+        )
+        if not replay.is_replayable:
+            return
+        self.bound = bind(replay.numbers.outputs, bool(replay.live))
+        if self.bound is None:
+            return
+        self.replay, live_names = replay, set(live)
+        read = {name: [place for place in places if place[0] in replay.names] for name, places in names.items()}
+        self.reads = {name: places for name, places in read.items() if places}
+        self.live = [name for name in self.reads if name in live_names]
+        self.closed = group.closed_form(self.program, values)
+        self.plans: dict[tuple[bool, ...], tuple[list[str], tuple[int, ...], list[bool]]] = {}
+
+    def plan(self, needed: tuple[bool, ...], numbers: Numbers) -> tuple[list[str], tuple[int, ...], list[bool]]:
+        """For gradients by some leaves: names of those in closed form, tensors that the others come from, and inputs whose gradient these need."""
+        if needed not in self.plans:
+            assert self.replay is not None
+            names = [name for name, need in zip(self.live, needed, strict=True) if need]
+            closed = [name for name in names if self.closed and name in self.closed.rules]
+            keys = dict.fromkeys(key for name in names if name not in closed for key, _ in self.reads[name])
+            places = tuple(self.replay.places[key] for key in keys)
+            read = self.closed.needs(closed) if closed else set()
+            self.plans[needed] = closed, places, [k in read or y for k, y in enumerate(numbers.reached(places))]
+        return self.plans[needed]
+
+    def roll_out(self, values: Values, changed: Sequence[str], overrides: Mapping[str, Tensor]) -> Sequence[Tensor]:
+        """Outputs of the rollout; a list of other numbers in `changed`."""
+        if self.bound is None or self.replay is None:
+            self.steps = self.clock(values)
+            outputs, self.inputs = self.group.roll_out(self.program, values, self.steps)
+            self.is_finite = are_finite([y.detach() for y in outputs])
+            return list(outputs)
+        keys = dict.fromkeys(key for name in changed if name in self.reads for key, _ in self.reads[name])
+        if keys:
+            self.replay.write({key: _source(values, key, self.sources[key]) for key in keys})
+        numbers = self.replay.numbers
+        self.inputs, self.steps = numbers.outputs[:-1], numbers.outputs[-1]
+        if not self.live:
+            return GroupCall(self, numbers).forward()
+        leaves = []
+        of_model = self.call.of_model
+        for name in self.live:
+            leaves.append(overrides[name] if name in overrides else of_model.parameters[of_model.places[name]])
+        return list(apply_bound(GroupCall(self, numbers), leaves))
+
+
+class GroupCall:
+    """One rollout of a group, as `engine.operation.BoundCall`.
+
+    Args:
+        group: The group.
+        numbers: Inputs of the rollout.
+    """
+
+    def __init__(self, group: BoundGroup, numbers: Numbers):
+        self.group, self.numbers = group, numbers
+
+    @property
+    def kernel(self) -> str:
+        """Name in messages."""
+        return type(self.group.program).__name__
+
+    def forward(self) -> list[Tensor]:
+        assert self.group.bound is not None
+        outputs = self.group.bound.forward(self.numbers.outputs)
+        self.group.is_finite = are_finite(outputs)
+        return outputs
+
+    def inner_inputs(self, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+        return self.numbers.outputs
+
+    def backward_by(
+        self,
+        needed: Sequence[bool],
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        adjoints: Sequence[Tensor | None],
+    ) -> list[Tensor | None]:
+        group, numbers = self.group, self.numbers
+        assert group.bound is not None and group.replay is not None
+        needed = tuple(needed)
+        closed, places, inner = group.plan(needed, numbers)
+        slopes = group.bound.backward(inner, numbers.outputs, outputs, adjoints)
+        by_name: dict[str, Tensor] = {}
+        by_place: dict[int, Tensor | None] = {}
+        if closed:
+            assert group.closed is not None
+            values = {name: numbers.tensors[k] for name, k in group.replay.places.items()}
+            by_name |= group.closed.gradients(closed, values, numbers.outputs, slopes)
+        if places:
+            slopes = [g if g is None or not g._is_view() else g.clone() for g in slopes]
+            by_place = dict(zip(places, numbers.pull_back(slopes, places), strict=True))
+        results: list[Tensor | None] = []
+        memory: set[int] = set()
+        worlds, rows = group.call.worlds, group.call.override_rows
+        for name, need in zip(group.live, needed, strict=True):
+            slope = None
+            if need and name in by_name:
+                slope = by_name[name]
+            elif need:
+                for key, k in group.reads[name]:
+                    part = by_place[group.replay.places[key]]
+                    if part is not None:
+                        part = part if k is None else part[:, k]
+                        slope = part if slope is None else slope + part
+            if slope is not None:
+                if name not in rows:
+                    slope = slope[0] if worlds == 1 else slope.sum(0)
+                elif rows[name] != worlds:
+                    slope = slope.sum(0, keepdim=True)
+                if slope.data_ptr() in memory:  # autograd may write to what it is given
+                    slope = slope.clone()
+                memory.add(slope.data_ptr())
+            results.append(slope)
+        return results
+
+
+def are_finite(tensors: Sequence[Tensor]) -> bool:
+    """True if all numbers are finite, and so is their sum."""
+    return all(math.isfinite(y.sum().item()) for y in tensors)
+
+
+def _bytes(x: Tensor) -> bytes | None:
+    """Numbers of a contiguous tensor on a CPU; None of many."""
+    size = x.nbytes
+    return ctypes.string_at(x.data_ptr(), size) if size <= MOST_BYTES else None
+
+
+def _source(values: Values, key: str, parts: Sequence[str]) -> Tensor:
+    """One parameter, or those of a column, without a graph."""
+    if len(parts) == 1 and parts[0] == key:
+        return values[key].detach()
+    return torch.stack([values[name].detach() for name in parts], 1)
