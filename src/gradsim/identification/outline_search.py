@@ -26,6 +26,13 @@ SEARCH_BODY_PIXELS = 8  # pixels across a body that are enough for the search
 POLISHING_LINEARIZATIONS = 10  # linearizations on the pixels of the problem
 
 
+def on_large_pixels(problem: Problem) -> Problem:
+    """The problem of `Masks` on the largest pixels that are enough for a search."""
+    observation = problem.observation
+    assert isinstance(observation, Masks)
+    return problem.with_observation(observation.binned(observation.largest_bin(SEARCH_BODY_PIXELS)))
+
+
 def search_outlines(
     problem: Problem,
     plan: MultistartConfig,
@@ -47,9 +54,7 @@ def search_outlines(
     Returns:
         The problem with a σ that fits to the outlines, and the outcome in it.
     """
-    observation = problem.observation
-    assert isinstance(observation, Masks)
-    coarse = problem.with_observation(observation.binned(observation.largest_bin(SEARCH_BODY_PIXELS)))
+    coarse = on_large_pixels(problem)
     plan = replace(plan, ratio=RATIO, followers=FOLLOWERS)
     coarse_outcome = search_with_priors_held(coarse, plan, rng, report, checkpoint, search)
     ended = coarse_outcome.cost.isfinite()

@@ -12,6 +12,7 @@ from torch import Tensor
 from gradsim.errors import Status
 from gradsim.identification.fit import Fit
 from gradsim.identification.held_numbers import drawn_indices, with_priors_held
+from gradsim.identification.outline_search import on_large_pixels
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import model_for
 from gradsim.identification.sensitivity.lyapunov import growth
@@ -113,7 +114,7 @@ def make_fit(
     others, ends = None, outcome.ends
     is_determined = math.isfinite(cost) and analyze(space, wide, pushed).rank == len(space)
     if is_determined and not refuting and not (explores and nonsmooth):
-        if not nonsmooth and type(problem) is Problem and problem.observation.growth == 1 and not problem.is_external:
+        if not nonsmooth and _is_looked_over(problem):
             ends = torch.cat([ends, _second_look(problem, best, discretization, seed)])
         others = other_minima(problem, best, cost, wide, ends, scale)
     if others is not None and others.cost[0] < cost - scale:
@@ -191,6 +192,11 @@ def _refuting_flight(problem: Problem, outcome: Outcome, chi2: float, informativ
     if type(problem) is not Problem or problem.is_external or chi2 <= chi2_limit(max(1.0, informative)) * informative:
         return None
     return refuting_flight(problem, outcome.best, outcome.initial, informative)
+
+
+def _is_looked_over(problem: Problem) -> bool:
+    """True for one clip in our engine; a log is long, and its descents come to one place."""
+    return type(problem) is Problem and problem.observation.growth == 1 and not problem.is_external
 
 
 def _second_look(problem: Problem, u: Tensor, discretization: Discretization | None, seed: int) -> Tensor:
@@ -287,6 +293,16 @@ def _outline_fit(
     wide, samples, discretization = with_steps(space, wide, samples, discretization, seed)
     uncertainty = analyze(space, wide, any(scene.pushes for scene in problem.scenes))
     estimates = estimates_with_intervals(space, value, uncertainty, samples)
+    others = None
+    if outline.explained and samples is None and uncertainty.rank == len(space):
+        start, ends = outcome.best, outcome.ends
+        if _is_looked_over(observed):
+            ends = torch.cat([ends, _second_look(on_large_pixels(observed), start, discretization, seed)])
+        others = other_minima(observed, start, observed.cost(start[None], observed.frames).item(), wide, ends)
+    if others is not None:
+        notes.append(others.words(space, outcome.best_cost))
+        estimates = others.widened(space, best, uncertainty.std_inner, estimates)
+        uncertainty = replace(uncertainty, posterior=others.covariance(best, uncertainty.posterior))
     scale = max(chi2 / max(1.0, informative), 1e-300)
     left = residual_diagnostics(problem, best, outcome.history)
     misfit = misfit_of(outline)
@@ -343,7 +359,8 @@ def _outline_fit(
         | ({"contact": contact.result()} if contact else {}),
         notes=notes,
         evidence=dict(problem.observation.notes)
-        | _contact_law(problem, value, torch.linalg.pinv(wide, hermitian=True)),
+        | _contact_law(problem, value, torch.linalg.pinv(wide, hermitian=True))
+        | ({"other_minima": others.result(space)} if others is not None else {}),
         priors=priors.result() if priors else {},
     )
 

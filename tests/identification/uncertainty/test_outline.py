@@ -15,9 +15,11 @@ from gradsim.identification.priors import Prior
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import model_for
 from gradsim.identification.solvers.de_mcmc import Samples
+from gradsim.identification.synthetic import float_masks
 from gradsim.identification.uncertainty.outline import MEMORY, OutlineErrors, fit_outline, outline_length
 from gradsim.identification.uncertainty.outline_sums import HARMONICS, _Frame, _without_blur, sums_by_frame
 from gradsim.identification.unknowns import Space
+from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
 
 TRUTH = (1.0, 4.0, -9.81)
@@ -190,6 +192,27 @@ def test_each_of_several_bodies_has_an_outline_of_its_own():
         assert errors.explained and errors.offset == pytest.approx(0.1, abs=0.1) and (off.abs() < 3 * bars).all()
         std.append(bars)
     assert 0.6 < std[0][0] / std[1][0] < 1.5 and std[0][2] < std[1][2]
+
+
+def test_balls_that_may_change_places_are_not_identifiable():
+    """Two like balls that rise: silhouettes are the same if they change places."""
+    ball = {"shape": {"sphere": {"radius": 0.1}}, "mass": 1.0, "velocity": [0, 0, 2]}
+    content = {
+        "bodies": {name: ball | {"position": [x, 0, 1]} for name, x in (("a", -0.4), ("b", 0.35))},
+        "camera": {"look_at": {"eye": [0, -4, 1], "target": [0, 0, 1], "fov": "40 deg"}, "size": [64, 48]},
+        "timing": {"fps": 30, "frames": 10, "substeps": 2},
+    }
+    scene = gs.Scene.parse(content)
+    with torch.no_grad():
+        images = float_masks(scene, Model(scene).rollout())
+    noise = 0.01 * torch.randn(images.masks.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    observed = Masks(images.masks + noise, 0.01, images.silhouettes)
+    observed.outline_noise = True
+    unknowns = ["a.position.x:-1:1", "b.position.x:-1:1"]
+    fit = gs.identify(scene, unknowns, observation=observed, starts=4, known_numbers=False)
+    assert fit.status == Status.UNIDENTIFIABLE
+    for e in fit.unknowns.values():
+        assert e.interval95[0] < -0.4 and e.interval95[1] > 0.35 and not e.identifiable
 
 
 def test_bodies_before_one_another_have_no_outline_all_round():
