@@ -7,6 +7,7 @@ from fit_cases import SWING_TRUTH, THROW, THROW_TRUTH, recorded, swinging, throw
 
 from gradsim.identification.observation.base import States
 from gradsim.identification.problem import Problem
+from gradsim.identification.uncertainty.fisher import secant_fisher
 from gradsim.identification.unknowns import Space, Unknown
 
 CASES = {"ball": swinging, "box": thrown}
@@ -96,6 +97,20 @@ def test_an_evaluation_at_one_point_is_made_once():
     assert problem.cost(u, problem.frames) == first[0] and problem.effort.rollouts == rollouts
     again[1].zero_()  # what a caller gets is its own
     assert torch.equal(problem.linearize(u, problem.frames)[1], first[1])
+
+
+def test_secants_at_one_point_are_taken_once():
+    problem = thrown()
+    u = near_truth(problem, 1)
+    _, A, _ = problem.linearize(u, problem.frames)
+    first, rollouts = secant_fisher(problem, u[0], A[0]), problem.effort.rollouts
+    again = secant_fisher(problem, u[0], A[0] * (1 + 1e-12))
+    assert problem.effort.rollouts == rollouts and torch.equal(first[0], again[0]) and first[1] == again[1]
+    secant_fisher(problem, u[0], 1.1 * A[0])
+    assert problem.effort.rollouts > rollouts
+    rollouts = problem.effort.rollouts
+    secant_fisher(problem, u[0] + 1e-6, A[0])
+    assert problem.effort.rollouts > rollouts
 
 
 def test_an_evaluation_of_another_problem_is_not_taken_for_it():

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from gradsim.engine.numbers import bytes_of
 
-MOST_RECORDINGS = 16  # sets of shapes of one function
+MOST_RECORDINGS = 32  # sets of shapes of one function; a fit has some twenty numbers of worlds
 _OF_SHAPES = {
     Tensor.__len__,
     Tensor.dim,
