@@ -7,6 +7,7 @@ from PIL import Image
 
 from gradsim.errors import InputError
 from gradsim.video import read, write, write_preview
+from gradsim.video.write import preview_writer
 
 LOSSLESS = [".webm", ".mp4", ""]
 SIZES = [(48, 64), (33, 47), (1, 1), (2, 7)]  # height, width
@@ -113,6 +114,18 @@ def test_preview_plays_in_browsers_and_keeps_flat_colors(tmp_path, size):
     assert video.frames.shape[1:3] == (size[0] + size[0] % 2, size[1] + size[1] % 2)
     # rounding Y, U, V: (1.164 + 2.112) / 2 and the last rounding; a wrong colour matrix is 10 levels off
     assert np.abs(video.frames.astype(int) - frames[0, 0, 0]).max() <= 2
+
+
+def test_a_preview_in_parts_is_that_of_all_frames(tmp_path):
+    frames = noise(7, 31, 45)
+    write_preview(tmp_path / "whole.webm", frames, fps=12)
+    with preview_writer(tmp_path / "parts.webm", 12) as write_part:
+        write_part(frames[:3])
+        write_part(frames[3:])
+        assert not (tmp_path / "parts.webm").exists()  # it appears whole
+    whole, parts = (read(tmp_path / f"{name}.webm") for name in ("whole", "parts"))
+    np.testing.assert_array_equal(parts.frames, whole.frames)
+    np.testing.assert_array_equal(parts.times, whole.times)
 
 
 def test_gif_preview_takes_any_number_of_colors(tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from gradsim import video as videos
-from gradsim.app.commands.fit_job import FitJob, require_starts, write_clip_videos
+from gradsim.app.commands.fit_job import FitJob, require_starts, write_clip_videos, write_residual_video
 from gradsim.app.job import FitArguments, open_scene
 from gradsim.app.report.report import write_report
 from gradsim.app.run_directory import RunDirectory
@@ -37,7 +37,6 @@ from gradsim.runtime.provenance import versions
 from gradsim.video.mask_faults import MaskFaults
 from gradsim.visualization.mask_sheet import FILE, write_mask_sheet
 from gradsim.visualization.player import write_player
-from gradsim.visualization.residual_video import write_residuals
 
 
 class ClipFit(FitJob):
@@ -145,7 +144,7 @@ class ClipFit(FitJob):
         arguments = self.arguments
         observed, mask = write_clip_videos(folder, self.scene, fitted, self.video_file, arguments.frames)
         assert isinstance(self.observation, Masks | LabelledMasks)  # of one camera: what `observe` reads from a video
-        write_residuals(folder, self.observation, mask, self.scene.timing.fps)
+        write_residual_video(folder, self.observation, fitted, mask, self.scene.timing.fps)
         write_player(folder / "player.html", self.scene, fitted.scene_surface, observed)
         return {"video": RunDirectory(folder).recorded_argument("video")} | self._mask_image()
 

@@ -10,6 +10,8 @@ Videos to fit must be lossless: the usual yuv420p is wrong by over 100 grey leve
 `write_preview` writes small lossy videos that every browser plays.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -97,9 +99,44 @@ def write_preview(path: str | Path, frames: np.ndarray, fps: float) -> None:
 
             _write_gif(draft, [fromarray(frame).quantize(256) for frame in frames], stamps, rate)
         else:
-            height, width = frames.shape[1:3]
-            even = np.pad(frames, ((0, 0), (0, height % 2), (0, width % 2), (0, 0)), mode="edge")
-            _encode(draft, even, stamps, rate, *_available(kind, _PREVIEW))
+            _encode(draft, _padded(frames), stamps, rate, *_available(kind, _PREVIEW))
+
+
+@contextmanager
+def preview_writer(path: str | Path, fps: float) -> Iterator[Callable[[np.ndarray], None]]:
+    """Writer of a video as by `write_preview`, in .webm or .mp4, to be called with some frames after others.
+
+    Args:
+        path: As for `write_preview`; the file appears at the end.
+        fps: Frames per second.
+
+    Raises:
+        InputError: As `write_preview`.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in _PREVIEW:
+        raise InputError(f"{path} has suffix `{path.suffix}`; previews in parts are .webm or .mp4.")
+    _, rate = _clock(1, fps, None)
+    encoders, count = [], 0
+    with atomic_path(path) as draft, ExitStack() as stack:
+
+        def write(frames: np.ndarray) -> None:
+            nonlocal count
+            frames = _padded(_check_frames(frames))
+            if not encoders:
+                choice = _available(path.suffix.lower(), _PREVIEW)
+                encoders.append(stack.enter_context(_encoder(draft, frames.shape[1:3], rate, 1 / rate, *choice)))
+            for image in frames:
+                encoders[0](image, count / rate, (count + 1) / rate)
+                count += 1
+
+        yield write
+
+
+def _padded(frames: np.ndarray) -> np.ndarray:
+    """Frames with an even number of rows and columns."""
+    height, width = frames.shape[1:3]
+    return np.pad(frames, ((0, 0), (0, height % 2), (0, width % 2), (0, 0)), mode="edge")
 
 
 def _check_frames(frames: np.ndarray) -> np.ndarray:
@@ -157,32 +194,50 @@ def _encode(
     pixels: str,
     options: dict[str, str],
 ) -> None:
-    import av
-    from av.video.reformatter import ColorRange, Colorspace
-
     constant = all(stamp == k / rate for k, stamp in enumerate(stamps))
     tick = 1 / rate if constant else _MICROSECOND
     if path.suffix.lower() == ".webm":
         _check_increasing([round(1000 * stamp) for stamp in stamps], "1 ms in .webm")
+    with _encoder(path, frames.shape[1:3], rate, tick, encoder, pixels, options) as write:
+        for image, stamp, following in zip(frames, stamps, [*stamps[1:], stamps[-1] + 1 / rate], strict=True):
+            write(image, stamp, following)
+
+
+@contextmanager
+def _encoder(
+    path: Path,
+    size: tuple[int, ...],
+    rate: Fraction,
+    tick: Fraction,
+    encoder: str,
+    pixels: str,
+    options: dict[str, str],
+) -> Iterator[Callable[[np.ndarray, Fraction, Fraction], None]]:
+    """Writer of images (*size, 3), each with its time and that of the next one [s]."""
+    import av
+    from av.video.reformatter import ColorRange, Colorspace
+
     with av.open(str(path), "w") as container:
         stream = cast("VideoStream", container.add_stream(encoder, rate=rate, options=options))
-        stream.height, stream.width = frames.shape[1:3]
+        stream.height, stream.width = size
         stream.pix_fmt = pixels
         stream.codec_context.time_base = tick
         if pixels == "yuv420p":
             context = stream.codec_context
             context.colorspace = context.color_primaries = context.color_trc = _BT709
             context.color_range = _LIMITED
-        for k, (image, stamp) in enumerate(zip(frames, stamps, strict=True)):
+
+        def write(image: np.ndarray, stamp: Fraction, following: Fraction) -> None:
             frame = av.VideoFrame.from_ndarray(image, format="rgb24")
             if pixels == "yuv420p":
                 frame = frame.reformat(format=pixels, dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG)
             else:
                 frame = frame.reformat(format=pixels)
-            following = stamps[k + 1] if k + 1 < len(stamps) else stamp + 1 / rate
             frame.pts, frame.time_base = round(stamp / tick), tick
             frame.duration = round((following - stamp) / tick)
             container.mux(stream.encode(frame))
+
+        yield write
         container.mux(stream.encode(None))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from gradsim.geometry.surface import Surface
 from gradsim.render.camera import from_scene
 from gradsim.runtime.atomic import atomic_path
+from gradsim.video.aligned import AlignedFrames
 from gradsim.visualization.viser_scene import FIT, TRUTH, Actor, Frustum, Stage, actors, add_grounds, stand_back
 
 LIGHT = "darkMode:false"  # of viser's page
@@ -24,7 +25,7 @@ def write_player(
     path: str | Path,
     scene,
     fitted: Surface,
-    video: np.ndarray | None = None,
+    video: np.ndarray | AlignedFrames | None = None,
     truth: Surface | None = None,
     name: str = "fit",
 ) -> Path | None:
@@ -34,7 +35,7 @@ def write_player(
         path: The file, .html.
         scene: Scene with camera, grounds and timing.
         fitted: Fitted trajectory, with or without obstacles; its first world is shown.
-        video: Observed frames (frames, height, width, 3) uint8.
+        video: Observed frames (frames, height, width, 3) uint8, or one at a time.
         truth: True trajectory, for synthetic data.
         name: Label of the fitted trajectory.
 

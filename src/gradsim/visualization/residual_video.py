@@ -52,10 +52,10 @@ def write_residuals(folder: Path, observed: Masks | LabelledMasks, mask: np.ndar
     Args:
         folder: Run directory.
         observed: The fitted masks.
-        mask: Mask of the fit (frames, height, width).
+        mask: Mask of the fit (frames, height, width), of whole images, or of the pixels that are compared.
         fps: Frames per second.
     """
-    if isinstance(observed, Masks) and (binning := observed.silhouettes.binning) > 1:
+    if mask.shape != observed.masks.shape and (binning := observed.silhouettes.binning) > 1:
         frames, height, width = observed.masks.shape
         mask = mask.reshape(frames, height, binning, width, binning).mean((2, 4))
     r = (mask - observed.masks.numpy()) * np.sqrt(observed.weight.numpy()) / observed.sigma

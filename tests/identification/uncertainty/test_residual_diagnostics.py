@@ -14,6 +14,7 @@ from gradsim.identification.observation.base import Masks, States
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import parameter_values
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
+from gradsim.identification.uncertainty import residual_diagnostics as diagnostics
 from gradsim.identification.uncertainty.residual_diagnostics import (
     CHANCE_SIGMA,
     MAX_CHI2_PER_N,
@@ -211,3 +212,19 @@ def test_few_or_wild_residuals_do_not_tell_loud_noise_from_a_wrong_model(frames,
     problem = Problem(Model(scene), States("cube", x + wag, None, 1e-3), Space(scene, THROW))
     found = residual_diagnostics(problem, true_inner(problem, THROW_TRUTH)[0], [])
     assert found.white and "or the model is wrong" in found.words and "model right" not in found.words
+
+
+@pytest.mark.parametrize("numbers", [1, 2**20])
+def test_correlations_are_the_same_however_many_frames_are_looked_at_together(monkeypatch, numbers):
+    monkeypatch.setattr(diagnostics, "FEW_NUMBERS", numbers)
+    r = torch.randn(5, 6, 7, generator=torch.Generator().manual_seed(0)).double()
+    valid = r.abs() < 1.2
+    total = pairs = 0.0
+    for k, row, column in np.ndindex(5, 6, 7):
+        for down, right in ((0, 1), (1, 0), (1, -1)):
+            i, j = row + down, column + right
+            if i < 6 and 0 <= j < 7 and valid[k, row, column] and valid[k, i, j]:
+                total, pairs = total + (r[k, row, column] * r[k, i, j]).item(), pairs + 1
+    steps = [(0, 0, 1), (0, 1, 0), (0, 1, -1)]
+    score = diagnostics._correlation(r, valid, steps)
+    assert score == pytest.approx(total / math.sqrt(pairs), rel=1e-12)

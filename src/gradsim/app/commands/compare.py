@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from gradsim.app.commands.fit_job import FitJob, require_starts, write_clip_videos
+from gradsim.app.commands.fit_job import FitJob, require_starts, write_clip_videos, write_residual_video
 from gradsim.app.commands.fit_multi import ClipFiles, write_clip
 from gradsim.app.commands.fit_tracks import observed_tracks, points_of, write_track_plots
 from gradsim.app.job import open_scene
@@ -23,7 +23,6 @@ from gradsim.identification.solvers.multistart import MultistartConfig
 from gradsim.identification.unknowns import Space, Unknown
 from gradsim.runtime.progress import CheckpointStore, Progress, progress_callback
 from gradsim.scene import Scene, yaml_io
-from gradsim.visualization.residual_video import write_residuals
 
 
 class ModelComparison(FitJob):
@@ -152,7 +151,7 @@ class ModelComparison(FitJob):
             )
         scene.save(folder / "scene.yaml")
         _, mask = write_clip_videos(folder, scene, fitted, video, self.frames)
-        write_residuals(folder, observation, mask, scene.timing.fps)  # pyright: ignore[reportArgumentType] -- one camera
+        write_residual_video(folder, observation, fitted, mask, scene.timing.fps)  # pyright: ignore[reportArgumentType] -- one camera
         return video
 
     def _space(self, scene: Scene, fit: Fit, clip: int) -> Space:

@@ -6,7 +6,7 @@ and starts are uniform over the same ranges.
 
 from pathlib import Path
 
-from gradsim.app.commands.fit_job import write_clip_videos
+from gradsim.app.commands.fit_job import write_clip_videos, write_residual_video
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares
 from gradsim.identification.fit import Fit
@@ -18,7 +18,6 @@ from gradsim.runtime.atomic import write_json
 from gradsim.runtime.progress import NullProgress, Progress, progress_callback
 from gradsim.scene import Scene
 from gradsim.visualization.player import write_player
-from gradsim.visualization.residual_video import write_residuals
 
 UNKNOWNS = ("cube.mass:2:12", "ground.stiffness:2e4:5e5", "ground.friction:0.2:1")
 NOISE = 1 / 255  # standard deviation of a pixel, before rounding to 8 bits
@@ -66,7 +65,7 @@ def save(out: Path, scene, model, observation: Masks | LabelledMasks, exact: Fit
     """Write results and videos of both fits."""
     fitted = model.rollout(parameter_values(scene, noisy.values))
     observed, mask = write_clip_videos(out, scene, fitted, out / "video.webm")
-    write_residuals(out, observation, mask, scene.timing.fps)
+    write_residual_video(out, observation, fitted, mask, scene.timing.fps)
     truth = model.rollout(
         parameter_values(scene, {name: e.truth for name, e in noisy.unknowns.items() if e.truth is not None})
     )

@@ -8,6 +8,7 @@ refused before a folder is made, and every file in it appears whole.
 """
 
 import contextlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,18 +16,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from gradsim import video as videos
 from gradsim.app.report.report import write_report
 from gradsim.app.run_directory import RunDirectory
 from gradsim.errors import InputError
 from gradsim.geometry.image_io import to_bytes
 from gradsim.identification import synthetic
 from gradsim.identification.fit import Fit
+from gradsim.identification.observation.base import Masks
+from gradsim.identification.observation.labelled_masks import LabelledMasks
 from gradsim.physics.trajectory import Trajectory
 from gradsim.runtime.progress import CheckpointStore, NoCheckpoint, NullProgress, Progress
 from gradsim.scene import Scene
-from gradsim.video.timing import align_frames
+from gradsim.video.aligned import AlignedFrames
+from gradsim.video.windowed import WHOLE_PIXELS
+from gradsim.video.write import preview_writer
 from gradsim.visualization.overlay_video import overlay, side_by_side
+from gradsim.visualization.residual_video import write_residuals
 
 
 class FitJob(ABC):
@@ -125,8 +130,8 @@ def write_clip_videos(
     frames: str = "",
     camera: str = "camera",
     suffix: str = "",
-) -> tuple[np.ndarray, np.ndarray]:
-    """Write side_by_side.webm and overlay.webm of one camera.
+) -> tuple[np.ndarray | AlignedFrames, np.ndarray | None]:
+    """Write side_by_side.webm and overlay.webm of one camera, some frames at a time.
 
     Args:
         folder: Run folder.
@@ -138,13 +143,30 @@ def write_clip_videos(
         suffix: Suffix of the file names.
 
     Returns:
-        Observed frames (frames, height, width, 3) uint8 and fitted masks (frames, height, width).
+        Observed frames (frames, height, width, 3) uint8 and fitted masks (frames, height, width); of a film of more pixels than are kept whole,
+        the frames one at a time, and no masks.
     """
     fps = scene.timing.fps
-    video = videos.read_with_clock(path, fps)
-    observed = video.frames[align_frames(video, fps, frames, scene.timing.stamps).index]
-    mask = synthetic.float_masks(scene, fitted, camera).masks.numpy()
-    rendered = to_bytes(synthetic.render_video(scene, fitted, camera))
-    videos.write_preview(folder / f"side_by_side{suffix}.webm", side_by_side(observed, rendered), fps)
-    videos.write_preview(folder / f"overlay{suffix}.webm", overlay(observed, mask), fps)
-    return observed, mask
+    observed, small = AlignedFrames(path, fps, frames, scene.timing.stamps), None
+    step = max(1, WHOLE_PIXELS // math.prod(observed.size))
+    whole = len(observed) <= step
+    name = lambda kind: folder / f"{kind}{suffix}.webm"
+    with preview_writer(name("side_by_side"), fps) as write_pair, preview_writer(name("overlay"), fps) as write_overlay:
+        for first in range(0, len(observed), step):
+            frames_of_part = range(first, min(first + step, len(observed)))
+            part, video = fitted.at(frames_of_part), np.stack([observed[k] for k in frames_of_part])
+            mask = synthetic.float_masks(scene, part, camera).masks.numpy()
+            write_pair(side_by_side(video, to_bytes(synthetic.render_video(scene, part, camera))))
+            write_overlay(overlay(video, mask))
+            small = (video, mask) if whole else None
+    return small or (observed, None)
+
+
+def write_residual_video(
+    folder: Path, observed: Masks | LabelledMasks, fitted: Trajectory, mask: np.ndarray | None, fps: float
+) -> None:
+    """Write residuals.webm; masks of a fit that `write_clip_videos` did not return are drawn in the pixels that are compared."""
+    if isinstance(observed, Masks) and (mask is None or observed.windows):
+        mask = observed.image(fitted).detach().numpy()
+    if mask is not None:
+        write_residuals(folder, observed, mask, fps)

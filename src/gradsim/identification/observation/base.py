@@ -33,7 +33,8 @@ Residual = Literal["pixels", "cdf"] | ImageLoss
 OUTLINE_SIGMAS = 4.0  # [σ] distance from 0 and from 1 above which a pixel is on an outline
 OFF_BY_A_PIXEL = 0.3  # mean square of differences of coverage near an outline that is off by a pixel
 CHUNK = 2**25  # elements of one block of an image Jacobian: 256 MB
-WINDOWS_CHUNK = 2**22  # the same where the memory is that of windows
+WINDOWS_CHUNK = 2**20  # the same where the memory is that of windows
+LEVEL_PIXELS = 2**22  # of windows that tell the level of the noise
 
 
 class NoiseFloor(NamedTuple):
@@ -442,7 +443,7 @@ class Masks(Observation):
 
     def _floors_of_frames(self, frames: int) -> tuple[float, list[float], list[int], list[float]]:
         """Level of the noise of the first frames, and by frame Σ r² off outlines, the number of other pixels, and the cost of an empty image."""
-        few = slice(None, frames, 1 if self.windows is None else max(1, self.masks.numel() // WINDOWS_CHUNK))
+        few = slice(None, frames, 1 if self.windows is None else max(1, self.masks.numel() // LEVEL_PIXELS))
         pixels = [off[(weight > 0) & (off < OUTLINE_SIGMAS)] for off, weight in map(self._off, range(frames)[few])]
         near = torch.cat([self.masks.new_empty(0), *pixels])
         # the median absolute deviation of pixels off the outline is 0.6745 σ for Gaussian noise

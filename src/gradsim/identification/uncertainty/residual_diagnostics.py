@@ -14,7 +14,7 @@ for a video without noise where χ² is above 25: an error of √χ² = 5 standa
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import torch
@@ -37,6 +37,7 @@ SLIGHT = (
 )
 HIDDEN = 25.0  # χ² of a video without noise in which an error of five standard deviations may hide
 MIN_RESIDUALS = 40  # residuals: a misfit half like that of the next frame is then INSIGNIFICANT_SIGMA standard deviations from chance
+FEW_NUMBERS = 2**20  # of frames that are looked at together
 MAX_NOISE_RATIO = 10.0  # times the stated noise; beyond, the model is as likely to be wrong as the statement
 OTHER_LAW = (
     "So look at the contact law and its parameters: the contact of another law, as that of a real ground or of another "
@@ -152,13 +153,13 @@ def diagnose_residuals(
             positive scores show that the model is wrong.
     """
     counts = torch.stack([part.informative.flatten(1).sum(1) for part in parts]).sum(0)
-    chi2 = torch.stack([(part.r * part.informative).square().flatten(1).sum(1) for part in parts]).sum(0)
+    chi2 = torch.stack([_by_frame((part.r, part.informative), _sum_of_squares) for part in parts]).sum(0)
     noise = (chi2.sum() / counts.sum().clamp(min=1)).sqrt().item()
     if noise < 1 and not (
         problem.observation.noise_floor(problem.frames).level < NOISELESS_LEVEL and chi2.sum() > HIDDEN
     ):
         noise = 1.0
-    scored = [_scores(trajectory, replace(part, r=part.r / noise)) for part in parts]
+    scored = [_scores(trajectory, part if noise == 1 else replace(part, r=part.r / noise)) for part in parts]
     names = dict.fromkeys(name for scores, _ in scored for name in scores)
     scores = {k: _together([s[k] for s, _ in scored if k in s]) for k in names}
     shift = next((y for _, y in scored if len(y)), chi2.new_zeros(0, 2))
@@ -219,10 +220,18 @@ def by_frame(
         blocks: Residuals (1, m) and their derivatives (1, m, unknowns), as `Problem.jacobian` yields them.
         threshold: |r| from which on a residual contradicts the model though no unknown moves it (`outlier_threshold`).
     """
-    residuals, steepest = zip(*((r[0], J[0].abs().amax(1)) for r, J in blocks), strict=True)
-    r, slope = torch.cat(residuals), torch.cat(steepest)
-    del residuals, steepest
-    informative = (slope > 1e-9 * slope.max().clamp(min=1e-300)) | (r.abs() > threshold)
+    residuals, places, slopes = [], [], []  # slopes are 0 off the outlines, which is nearly everywhere
+    for r, J in blocks:
+        slope = J[0].abs().amax(1)
+        residuals.append(r[0])
+        places.append(slope.nonzero()[:, 0])
+        slopes.append(slope[places[-1]])
+    largest = torch.cat([residuals[0].new_zeros(1), *slopes]).max().item()
+    informative = [r.abs() > threshold for r in residuals]
+    for counts, at, slope in zip(informative, places, slopes, strict=True):
+        counts[at[slope > 1e-9 * max(largest, 1e-300)]] = True
+    r, informative = torch.cat(residuals), torch.cat(informative)
+    del residuals
     parts, shapes, sizes = list(data.parts.values()), [], []
     layouts = [part.layout(frames) if isinstance(part, JointLog) else None for part in parts]
     for part, layout in zip(parts, layouts, strict=True):
@@ -298,15 +307,25 @@ def outline_slopes(
         yield first, whole.flatten(1, 2)
 
 
+def _sum_of_squares(r: Tensor, valid: Tensor) -> Tensor:
+    return (r * valid).square().flatten(1).sum(1)
+
+
+def _by_frame(data: Sequence[Tensor], sums: Callable[..., Tensor]) -> Tensor:
+    """Sums (..., frames) of data (frames, ...) that are large, some frames at a time."""
+    step = max(1, FEW_NUMBERS // max(1, data[0][:1].numel()))
+    return torch.cat([sums(*(y[k : k + step] for y in data)) for k in range(0, max(1, len(data[0])), step)], -1)
+
+
 def _correlation(r: Tensor, valid: Tensor, steps: list[tuple[int, ...]]) -> float:
     """Σ r r' / √pairs over all pairs of valid entries that are one of the steps apart."""
     total, pairs = 0.0, 0.0
-    r = r * valid
     for step in steps:
         first = tuple(slice(max(0, -s), n - max(0, s)) for s, n in zip(step, r.shape, strict=True))
         second = tuple(slice(max(0, s), n - max(0, -s)) for s, n in zip(step, r.shape, strict=True))
-        total += (r[first] * r[second]).sum().item()
-        pairs += (valid[first] & valid[second]).sum().item()
+        both = lambda a, b, m, n: torch.stack([(a * m * (b * n)).flatten(1).sum(1), (m & n).flatten(1).sum(1)])
+        sums = _by_frame((r[first], r[second], valid[first], valid[second]), both).sum(1)
+        total, pairs = total + sums[0].item(), pairs + sums[1].item()
     return total / math.sqrt(max(1.0, pairs))
 
 

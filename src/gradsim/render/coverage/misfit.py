@@ -1,5 +1,7 @@
 """Least-squares sums over pictures that are compared one by one (`misfit_kernels.py`)."""
 
+import math
+import mmap
 import threading
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -24,6 +26,7 @@ else:
 
 LANES = 4  # a divisor of BLOCK; a steep edge touches 2 or 3 pixels of a row
 MOST_KEPT = 4  # sizes of pages
+NUMBER_BYTES, LARGE_PAGES = 8, 2**22  # of a number; from which on pages are the system's own
 GPU_WORKERS = 1024
 GPU_NUMBERS = 2**29  # of their pages
 
@@ -103,7 +106,11 @@ def _pages_of(
 def zero_pages(like: Tensor, *shape: int) -> Tensor:
     """Zeros with the dtype and device of a tensor; on a CPU of pages that cost nothing until they are drawn on."""
     if like.device.type == "cpu" and like.dtype == torch.float64:
-        return torch.from_numpy(np.zeros(shape))
+        size = NUMBER_BYTES * math.prod(shape)
+        if size < LARGE_PAGES:
+            return torch.from_numpy(np.zeros(shape))
+        # freed memory that is used again (`runtime.allocator`) would have to be cleared
+        return torch.from_numpy(np.frombuffer(mmap.mmap(-1, size)).reshape(shape))
     return like.new_zeros(*shape)
 
 
