@@ -206,15 +206,21 @@ def test_threads_have_calls_of_their_own():
     for _ in range(3):
         expected = model.rollout()["body"]["x"].detach()
 
+    together = threading.Barrier(2)
+
     def repeat():
+        together.wait()
         results.append([model.rollout()["body"]["x"].detach() for _ in range(3)][-1])
+        together.wait()
 
     threads = [threading.Thread(target=repeat) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(results) == len(threads) and all(torch.equal(x, expected) for x in results)
+    assert len(model._repeated._threads) == 1 + len(threads) == 1 + len(results) and all(
+        torch.equal(x, expected) for x in results
+    )
 
 
 @pytest.mark.parametrize("name", SCENES)

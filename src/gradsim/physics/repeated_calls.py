@@ -189,6 +189,7 @@ class BoundRollouts:
         with torch.no_grad():
             plain = {name: x.detach() for name, x in values.items()}
             self.groups = [BoundGroup(model, group, self, plain, segment, live) for group in model.groups]
+        self.has_joints = bool(model.scene.joints)
         self.times = torch.arange(self.frames, dtype=torch.float64) / model.scene.timing.fps
 
     def _take_own(self) -> None:
@@ -237,7 +238,8 @@ class BoundRollouts:
         for bound in self.groups:
             outputs = bound.roll_out(values, changed, overrides)
             outputs = [y[:, self.lead :] for y in outputs] if self.lead else outputs
-            read.append((bound.inputs, [y[:, model.density * (self.frames - 1)] for y in outputs]))
+            last = model.density * (self.frames - 1)
+            read.append((bound.inputs, [y[:, last] for y in outputs] if self.has_joints else ()))
             for system, names in zip(bound.group.systems, bound.group.split(outputs), strict=True):
                 states[system.name] = dict(zip(system.states, names, strict=True))
         if model.density == 1 and model.scene.timing.stamps is None:
@@ -247,7 +249,8 @@ class BoundRollouts:
         if not all(bound.is_finite for bound in self.groups):
             steps = self.groups[0].steps
             model._check_finite(trajectory.states, values, steps, self.lead, None)
-        model._check_joints(trajectory.states, values, read)
+        if self.has_joints:
+            model._check_joints(trajectory.states, values, read)
         return trajectory
 
 

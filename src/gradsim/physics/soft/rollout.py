@@ -44,7 +44,7 @@ HEAD = (*STATE, "inverse_mass", "gravity")  # before the parameters of the force
 DRIVE = ("drive_x", "drive_v")  # behind them, where vertices follow a recording
 MOST_BOUND = 8  # kinds of tensors of one program whose arrays are used again
 BOUND_BYTES = 64e6  # largest size of those of one kind
-STORED_BYTES = 64e6  # largest size where each step is a frame
+STORED_BYTES = 128e6  # largest size where each step is a frame: of arrays for the kernels a third at most
 SIZE_OF_ROW, ARRAYS_OF_STATES = (
     64,
     6,
