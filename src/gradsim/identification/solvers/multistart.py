@@ -330,15 +330,22 @@ def _paced(problem: Problem, plan: MultistartConfig) -> MultistartConfig:
     """The plan with stages as long as bodies need to move: frames that are close in time tell little of what is new."""
     if not hasattr(problem, "model") or problem.is_external:
         return plan
-    model = problem.model
-    time = time_of(model, size_of(model, model.values())) * model.scene.timing.fps
+    time = _frames_of_fall(problem)
     return replace(plan, first=max(plan.first, 1 + int(FIRST_PACE * time)), grow=max(plan.grow, int(PACE * time)))
+
+
+def _frames_of_fall(problem: Problem) -> float:
+    """Frames in which a body falls by its radius."""
+    model = problem.model
+    return time_of(model, size_of(model, model.values())) * model.scene.timing.fps
 
 
 def _thinned(problem: Problem, plan: MultistartConfig) -> Problem:
     """The problem of a part of the frames, where noisy masks are so close in time that stages are of many; otherwise itself."""
-    stride = plan.grow // FRAMES_OF_STAGE
-    if type(problem) is not Problem or type(problem.observation) is not Masks or not plan.curriculum or stride < 2:
+    if type(problem) is not Problem or type(problem.observation) is not Masks or not plan.curriculum:
+        return problem
+    stride = int(PACE * _frames_of_fall(problem)) // FRAMES_OF_STAGE  # of bodies, whatever the stages of a plan are
+    if problem.is_external or stride < 2:
         return problem
     level = problem.observation.noise_floor(problem.frames).level
     if problem.observation.outline_noise or not NOISELESS_LEVEL <= level < math.inf:
