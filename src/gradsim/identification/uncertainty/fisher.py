@@ -18,7 +18,7 @@ WIDEST = 0.3  # relative step of a secant at most, for directions that the data 
 REACH = 4.0  # standard deviations within which a likelihood of one valley is nearly quadratic
 ROUNDS = 4  # most times that the axes of secants are taken anew
 ROUNDING = 1e-9  # relative difference of sums of the same residuals in another order, at most
-DISTANCES = (REACH, 2.0, 3.0, 6.0, 8.0)  # standard deviations at which that is tested
+DISTANCES = (REACH, 2.0, 2.5, 3.0, 3.5, 5.0, 6.0, 8.0)  # standard deviations at which that is tested
 ONE_SIDED = (
     3.0  # factor by which χ² may rise less or more to one side: a minimum is never exact, and smooth valleys are skew
 )
@@ -153,7 +153,7 @@ def is_quadratic(problem, u: Tensor, fisher: Tensor) -> bool:
 
     Four standard deviations away the mean of both sides is the curvature's, to a factor of 2, as u need not be the minimum of this χ² exactly. Each side
     by itself is, to a factor of 3, from two to four: contact cuts valleys about which the mean of a low and a high tooth may be that of none. And farther away,
-    at six and eight, χ² stays where the posterior has no mass. Axes of which priors say more than the data do not count: there the
+    from five to eight, χ² stays where the posterior has no mass. Axes of which priors say more than the data do not count: there the
     data's χ² is about nothing, and its curvature that of residuals.
 
     Args:
