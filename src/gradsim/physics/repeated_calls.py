@@ -20,7 +20,10 @@ from torch import Tensor, nn
 from gradsim.engine.bound_function import Numbers, Replay
 from gradsim.engine.operation import apply_bound, is_transformed
 from gradsim.physics.dependencies import require_dependency
+from gradsim.physics.divergence import check_finite, check_joints
+from gradsim.physics.rollout_inputs import override_tensors
 from gradsim.physics.system import BoundProgram, Island, Values
+from gradsim.physics.time_steps import interval_steps, intervals_before, make_trajectory
 from gradsim.physics.trajectory import Trajectory
 
 MOST_CALLS = 8  # bound calls of one model in one thread
@@ -171,12 +174,12 @@ class BoundRollouts:
     ):
         self.of_model, self.graph, self.names = of_model, graph, list(overrides)
         self.frames = frames or model.scene.timing.frames
-        tensors = model._tensors(overrides)
+        tensors = override_tensors(model, overrides)
         values = model.values(tensors)
         self.worlds, self.override_rows = len(values["gravity"]), {name: x.shape[0] for name, x in overrides.items()}
         if graph:
             require_dependency(model, [name for name, x in overrides.items() if x.requires_grad])
-        self.lead = model._intervals_before(values, overrides)
+        self.lead = intervals_before(model, values, overrides)
         self.version, self.bytes = of_model.version, [_bytes(x) for x in overrides.values()]
         most = np.finfo(str(model.dtype).removeprefix("torch.")).max
         kinds = [(model.kinds[name], x.numel()) for name, x in overrides.items()]
@@ -215,7 +218,7 @@ class BoundRollouts:
                 name for name, new, old in zip(self.names, numbers, self.bytes, strict=True) if not new or new != old
             ]
             if not self._are_inside(numbers):
-                model._check_ranges(overrides)
+                model._ranges.check(model.kinds, overrides)
             self.bytes = numbers
         if self.parameters is not of_model.parameters:
             self._take_own()
@@ -231,7 +234,7 @@ class BoundRollouts:
         for name, x in overrides.items():
             values[name] = x if x.shape[0] == worlds else x.expand(worlds, *x.shape[1:])
         for name in changed:
-            if name.startswith(CLOCK_PREFIX) and model._intervals_before(values, self.names) != self.lead:
+            if name.startswith(CLOCK_PREFIX) and intervals_before(model, values, self.names) != self.lead:
                 return None
         states: dict[str, dict[str, Tensor]] = {}
         read: list[tuple[Sequence[Tensor], Sequence[Tensor]]] = []
@@ -245,12 +248,12 @@ class BoundRollouts:
         if model.density == 1 and model.scene.timing.stamps is None:
             trajectory = Trajectory(self.times.clone(), states, values, model.systems, model.scenery)
         else:
-            trajectory = model._trajectory(states, values, self.frames)
+            trajectory = make_trajectory(model, states, values, self.frames)
         if not all(bound.is_finite for bound in self.groups):
             steps = self.groups[0].steps
-            model._check_finite(trajectory.states, values, steps, self.lead, None)
+            check_finite(model, trajectory.states, values, steps, self.lead, None)
         if self.has_joints:
-            model._check_joints(trajectory.states, values, read)
+            check_joints(model, trajectory.states, values, read)
         return trajectory
 
 
@@ -271,7 +274,7 @@ class BoundGroup:
     ):
         self.group, self.call = group, call
         self.program = model._program(group, call.frames, call.lead, segment)
-        self.clock = lambda some: model._steps(some, call.frames, call.lead)
+        self.clock = lambda some: interval_steps(model, some, call.frames, call.lead)
         self.steps = self.clock(values)
         self.inputs: Sequence[Tensor] = ()
         self.is_finite = True  # of the last outputs

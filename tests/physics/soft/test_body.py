@@ -15,6 +15,7 @@ from gradsim.engine.mapping import Worlds
 from gradsim.errors import InputError
 from gradsim.numerics import rotation
 from gradsim.physics.model import Divergence, Model
+from gradsim.physics.rollout_inputs import RangeCheck
 from gradsim.physics.soft import rollout
 from gradsim.render.camera import from_scene
 from gradsim.render.silhouettes import Silhouettes
@@ -346,7 +347,7 @@ def test_divergence_names_the_vertex_that_ran_away(monkeypatch):
     impossible = {"beam.poisson": torch.tensor([0.6]).double()}
     with pytest.raises(InputError, match=r"`beam.poisson` of world 0 is 0\.6; expected a number from 0 to 0\.4999"):
         model.rollout(impossible, frames=60)
-    monkeypatch.setattr(Model, "_check_ranges", lambda self, tensors: None)
+    monkeypatch.setattr(RangeCheck, "check", lambda *_: None)
     with pytest.raises(Divergence, match=r"`beam.poisson` is 0\.6; expected 0 to 0\.4999\.$"):
         model.rollout(impossible, frames=60)
 

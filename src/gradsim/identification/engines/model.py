@@ -19,7 +19,9 @@ from gradsim.errors import InputError
 from gradsim.physics.dependencies import read_by_log
 from gradsim.physics.model import Model, States
 from gradsim.physics.rigid.body import RigidBody
+from gradsim.physics.rollout_inputs import override_tensors
 from gradsim.physics.system import Values
+from gradsim.physics.time_steps import make_trajectory
 from gradsim.physics.trajectory import Trajectory
 from gradsim.scene.body import Rigid
 from gradsim.scene.parameters import component_letters
@@ -128,10 +130,11 @@ class EngineModel(Model):
         del segment
         if start is not None:
             raise InputError("an engine moves bodies from the start of the scene; leave `start` out.")
-        return self.rollout_unchecked(self.values(self._tensors(overrides or {})), frames or self.scene.timing.frames)
+        values = self.values(override_tensors(self, overrides or {}))
+        return self.rollout_unchecked(values, frames or self.scene.timing.frames)
 
     def rollout_unchecked(self, values: Values, frames: int) -> Trajectory:
-        return self._trajectory(self._move(values, frames), values, frames)
+        return make_trajectory(self, self._move(values, frames), values, frames)
 
     def tangent(self, values: Values, direction: Values, frames: int) -> tuple[Trajectory, Trajectory]:
         """Rollout of every world, and its derivative by forward differences of 1e-6 of the numbers that a direction changes.
@@ -153,7 +156,7 @@ class EngineModel(Model):
             slopes[body] = {
                 key: (y[worlds:] - y[:worlds]) / steps.reshape(-1, *[1] * (y.ndim - 1)) for key, y in state.items()
             }
-        return self._trajectory(middle, values, frames), self._trajectory(slopes, values, frames)
+        return make_trajectory(self, middle, values, frames), make_trajectory(self, slopes, values, frames)
 
     def _numbers(self, values: Values) -> list[dict[str, float]]:
         """Numbers of each world that differ from those of the scene, by name with the letter of a component."""

@@ -15,6 +15,7 @@ from gradsim.errors import InputError
 from gradsim.identification.sensitivity.directions import Direction
 from gradsim.physics.model import Model
 from gradsim.physics.system import Values
+from gradsim.physics.time_steps import intervals_before
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def adjoints(loss: Tensor, model: Model, overrides: Mapping[str, Tensor], direct
     finally:
         for hook in hooks:
             hook.remove()
-    lead = model._intervals_before(values, overrides)  # steps of the rollout before its first frame
+    lead = intervals_before(model, values, overrides)  # steps of the rollout before its first frame
     frames = max(node.saved_tensors[node.count].shape[1] for node in nodes.values()) - lead
     worlds = len(next(iter(values.values())))
     states = {}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from gradsim.physics.model import Divergence
+from gradsim.physics.divergence import Divergence
 from gradsim.physics.smoke.grid import Grid
 from gradsim.physics.smoke.spectral import Spectrum
 

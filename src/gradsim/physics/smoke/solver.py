@@ -25,7 +25,7 @@ from torch.utils.checkpoint import checkpoint
 from gradsim.engine.lanes import check_dtype
 from gradsim.engine.operation import may_be_differentiated, operation
 from gradsim.errors import InputError
-from gradsim.physics.model import Divergence
+from gradsim.physics.divergence import Divergence
 from gradsim.physics.smoke.advection import SCHEMES, Advection
 from gradsim.physics.smoke.grid import Grid
 from gradsim.physics.smoke.projection import Diffuse, Project
