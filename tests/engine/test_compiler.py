@@ -8,7 +8,7 @@ import warp as wp
 
 from gradsim.engine.compiler import FUSED_FLAGS, WIDE_FLAGS, compiled_for_packs
 from gradsim.engine.lanes import FORWARD, Lane
-from gradsim.physics.soft.rollout import particles_code
+from gradsim.physics.soft.rollout_buffers import particles_code
 
 
 @pytest.fixture

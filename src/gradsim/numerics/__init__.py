@@ -1,1 +1,1 @@
-"""Rotations, robust losses, and formatting of numbers with uncertainties."""
+"""Rotations, robust losses, masses of vertices, and formatting of numbers with uncertainties."""

@@ -16,7 +16,7 @@ from gradsim.errors import InputError
 from gradsim.numerics import rotation
 from gradsim.physics.model import Divergence, Model
 from gradsim.physics.rollout_inputs import RangeCheck
-from gradsim.physics.soft import rollout
+from gradsim.physics.soft import rollout, rollout_buffers
 from gradsim.render.camera import from_scene
 from gradsim.render.silhouettes import Silhouettes
 from gradsim.scene import Scene
@@ -64,7 +64,8 @@ def narrow(monkeypatch, request):
     one = lambda worlds, dtype, device, dual: Worlds(Lane("float64", 1, dual))
 
     def choose():
-        monkeypatch.setattr(rollout, "mapping_for", one)
+        for module in (rollout, rollout_buffers):
+            monkeypatch.setattr(module, "mapping_for", one)
         request.getfixturevalue("unoptimized_kernels")
 
     return choose

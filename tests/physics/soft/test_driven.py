@@ -18,7 +18,7 @@ from gradsim.engine.lanes import Lane, native_width
 from gradsim.engine.mapping import InElements, Threads, Worlds
 from gradsim.errors import InputError
 from gradsim.physics.soft.driven import RecordedPoses, RecordedPositions, slopes
-from gradsim.physics.soft.rollout import drive_instants
+from gradsim.physics.soft.rollout_buffers import drive_instants
 
 DRIVEN = (5, 2)  # in an order of its own; 5 is among the vertices that are pinned without a recording, too
 PINNED = (0, 5, 2)

@@ -25,7 +25,8 @@ from gradsim.physics.contact.broad_phase import Candidates
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.rigid import rollout
 from gradsim.physics.rigid.many.batching import BODY, apart, check_alike, slopes_together, together, unpacked
-from gradsim.physics.soft.rollout import Particles, RolloutBuffers, by_state, particles_code
+from gradsim.physics.soft.rollout import Particles
+from gradsim.physics.soft.rollout_buffers import RolloutBuffers, by_state, particles_code
 
 if TYPE_CHECKING:
     from gradsim.physics.coupled import kernels as coupled_kernels

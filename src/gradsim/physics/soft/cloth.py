@@ -6,6 +6,7 @@ Both may relax (`membrane_relaxation.py`, `bending_relaxation.py`), and hinges y
 import torch
 from torch import Tensor
 
+from gradsim.numerics.mass_lumping import inverse_element_masses, lump_masses
 from gradsim.physics.forces import (
     aerodynamics,
     bending,
@@ -16,7 +17,6 @@ from gradsim.physics.forces import (
 )
 from gradsim.physics.forces.base import Elements, Force
 from gradsim.physics.soft.body import SoftBody, rest_scale_of, scale_of
-from gradsim.physics.soft.mass_lumping import inverse_element_masses, lump_masses
 from gradsim.physics.soft.plastic import PlasticPoints
 from gradsim.physics.soft.relaxing import PointBranches, Series
 from gradsim.physics.system import Values

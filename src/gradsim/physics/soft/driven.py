@@ -31,7 +31,8 @@ from torch import Tensor
 from gradsim.engine.forward_mode import derivative
 from gradsim.numerics import rotation
 from gradsim.physics.soft.implicit import ImplicitParticles
-from gradsim.physics.soft.rollout import Particles, drive_instants
+from gradsim.physics.soft.rollout import Particles
+from gradsim.physics.soft.rollout_buffers import drive_instants
 
 MIN_STEP = 1e-7  # [s], as in `soft/kernels.py`
 

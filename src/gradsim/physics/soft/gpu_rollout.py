@@ -19,7 +19,7 @@ else:
 
 
 def forward(buffers, states, f) -> None:
-    """Fill frames after the first. `buffers`: see `rollout.RolloutBuffers`; states x, v and by Verlet a (worlds, frames, n)."""
+    """Fill frames after the first. `buffers`: see `rollout_buffers.RolloutBuffers`; states x, v and by Verlet a (worlds, frames, n)."""
     code, stages = _code(buffers.to.lane), _stages(buffers)
     for frame in range(states[0].shape[1] - 1):
         for k in range(buffers.evaluations):

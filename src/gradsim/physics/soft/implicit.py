@@ -28,7 +28,8 @@ from gradsim.errors import InputError
 from gradsim.numerics.elimination import Elimination, eliminate
 from gradsim.physics.forces.assembly import assemble
 from gradsim.physics.forces.base import Elements, Force
-from gradsim.physics.soft.rollout import Particles, RolloutBuffers, particles_code
+from gradsim.physics.soft.rollout import Particles
+from gradsim.physics.soft.rollout_buffers import RolloutBuffers, particles_code
 
 if TYPE_CHECKING:
     from gradsim.physics.soft import (

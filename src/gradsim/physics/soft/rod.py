@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from gradsim.geometry.tubes import Tubes
+from gradsim.numerics.mass_lumping import lump_masses
 from gradsim.physics.forces import rod_bending, rod_frame, rod_plasticity, rod_relaxation, spring
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.body import SoftBody, scale_of
-from gradsim.physics.soft.mass_lumping import lump_masses
 from gradsim.physics.soft.plastic import PlasticPoints
 from gradsim.physics.soft.relaxing import PointBranches, Series
 from gradsim.physics.system import Values

@@ -4,10 +4,10 @@ import torch
 from torch import Tensor
 
 from gradsim.geometry.tubes import Tubes
+from gradsim.numerics.mass_lumping import inverse_element_masses, lump_masses
 from gradsim.physics.forces import spring
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.body import SoftBody, scale_of
-from gradsim.physics.soft.mass_lumping import inverse_element_masses, lump_masses
 from gradsim.physics.system import Values
 
 

@@ -7,10 +7,10 @@ from torch import Tensor
 from gradsim.geometry import tet_mesh, uv
 from gradsim.geometry.mesh import Mesh
 from gradsim.geometry.tet_mesh import EDGES
+from gradsim.numerics.mass_lumping import lump_masses
 from gradsim.physics.forces import neo_hookean, neo_hookean_quadratic
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.body import SoftBody, rest_scale_of, scale_of
-from gradsim.physics.soft.mass_lumping import lump_masses
 from gradsim.physics.soft.relaxing import SolidBranches
 from gradsim.physics.system import Values
 
