@@ -8,6 +8,7 @@ import soft_cases
 import torch
 
 from gradsim.app.commands.simulate import simulate
+from gradsim.identification.problem import Effort
 from gradsim.identification.scene_models import model_for
 from gradsim.identification.unknowns import Space
 from gradsim.identification.verdict import _notes
@@ -127,6 +128,6 @@ def test_a_fit_says_so_of_its_answer(substeps, count):
     model = model_for(scene, space)
     trajectory = lambda u: model.rollout_unchecked(model.values(space.values(u[None])), 40)
     problem = SimpleNamespace(model=model, space=space, frames=40, trajectory=trajectory)
-    problem.problems = [problem]
+    problem.problems, problem.effort = [problem], Effort()
     notes = _notes(problem, space.inner(torch.ones(1, 1).double())[0])  # pyright: ignore[reportArgumentType]
     assert sum("`b` has gained energy" in note for note in notes) == count

@@ -58,16 +58,26 @@ def search_outlines(
     plan = replace(plan, ratio=RATIO, followers=FOLLOWERS)
     coarse_outcome = search_with_priors_held(coarse, plan, rng, report, checkpoint, search)
     ended = coarse_outcome.cost.isfinite()
-    iterates = Population.at(torch.cat([coarse_outcome.best[None], coarse_outcome.final[ended]]))
+    ends = [coarse_outcome.best[None], coarse_outcome.final[ended]]
+    ends += [] if coarse_outcome.resampled is None else [coarse_outcome.resampled]
+    iterates = Population.at(torch.cat(ends))
     iterates, n = descend(problem, iterates, problem.frames, "pixels", POLISHING_LINEARIZATIONS)
     k = int(iterates.cost.argmin())
     problem = with_outline_scale(problem, iterates.u[k])
     cost = problem.cost(iterates.u, problem.frames)
     final, costs = coarse_outcome.final.clone(), coarse_outcome.cost.clone()
-    final[ended], costs[ended] = iterates.u[1:], cost[1:]
+    starts = slice(1, 1 + int(ended.sum()))
+    final[ended], costs[ended] = iterates.u[starts], cost[starts]
     entry = history_entry(problem, "fine pixels", problem.frames, iterates.u, cost, coarse_outcome.iterations + n)
     report(entry)
     history = [*coarse_outcome.history, entry]
     return problem, Outcome(
-        coarse_outcome.initial, final, costs, iterates.u[k], cost[k].item(), coarse_outcome.iterations + n, history
+        coarse_outcome.initial,
+        final,
+        costs,
+        iterates.u[k],
+        cost[k].item(),
+        coarse_outcome.iterations + n,
+        history,
+        iterates.u[starts.stop :],
     )

@@ -1,7 +1,7 @@
 """From the end of a search to a `Fit`: error bars, samples where the likelihood has valleys, and the verdict."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -111,15 +111,13 @@ def make_fit(
         notes.append(REFUTED_NOTE.format(*refuting))
     is_sampled = likely and not refuting
     explores = is_sampled and type(problem) is Problem  # clouds of samples do, chains about the answer do not
-    others, ends = None, outcome.ends
+    others, better = None, None
     is_determined = math.isfinite(cost) and analyze(space, wide, pushed).rank == len(space)
     if is_determined and not refuting and not (explores and nonsmooth):
-        if not nonsmooth and _is_looked_over(problem):
-            ends = torch.cat([ends, _second_look(problem, best, discretization, seed)])
-        others = other_minima(problem, best, cost, wide, ends, scale)
-    if others is not None and others.cost[0] < cost - scale:
-        lowest = {"best": others.u[0], "best_cost": others.cost[0].item(), "resampled": torch.cat([ends, best[None]])}
-        return make_fit(problem, replace(outcome, **lowest), discretization, seed, noise_known, checkpoint, sampled)
+        others, better = _others(problem, outcome, wide, scale, discretization, seed, looks=not nonsmooth)
+    if better is not None:
+        return make_fit(problem, better, discretization, seed, noise_known, checkpoint, sampled)
+    searched = best, analyze(space, wide, pushed).std_inner, cost  # samples may move the answer to another minimum
     if is_sampled:
         if explores:
             one = not nonsmooth and others is None and _shows_one_valley(problem, best, fisher, outcome)
@@ -142,8 +140,9 @@ def make_fit(
     chi2_per_n = (chi2 + problem.prior_cost(best[None]).item()) / spare  # a prior is a residual for each of its numbers
     uncertainty = analyze(space, wide, pushed)
     estimates = estimates_with_intervals(space, value, uncertainty, samples)
+    others = others.among(samples.u) if others is not None and samples is not None else others
     if others is not None:
-        notes.append(others.words(space, cost))
+        notes.append(others.words(space, *searched))
         if not explores:
             estimates = others.widened(space, best, uncertainty.std_inner, estimates)
             uncertainty = replace(uncertainty, posterior=others.covariance(best, uncertainty.posterior))
@@ -199,11 +198,39 @@ def _is_looked_over(problem: Problem) -> bool:
     return type(problem) is Problem and problem.observation.growth == 1 and not problem.is_external
 
 
-def _second_look(problem: Problem, u: Tensor, discretization: Discretization | None, seed: int) -> Tensor:
-    """Ends of a second look, on the time steps of the search (ends, unknowns)."""
-    steps = discretization.searched[0] if discretization else problem.model.substeps
-    coarse = problem.with_substeps(steps) if steps < problem.model.substeps else problem
-    return second_look(coarse, u, np.random.default_rng(seed))
+def _others(
+    problem: Problem,
+    outcome: Outcome,
+    information: Tensor,
+    variance: float,
+    discretization: Discretization | None,
+    seed: int,
+    looks: bool,
+    pixels: Callable[[Problem], Problem] = lambda problem: problem,
+) -> tuple[OtherMinima | None, Outcome | None]:
+    """Minima that explain the data as well as the answer; or the outcome with one that does so better.
+
+    Args:
+        problem: At the time step of the answer.
+        outcome: Of the search.
+        information: About the answer.
+        variance: Of the whitened residuals.
+        discretization: The verdict on the time step: the second look is on the steps of the search.
+        seed: Random seed of the second look.
+        looks: Whether to look a second time, where the problem is one for it.
+        pixels: The problem on those of the second look.
+    """
+    searched, ends = problem, outcome.ends
+    if _is_looked_over(problem):
+        steps = discretization.searched[0] if discretization else problem.model.substeps
+        searched = problem.with_substeps(steps) if steps < problem.model.substeps else problem
+        if looks and not outcome.looked_over:
+            ends = torch.cat([ends, second_look(pixels(searched), outcome.best, np.random.default_rng(seed))])
+    others = other_minima(problem, outcome.best, outcome.best_cost, information, ends, variance, searched)
+    if others is None or not others.is_better:
+        return others, None
+    lowest = {"best": others.u[0], "best_cost": others.cost[0].item(), "looked_over": True}
+    return None, replace(outcome, **lowest, resampled=torch.cat([ends, outcome.best[None]]))
 
 
 def _explored(
@@ -293,17 +320,19 @@ def _outline_fit(
     wide, samples, discretization = with_steps(space, wide, samples, discretization, seed)
     uncertainty = analyze(space, wide, any(scene.pushes for scene in problem.scenes))
     estimates = estimates_with_intervals(space, value, uncertainty, samples)
+    scale = max(chi2 / max(1.0, informative), 1e-300)
     others = None
-    if outline.explained and samples is None and uncertainty.rank == len(space):
-        start, ends = outcome.best, outcome.ends
-        if _is_looked_over(observed):
-            ends = torch.cat([ends, _second_look(on_large_pixels(observed), start, discretization, seed)])
-        others = other_minima(observed, start, observed.cost(start[None], observed.frames).item(), wide, ends)
+    if samples is None and uncertainty.rank == len(space):
+        cost = observed.cost(outcome.best[None], observed.frames).item()
+        variance, whole = max(scale, 1.0), replace(outcome, best_cost=cost)
+        others, better = _others(observed, whole, wide, variance, discretization, seed, True, on_large_pixels)
+        if better is not None:
+            return _outline_fit(observed, better, discretization, seed, sampled)
+    others = others if outline.explained else None
     if others is not None:
-        notes.append(others.words(space, outcome.best_cost))
+        notes.append(others.words(space, best, uncertainty.std_inner, cost))
         estimates = others.widened(space, best, uncertainty.std_inner, estimates)
         uncertainty = replace(uncertainty, posterior=others.covariance(best, uncertainty.posterior))
-    scale = max(chi2 / max(1.0, informative), 1e-300)
     left = residual_diagnostics(problem, best, outcome.history)
     misfit = misfit_of(outline)
     causes, sentences, contact = [], outline.words, None

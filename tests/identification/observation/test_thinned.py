@@ -9,6 +9,7 @@ from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.thinned import EveryNth
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import parameter_values
+from gradsim.identification.solvers.multistart import MultistartConfig, _thinned
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.render.windows import Windows
@@ -69,6 +70,18 @@ def test_residuals_and_noise_are_those_of_the_sparse_film(pair):
     assert dense.observation.noise_floor(dense.frames) == sparse.observation.noise_floor(SPARSE)
     (own,), (expected,) = (list(p.jacobian(u[:1], p.frames)) for p in pair)
     torch.testing.assert_close(own[1], expected[1], rtol=1e-7, atol=1e-6 * expected[1].abs().max().item())
+
+
+def test_films_with_frames_that_do_not_count_are_not_thinned():
+    """Those that would be left may be these: a film at half of the rate, out of step by a frame."""
+    clip = problem(STRIDE * (SPARSE - 1) + 1, 240.0, 2)
+    masks, plan = clip.observation, MultistartConfig()
+    assert isinstance(masks, Masks)
+    assert isinstance(_thinned(clip, plan).observation, EveryNth)
+    weight = masks.weight[:, :1, :1].clone()
+    weight[2::2] = 0.0
+    half = clip.with_observation(Masks(masks.masks, masks.sigma, masks.silhouettes, weight))
+    assert _thinned(half, plan) is half
 
 
 def test_windows_are_those_of_the_frames_that_are_compared():

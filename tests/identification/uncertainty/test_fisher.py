@@ -128,6 +128,17 @@ def test_teeth_beside_a_valley_are_seen_whatever_the_mean_of_both_sides(jumps, q
     assert is_quadratic(problem, torch.zeros(1).double(), torch.tensor([[SLOPE**2]]).double()) == quadratic
 
 
+@pytest.mark.parametrize(("jumps", "quadratic"), [([], True), ([(3.0, -7.0)], False)])
+def test_a_valley_at_the_end_of_a_range_is_quadratic_if_the_side_within_is(jumps, quadratic):
+    def cost(u: Tensor, frames: int) -> Tensor:
+        x = SLOPE * u[:, 0]
+        return x.square() + sum((torch.where(x > at, rise, 0.0) for at, rise in jumps), torch.zeros_like(x))
+
+    space = SimpleNamespace(unit=torch.ones(1).double(), low=torch.zeros(1), high=torch.ones(1))
+    problem = SimpleNamespace(space=space, cost=cost, frames=1, prior_precision=torch.zeros(1, 1).double())
+    assert is_quadratic(problem, torch.zeros(1).double(), torch.tensor([[SLOPE**2]]).double()) == quadratic
+
+
 @pytest.mark.parametrize(("share", "quadratic"), [(0.2, False), (0.8, True)])
 def test_a_direction_that_priors_determine_is_no_valley_of_the_data(share, quadratic):
     """χ² of the second direction rises three times as fast as its curvature says: by the data, or by the little that they add."""

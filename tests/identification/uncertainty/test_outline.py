@@ -15,8 +15,16 @@ from gradsim.identification.priors import Prior
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import model_for
 from gradsim.identification.solvers.de_mcmc import Samples
+from gradsim.identification.solvers.levenberg_marquardt import Population, descend
+from gradsim.identification.solvers.multistart import Outcome
 from gradsim.identification.synthetic import float_masks
-from gradsim.identification.uncertainty.outline import MEMORY, OutlineErrors, fit_outline, outline_length
+from gradsim.identification.uncertainty.outline import (
+    MEMORY,
+    OutlineErrors,
+    fit_outline,
+    outline_length,
+    with_outline_scale,
+)
 from gradsim.identification.uncertainty.outline_sums import HARMONICS, _Frame, _without_blur, sums_by_frame
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
@@ -194,11 +202,11 @@ def test_each_of_several_bodies_has_an_outline_of_its_own():
     assert 0.6 < std[0][0] / std[1][0] < 1.5 and std[0][2] < std[1][2]
 
 
-def test_balls_that_may_change_places_are_not_identifiable():
-    """Two like balls that rise: silhouettes are the same if they change places."""
-    ball = {"shape": {"sphere": {"radius": 0.1}}, "mass": 1.0, "velocity": [0, 0, 2]}
+def rising(radius: float) -> tuple[gs.Scene, Masks]:
+    """Two balls that rise, one of them of this radius, before a camera with noise."""
+    ball, bodies = {"mass": 1.0, "velocity": [0, 0, 2]}, (("a", -0.4, 0.1), ("b", 0.35, radius))
     content = {
-        "bodies": {name: ball | {"position": [x, 0, 1]} for name, x in (("a", -0.4), ("b", 0.35))},
+        "bodies": {name: ball | {"shape": {"sphere": {"radius": r}}, "position": [x, 0, 1]} for name, x, r in bodies},
         "camera": {"look_at": {"eye": [0, -4, 1], "target": [0, 0, 1], "fov": "40 deg"}, "size": [64, 48]},
         "timing": {"fps": 30, "frames": 10, "substeps": 2},
     }
@@ -208,11 +216,35 @@ def test_balls_that_may_change_places_are_not_identifiable():
     noise = 0.01 * torch.randn(images.masks.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     observed = Masks(images.masks + noise, 0.01, images.silhouettes)
     observed.outline_noise = True
-    unknowns = ["a.position.x:-1:1", "b.position.x:-1:1"]
-    fit = gs.identify(scene, unknowns, observation=observed, starts=4, known_numbers=False)
+    return scene, observed
+
+
+PLACES = ["a.position.x:-1:1", "b.position.x:-1:1"]
+
+
+def test_balls_that_may_change_places_are_not_identifiable():
+    """Silhouettes are the same if they do."""
+    scene, observed = rising(0.1)
+    fit = gs.identify(scene, PLACES, observation=observed, starts=4, known_numbers=False)
     assert fit.status == Status.UNIDENTIFIABLE
     for e in fit.unknowns.values():
         assert e.interval95[0] < -0.4 and e.interval95[1] > 0.35 and not e.identifiable
+
+
+@pytest.mark.parametrize("radius", [0.104, 0.112])
+def test_a_lower_minimum_is_the_answer_where_outlines_explain_the_answer_and_where_they_do_not(radius):
+    """A search that ended with the balls in one another's places, as far as their sizes allow."""
+    scene, observed = rising(radius)
+    space = Space(scene, PLACES)
+    problem = Problem(model_for(scene, space), observed, space)
+    ends, _ = descend(problem, Population.at(torch.tensor([[0.35, -0.4], [-0.4, 0.35]]).double()), 10, "pixels", 30)
+    problem = with_outline_scale(problem, ends.u[0])
+    cost, truth = problem.cost(ends.u, 10).tolist()
+    assert truth < cost
+    outcome = Outcome.of(problem, ends.u[:1], ends.u[:1], 1)
+    problem.effort.rollouts = 2000
+    fit = verdict.make_fit(problem, outcome, None, 0, noise_known=True)
+    assert [e.value for e in fit.unknowns.values()] == pytest.approx([-0.4, 0.35], abs=0.01)
 
 
 def test_bodies_before_one_another_have_no_outline_all_round():

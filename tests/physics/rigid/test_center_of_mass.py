@@ -111,7 +111,7 @@ def test_two_centers_of_mass_that_swing_alike_are_both_named(seed):
     for name, e in fit.unknowns.items():
         assert not e.identifiable and e.interval95[0] < SWUNG[name] < e.interval95[1]
         assert e.interval95[0] < twin[name] < e.interval95[1]
-    assert any("explained as well elsewhere" in note for note in fit.notes)
+    assert any("explained as well in 2 places" in note for note in fit.notes)
 
 
 def test_a_joint_on_the_shape_stays_there():

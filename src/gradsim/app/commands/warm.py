@@ -9,7 +9,7 @@ import torch
 from gradsim.app.commands.doctor import cached_modules
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
-from gradsim.identification.observation.base import Masks
+from gradsim.identification.observation.base import Masks, Residual
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import model_for, parameter_values
 from gradsim.identification.unknowns import Space
@@ -58,11 +58,13 @@ def load(name: str) -> Scene:
 
 @one_thread()
 def compile_kernels(name: str) -> str:
-    """Take one step of a fit of the scene: costs of all starts, a linearization, a gradient by adjoints, and a picture."""
+    """Take one step of a fit of the scene: costs of all starts by pixels and by sums of them, a linearization, a gradient by adjoints, and a picture."""
     scene = load(name)
     problem = problem_of(scene)
     u = problem.space.draw(np.random.default_rng(0), STARTS)
-    problem.cost(u, FRAMES)
+    residuals: tuple[Residual, ...] = "pixels", "cdf"
+    for residual in residuals:
+        problem.cost(u, FRAMES, residual)
     problem.linearize(u, FRAMES)
     one = u[:1].requires_grad_()
     problem.sum_of_squares(one)[0].sum().backward()

@@ -242,6 +242,11 @@ class Masks(Observation):
     def _counts(self) -> Tensor:
         return self._distinct_counts.expand_as(self.masks)
 
+    @property
+    def all_frames_count(self) -> bool:
+        """True if each frame has a pixel with a weight."""
+        return bool((self._distinct_weight > 0).flatten(1).any(1).all())
+
     @cached_property
     def _cdf(self) -> Tensor:
         if self.windows is None:

@@ -50,7 +50,7 @@ class Columns:
         numbers = [bytes_of(x[:1]) for x in values.values()]
         key = id(model), frames, *numbers
         point = self._points.get(key)
-        if None in numbers or model.is_external:
+        if None in numbers or type(model) is not Model:  # others may have trajectories of their own
             return model.tangent(values, along, frames)
         known = point.columns if point else {}
         new = [k for k, (place, _) in enumerate(directions) if place and place not in known]

@@ -101,6 +101,7 @@ class Outcome:
         iterations: Linearisations of the whole population.
         history: One entry a stage and a polish: frames, kind, cost, and the best u.
         resampled: Where those ended that were drawn later, near others (resampled, unknowns).
+        looked_over: Whether these hold the ends of a second look.
     """
 
     initial: Tensor
@@ -111,6 +112,7 @@ class Outcome:
     iterations: int
     history: list[dict]
     resampled: Tensor | None = None
+    looked_over: bool = False
 
     @property
     def ends(self) -> Tensor:
@@ -349,6 +351,8 @@ def _thinned(problem: Problem, plan: MultistartConfig) -> Problem:
         return problem
     level = problem.observation.noise_floor(problem.frames).level
     if problem.observation.outline_noise or not NOISELESS_LEVEL <= level < math.inf:
+        return problem
+    if not problem.observation.all_frames_count:  # those that are left may be the ones that do not
         return problem
     return problem.with_observation(EveryNth(problem.observation, stride))
 

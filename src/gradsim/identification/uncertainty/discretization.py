@@ -40,7 +40,7 @@ LEAST_EFFORT = 250  # or rollouts on the steps of the search, where that is more
 ITERATIONS = 12  # linearizations on each step
 PARTS = (0.85, 0.7, 0.55, 0.4)  # of a clip that are tried where no step converges over all of it
 RESTARTS = 2  # rounds of restarts before χ² counts as risen
-APPROACH = 0.5  # relative decrease of χ² on finer steps, or ten times what the quadratic model leaves, at which a video without noise may show which steps it follows
+APPROACH = 0.5  # relative decrease of χ² on finer steps, at which a video without noise may show which steps it follows
 FURTHER = 1e-2  # of that χ², which the rest of the way surely leaves
 NOISY_DECREASE = 1e-3  # decrease of χ² of a video with noise at which descents end: 0.03 standard deviations
 

@@ -22,6 +22,7 @@ DISTANCES = (REACH, 2.0, 2.5, 3.0, 3.5, 5.0, 6.0, 8.0)  # standard deviations at
 ONE_SIDED = (
     3.0  # factor by which χ² may rise less or more to one side: a minimum is never exact, and smooth valleys are skew
 )
+AT_END = 0.1  # rise of χ² up to which a side says nothing: there a range ends
 NO_MASS = 8.0  # rise of χ² from which on samples are so few that its shape does not matter
 NARROWER = (1.0, 1 / 4, 1 / 16, 1 / 64)  # of that step: a bent valley looks open only on a short one
 
@@ -178,7 +179,8 @@ def is_quadratic(problem, u: Tensor, fisher: Tensor) -> bool:
     even = (mean > predicted / 2) & (mean < 2 * predicted)
     high = rise > (expected / ONE_SIDED).clamp(max=NO_MASS)
     low = (rise < ONE_SIDED * expected) | (distances > REACH)[:, None]
-    return bool((even | ~counts[0]).all() and (high & low | ~counts).all())
+    says = counts & (expected > AT_END)
+    return bool((even | ~counts[0]).all() and (high & low | ~says).all())
 
 
 def _secants(problem, u: Tensor, unit: Tensor, axes: Tensor, step: Tensor, known: Tensor) -> Tensor:

@@ -7,10 +7,11 @@ of a search ended, other than at the answer û, is compared with it:
     (u − û)ᵀ A (u − û) > 25        far beyond the error bars
     χ²(u) − χ²(û) < 10             with noise: a mass of more than 1 % of the answer's, if they are equally wide
 
-Of frames without noise it has to leave no more than rounding does, or than the answer does.
+Of frames without noise it has to leave no more than rounding does, or than the answer does. An angle and the same a turn on are one place.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -29,6 +30,13 @@ ALIKE = 10.0  # difference of χ² up to which noise may have chosen between two
 NOISELESS_SHARE = 2.0  # times what the answer leaves of frames without noise
 ITERATIONS = 30  # linearizations on the way to a minimum on the time steps of the answer
 MOST = 8  # minima besides the answer
+SAME = 1e-4  # of a logarithm or range: ends so near to one another come to one minimum
+OTHER_STEPS = 10.0  # times what counts as alike, on the time steps of a search: these move χ² of two minima apart
+OTHER_STEPS_CLEAN = 100.0  # times what the answer leaves on those steps, without noise
+ANGLE, ROTATION = (
+    "rad",
+    ".rotation_vector.x",
+)  # unit of what is the same a turn on; ending of the first of three numbers that are so together
 
 
 @dataclass(frozen=True)
@@ -40,15 +48,29 @@ class OtherMinima:
         cost: χ² (minima,).
         std: Standard deviations of each by its curvature (minima, unknowns).
         starts: How many starts of the search ended at each.
+        decisive: χ² below which a minimum is better than the answer.
     """
 
     u: Tensor
     cost: Tensor
     std: Tensor
     starts: list[int]
+    decisive: float = -math.inf
 
     def __len__(self) -> int:
         return len(self.u)
+
+    @property
+    def is_better(self) -> bool:
+        """True if the data are explained better by the lowest of them than by the answer."""
+        return self.cost[0].item() < self.decisive
+
+    def among(self, samples: Tensor) -> "OtherMinima | None":
+        """Those about which samples of the posterior (samples, unknowns) are; None where there are none."""
+        off = (samples - self.u[:, None]).abs() <= FAR * self.std[:, None]
+        rows = off.all(2).any(1).nonzero()[:, 0].tolist()
+        starts = [self.starts[k] for k in rows]
+        return replace(self, u=self.u[rows], cost=self.cost[rows], std=self.std[rows], starts=starts) if rows else None
 
     def open(self, u: Tensor, std: Tensor) -> list[bool]:
         """True for unknowns in which a minimum differs from the answer u with its standard deviations (unknowns,)."""
@@ -78,18 +100,19 @@ class OtherMinima:
         off = off - off.mean(0)
         return covariance + off.T @ off / len(off)
 
-    def words(self, space: Ranges, cost: float) -> str:
-        """A note: where they are, and what would tell them apart."""
+    def words(self, space: Ranges, answer: Tensor, std: Tensor, cost: float) -> str:
+        """A note: where they and the answer (unknowns,), with its standard deviations and χ², are, and what would tell them apart."""
         places = []
-        for u, std, other in zip(self.u, self.std, self.cost.tolist(), strict=True):
-            numbers = space.numbers(torch.stack([u, u + std]))
+        minima = zip([answer, *self.u], [std, *self.std], [cost, *self.cost.tolist()], strict=True)
+        for u, spread, other in minima:
+            numbers = space.numbers(torch.stack([u, u + spread]))
             parts = (
                 f"{name} = {with_error(value, abs(error - value))}" + (f" {unit}" if unit else "")
                 for name, unit, value, error in zip(space.names, space.units, *numbers.tolist(), strict=True)
             )
-            places.append(f"{', '.join(parts)} (χ² {other - cost:+.2g})")
+            places.append(", ".join(parts) + (f" (χ² {other - cost:+.2g})" if places else ""))
         return (
-            f"The data are explained as well elsewhere: {'; '.join(places)}. Nothing in them tells which is the truth. Narrow a range "
+            f"The data are explained as well in {len(places)} places: {'; '.join(places)}. Nothing in them tells which is the truth. Narrow a range "
             "so that it leaves one, fix an unknown or give it a prior, or record another motion or view."
         )
 
@@ -108,7 +131,13 @@ class OtherMinima:
 
 
 def other_minima(
-    problem: Problem, u: Tensor, cost: float, information: Tensor, ends: Tensor, variance: float = 1.0
+    problem: Problem,
+    u: Tensor,
+    cost: float,
+    information: Tensor,
+    ends: Tensor,
+    variance: float = 1.0,
+    searched: Problem | None = None,
 ) -> OtherMinima | None:
     """Minima besides the answer that explain the data as well; None where there are none.
 
@@ -119,22 +148,35 @@ def other_minima(
         information: About it (unknowns, unknowns), whitened by the noise.
         ends: Where starts of the search ended (starts, unknowns).
         variance: Variance of the whitened residuals.
+        searched: The problem at the time steps of the search, where these are longer: ends that are hopeless there are left.
     """
-    ends = ends[_is_elsewhere(problem, ends, u[None], information[None])]
+    ends, counts = _distinct(problem, ends)
+    away = _is_elsewhere(problem, ends, u[None], information[None])
+    ends, counts = ends[away], counts[away]
     if not len(ends):
         return None
     clean = problem.observation.noise_floor(problem.frames).level < NOISELESS_LEVEL
-    most = cost + ALIKE * variance
+    most, decisive, explained = cost + ALIKE * variance, cost - variance, 0.0
     if clean:
         explained = max(solved_cost(problem, problem.frames), rounding_cost(problem, u, problem.frames))
         most = max(NOISELESS_SHARE * cost, explained)
-    iterates, _ = descend(
-        problem, Population.at(ends), problem.frames, "pixels", ITERATIONS, min_decrease=least_decrease(problem)
-    )
-    iterates = iterates[iterates.cost.argsort()]
-    iterates = iterates[iterates.cost <= most]
-    if not len(iterates.cost):
+        decisive = cost / NOISELESS_SHARE if cost > explained else -math.inf
+    if searched is not None and searched is not problem:
+        at_search = _at_minima(searched, torch.cat([u[None], ends]))
+        lowest = at_search.cost[0].item()
+        bound = max(OTHER_STEPS_CLEAN * lowest, explained) if clean else lowest + OTHER_STEPS * ALIKE * variance
+        near = _without_turns(problem.space, at_search.u, at_search.u[:1])
+        off = ((near - at_search.u[0]) / problem.space.unit).abs().amax(1)
+        keep = ((at_search.cost <= bound) & (off > SAME))[1:]
+        ends, counts = at_search.u[1:][keep], counts[keep]
+        if not len(ends):
+            return None
+    iterates = _at_minima(problem, ends)
+    order = iterates.cost.argsort()
+    order = order[iterates.cost[order] <= most]
+    if not len(order):
         return None
+    iterates, counts = iterates[order], counts[order].tolist()
     _, A, _ = problem.linearize(iterates.u, problem.frames)
     A = A / variance
     centers, informations, rows, starts = u[None], information[None], [], []
@@ -142,15 +184,52 @@ def other_minima(
         away = _is_elsewhere(problem, place.expand(len(centers), -1), centers, informations)
         if not away.all():
             if len(centers) > 1 and away[0]:
-                starts[int((~away[1:]).nonzero()[0])] += 1
+                starts[int((~away[1:]).nonzero()[0])] += counts[k]
         elif len(rows) < MOST:
-            rows, starts = [*rows, k], [*starts, 1]
+            rows, starts = [*rows, k], [*starts, counts[k]]
             centers, informations = torch.cat([centers, place[None]]), torch.cat([informations, A[[k]]])
     if not rows:
         return None
     std = _std(A[rows])
-    minima = OtherMinima(iterates.u[rows], iterates.cost[rows], std, starts)
+    minima = OtherMinima(iterates.u[rows], iterates.cost[rows], std, starts, decisive)
     return minima if any(minima.open(u, _std(information))) else None
+
+
+def _at_minima(problem: Problem, ends: Tensor) -> Population:
+    """Minima below places (ends, unknowns)."""
+    least = least_decrease(problem)
+    return descend(problem, Population.at(ends), problem.frames, "pixels", ITERATIONS, min_decrease=least)[0]
+
+
+def _distinct(problem: Problem, ends: Tensor) -> tuple[Tensor, Tensor]:
+    """Ends (ends, unknowns) without those near another, and the number of each with these."""
+    shares, firsts, counts = ends / problem.space.unit, list[int](), list[int]()
+    for k, share in enumerate(shares):
+        near = ((shares[firsts] - share).abs().amax(1) < SAME).nonzero()[:, 0]
+        if len(near):
+            counts[int(near[0])] += 1
+        else:
+            firsts, counts = [*firsts, k], [*counts, 1]
+    return ends[firsts], torch.tensor(counts)
+
+
+def _without_turns(space: Ranges, points: Tensor, centers: Tensor) -> Tensor:
+    """Points (n, unknowns) with angles, and rotation vectors of which all three numbers are unknown, as near to centers (n or 1, unknowns) as whole turns make them."""
+    points, columns = points.clone(), {name: k for k, name in enumerate(space.names)}
+    angles = {k for k, unit in enumerate(space.units) if unit == ANGLE and not space.logarithmic[k]}
+    for name in columns:
+        vector = [columns.get(f"{name.removesuffix('.x')}.{letter}", -1) for letter in "xyz"]
+        if name.endswith(ROTATION) and angles.issuperset(vector):
+            angles -= set(vector)
+            part = points[:, vector]
+            turns = torch.tensor([-1.0, 0.0, 1.0]).double() * math.tau
+            by_length = turns / torch.linalg.norm(part, dim=1, keepdim=True).clamp(min=APART)
+            same = part[:, None] * (1 + by_length)[..., None]
+            nearest = (same - centers[:, None, vector]).square().sum(2).argmin(1)
+            points[:, vector] = same[torch.arange(len(points)), nearest]
+    for k in angles:
+        points[:, k] -= math.tau * ((points[:, k] - centers[:, k]) / math.tau).round()
+    return points
 
 
 def _std(information: Tensor) -> Tensor:
@@ -160,6 +239,6 @@ def _std(information: Tensor) -> Tensor:
 
 def _is_elsewhere(problem: Problem, points: Tensor, centers: Tensor, information: Tensor) -> Tensor:
     """True for points (n, unknowns) far beyond the error bars of centers (n or 1, unknowns), with their information."""
-    off = points - centers
+    off = _without_turns(problem.space, points, centers) - centers
     distance = torch.einsum("ki,kij,kj->k", off, information.expand(len(off), -1, -1), off)
     return (distance > FAR**2) & ((off / problem.space.unit).abs().amax(1) > APART)
