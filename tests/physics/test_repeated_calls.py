@@ -1,14 +1,23 @@
 """Calls of a model that repeat earlier ones, which are bound, beside the same calls of a model that is new."""
 
 import copy
+import gc
+import pickle
+import sys
 import threading
+import time
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from gradsim.errors import InputError
-from gradsim.physics import Model
-from gradsim.physics.repeated_calls import BoundRollouts
+from gradsim.physics import Model, repeated_calls
+from gradsim.physics.model import Divergence
+from gradsim.physics.repeated_calls import RepeatedCall
 from gradsim.scene import Scene
 
 FRAMES, WORLDS = 3, 2
@@ -61,8 +70,24 @@ def scene_of(name: str) -> Scene:
 def is_bound(model: Model) -> bool:
     """True if all groups of a bound call of the model have arrays of their own."""
     calls = [call for _, calls in model._repeated._threads.values() for call in calls.values()]
-    bound = [call for call in calls if isinstance(call, BoundRollouts)]
+    bound = [call for call in calls if isinstance(call, RepeatedCall)]
     return bool(bound) and all(group.bound is not None for call in bound for group in call.groups)
+
+
+def repeated_call(model: Model) -> RepeatedCall:
+    """The only bound call of a model."""
+    (call,) = (call for _, calls in model._repeated._threads.values() for call in calls.values() if call is not True)
+    assert isinstance(call, RepeatedCall)
+    return call
+
+
+def leaf_and_loss(model: Model, name: str, factor: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """A parameter of a call, and a sum of states with different weights."""
+    leaf = (model.get_parameter(name).detach()[None] * factor).requires_grad_()
+    states = model.rollout({name: leaf}, frames=FRAMES).states
+    ys = [y for body in states.values() for y in body.values()]
+    sums = [(y * torch.linspace(0.5, 1.5, y.numel(), dtype=y.dtype).reshape(y.shape)).sum() for y in ys]
+    return leaf, torch.stack(sums).sum()
 
 
 def states_and_gradients(model: Model, overrides: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -104,6 +129,10 @@ def written_by_numpy(x: torch.nn.Parameter) -> None:
 
 def written_elsewhere(x: torch.nn.Parameter) -> None:
     x.data = 1.01 * x.data
+
+
+def pickled(model: Model) -> Model:
+    return pickle.loads(pickle.dumps(model))
 
 
 @pytest.mark.parametrize("change", [written_in_place, written_as_data, written_by_numpy, written_elsewhere])
@@ -157,8 +186,7 @@ def test_gradients_of_a_solid_in_closed_form_are_those_of_the_graph():
     model = Model(scene_of("solid"))
     for _ in range(3):
         closed = states_and_gradients(model, {})
-    (call,) = (call for _, calls in model._repeated._threads.values() for call in calls.values() if call is not True)
-    (group,) = call.groups
+    (group,) = repeated_call(model).groups
     assert len([name for name in group.live if name in group.closed.rules]) > 15
     group.closed = None
     group.plans.clear()
@@ -224,6 +252,188 @@ def test_threads_have_calls_of_their_own():
 
 
 @pytest.mark.parametrize("name", SCENES)
+def test_backward_passes_in_other_threads_have_the_arrays_one_after_another(name):
+    model, parameter = Model(scene_of(name)).requires_grad_(False), SCENES[name][2][0]
+    for _ in range(3):
+        leaf_and_loss(model, parameter, 1.0)
+    factors = (1.0, 1.1, 1.2, 1.3)
+    pairs = [leaf_and_loss(model, parameter, factor) for factor in factors]
+    expected = [torch.autograd.grad(loss, leaf, retain_graph=True)[0] for leaf, loss in pairs]
+    inside, most = [], []
+    for group in repeated_call(model).groups:
+        backward = group.bound.backward
+
+        def slow(*args, backward=backward):
+            inside.append(1)
+            most.append(len(inside))
+            slopes = backward(*args)
+            time.sleep(0.02)
+            inside.pop()
+            return slopes
+
+        group.bound.backward = slow
+    with ThreadPoolExecutor(len(pairs)) as threads:
+        results = list(threads.map(lambda pair: torch.autograd.grad(pair[1], pair[0])[0], pairs))
+    for result, x in zip(results, expected, strict=True):
+        assert torch.equal(result, x)
+    assert len(most) == len(pairs) and max(most) == 1
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_a_checkpoint_computes_every_call_again(name):
+    model, parameter = Model(scene_of(name)).requires_grad_(False), SCENES[name][2][0]
+    leaf, loss = leaf_and_loss(model, parameter, 1.0)
+    (expected,) = torch.autograd.grad(loss, leaf)
+    model = Model(scene_of(name)).requires_grad_(False)  # whose first call is one of the checkpoint
+    body = model.systems[-1].name
+    weights = lambda y: torch.linspace(0.5, 1.5, y.numel(), dtype=y.dtype).reshape(y.shape)
+
+    def of(x):
+        return [*model.rollout({parameter: x}, frames=FRAMES).states[body].values()]
+
+    for _ in range(4):
+        x = leaf.detach().clone().requires_grad_()
+        sums = [(y * weights(y)).sum() for y in checkpoint(of, x, use_reentrant=False)]
+        (slope,) = torch.autograd.grad(sum(sums), x)
+        if len(model.systems) == 1:
+            torch.testing.assert_close(slope, expected, rtol=RELATIVE, atol=0)
+        assert slope.isfinite().all() and slope.any()
+        leaf_and_loss(model, parameter, 1.0)  # outside of it, calls are bound
+    assert is_bound(model)
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_parameters_of_another_dtype_than_the_model_s_are_converted_at_each_call(name):
+    model, parameter = Model(scene_of(name)), SCENES[name][2][0]
+    numbers = {key: x.float() for key, x in model.state_dict().items()}
+    for _ in range(2):
+        model.rollout(frames=FRAMES)
+    model.load_state_dict(numbers, assign=True)
+    for _ in range(4):
+        with torch.no_grad():
+            model.get_parameter(parameter).mul_(1.01)
+        fresh = Model(scene_of(name), model.substeps)
+        fresh.load_state_dict(model.state_dict())
+        trajectory, expected = (x.rollout(frames=FRAMES) for x in (model, fresh))
+        assert trajectory.values[parameter].dtype is model.dtype
+        for body, states in expected.states.items():
+            assert all(torch.equal(y, trajectory.states[body][key]) for key, y in states.items())
+
+
+def test_a_call_lets_go_of_the_graph_of_what_it_was_given():
+    scene = {
+        "gravity": 9.81,
+        "timing": TIMING | {"integrator": "rk4"},
+        "bodies": {"bob": {"kind": "pendulum", "string_length": 1.0, "radius": 0.05, "angle": 0.3}},
+    }
+    model = Model(Scene.parse(scene)).requires_grad_(False)
+    for _ in range(4):
+        weights = torch.ones(3, dtype=model.dtype, requires_grad=True)
+        inner = weights.exp()
+        ref = weakref.ref(inner)
+        gravity = model.get_parameter("gravity").detach()[None] * (inner * inner).mean()
+        trajectory = model.rollout({"gravity": gravity}, frames=FRAMES)
+        del weights, inner, gravity, trajectory
+        gc.collect()
+        assert ref() is None
+
+
+@pytest.mark.parametrize("computed", [False, True])  # a leaf of the graph beside a tensor that is none
+@pytest.mark.parametrize("key", ["position", "velocity", "density"])
+def test_a_parameter_may_change_before_the_backward_pass(key, computed):
+    model = Model(scene_of("solid")).requires_grad_(False)
+    x = model.get_parameter(f"body.{key}").requires_grad_()
+    slopes = []
+    for k in range(4):
+        spin = model.get_parameter("body.angular_velocity").detach()[None].requires_grad_()
+        overrides = {"body.angular_velocity": spin * 1.0} if computed else {}
+        loss = sum(y.square().sum() for y in model.rollout(overrides)["body"].values())
+        if computed:
+            (slope,) = torch.autograd.grad(loss, spin, create_graph=True)
+            with pytest.raises(NotImplementedError, match="differentiable once"):
+                slope.sum().backward(retain_graph=True)
+        before = x.detach().clone()
+        if k > 1:
+            with torch.no_grad():
+                x.mul_(1.1)
+        slopes += torch.autograd.grad(loss, x)
+        x.data = before
+    assert is_bound(model)
+    torch.testing.assert_close(slopes[-1], slopes[1], rtol=RELATIVE, atol=0)
+    torch.testing.assert_close(slopes[-2], slopes[1], rtol=RELATIVE, atol=0)
+
+
+def interrupted(function, at: int) -> int:
+    """Call a function, with an interruption at a line of those that write to arrays; how many there were until then."""
+    lines, files = 0, {"rollout.py", "multibody.py", "layout.py"}
+
+    def trace(frame, event, arg):
+        nonlocal lines
+        if Path(frame.f_code.co_filename).name not in files:
+            return None
+        if event == "line":
+            lines += 1
+            if lines == at:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_an_interruption_leaves_no_numbers_of_two_calls(name):
+    model, parameter = Model(scene_of(name)).requires_grad_(False), SCENES[name][2][0]
+    expected = {}
+    for factor in (1.0, 1.0, 1.0, 1.3):
+        leaf, loss = leaf_and_loss(model, parameter, factor)
+        (slope,) = torch.autograd.grad(loss, leaf)
+        expected[factor] = loss.item(), slope
+    count = interrupted(lambda: leaf_and_loss(model, parameter, 1.0), 0)
+    assert count > 10
+    for at in range(1, count + 1, 5):
+        for _ in range(2):
+            leaf, loss = leaf_and_loss(model, parameter, 1.0)
+        interrupted(lambda: leaf_and_loss(model, parameter, 1.3), at)
+        (slope,) = torch.autograd.grad(loss, leaf)
+        torch.testing.assert_close(slope, expected[1.0][1], rtol=RELATIVE, atol=0, msg=f"at line {at}")
+        for factor, (number, _) in expected.items():
+            assert leaf_and_loss(model, parameter, factor)[1].item() == number
+
+
+def test_a_diverging_call_stays_bound():
+    model = Model(scene_of("solid")).requires_grad_(False)
+    mu = model.get_parameter("body.mu").detach()[None]
+    expected = [model.rollout({"body.mu": mu})["body"]["x"] for _ in range(3)][-1]
+    call = repeated_call(model)
+    with pytest.raises(Divergence):
+        model.rollout({"body.mu": mu * 1e200})
+    assert torch.equal(model.rollout({"body.mu": mu})["body"]["x"], expected)
+    assert repeated_call(model) is call
+
+
+def test_many_kinds_of_calls_stay_bound_while_their_arrays_have_room(monkeypatch):
+    model = Model(scene_of("box")).requires_grad_(False)
+    masses, bound = [model.get_parameter("body.mass").detach().repeat(worlds) for worlds in range(1, 13)], []
+    for most in (repeated_calls.MOST_ARRAY_BYTES, 0):
+        monkeypatch.setattr(repeated_calls, "MOST_ARRAY_BYTES", most)
+        model._repeated = repeated_calls.RepeatedCalls()
+        for mass in masses:
+            for _ in range(2):
+                model.rollout({"body.mass": mass}, frames=2)
+        ((_, calls),) = model._repeated._threads.values()
+        bound.append([call.worlds for call in calls.values() if isinstance(call, RepeatedCall)])
+    assert bound == [list(range(1, 13)), [12]]
+
+
+@pytest.mark.parametrize("name", SCENES)
 def test_calls_in_inference_mode_leave_later_ones_as_they_are(name):
     model = Model(scene_of(name))
     for _ in range(3):
@@ -239,6 +449,22 @@ def test_a_copy_of_a_model_that_was_never_called_moves_by_itself():
     model = Model(scene_of("chain"))
     twin = copy.deepcopy(model)
     assert_same(states_and_gradients(twin, {}), states_and_gradients(model, {}))
+
+
+@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
+def test_a_copy_of_a_model_that_was_called_moves_by_itself(name, copied):
+    model, parameter = Model(scene_of(name)), SCENES[name][2][0]
+    for _ in range(3):
+        expected = states_and_gradients(model, {})
+    twin = copied(model)
+    for _ in range(3):
+        assert_same(states_and_gradients(twin, {}), expected)
+    written_in_place(twin.get_parameter(parameter))
+    fresh = Model(scene_of(name), model.substeps)
+    fresh.load_state_dict(twin.state_dict())
+    assert_same(states_and_gradients(twin, {}), states_and_gradients(fresh, {}))
+    assert_same(states_and_gradients(model, {}), expected)
 
 
 def test_zero_grad_clears_all_that_pytorch_clears():

@@ -16,6 +16,7 @@ from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
 from gradsim.engine.numbers import bytes_of
+from gradsim.engine.operation import are_saved_tensors_hooked
 
 MOST_RECORDINGS = 32  # sets of shapes of one function; a fit has some twenty numbers of worlds
 _OF_SHAPES = {
@@ -32,6 +33,13 @@ _MAY_BE_SAME = {
     Tensor.contiguous,
     torch.broadcast_tensors,
 }  # return the tensor itself where there is nothing to do
+
+
+class Uncopied(dict):
+    """Things made for later calls, by key: a copy of their owner, or one that is read from a file, makes them anew."""
+
+    def __reduce__(self):
+        return Uncopied, ()
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,7 @@ class BoundFunction:
 
     def __init__(self, function: Callable[[dict[str, Tensor]], list[Tensor]]):
         self.function = function
-        self.recordings: dict[tuple, _Recording | None] = {}
+        self.recordings: dict[tuple, _Recording | None] = Uncopied()
 
     def __call__(self, tensors: dict[str, Tensor], differentiated: Collection[str] = ()) -> list[Tensor]:
         """Outputs of the function. They are not to be written to.
@@ -92,6 +100,7 @@ class BoundFunction:
             torch.compiler.is_compiling()
             or are_transforms_active()
             or torch.is_inference_mode_enabled()  # whose tensors no later call could take derivatives of
+            or are_saved_tensors_hooked()
             or (forward_ad._current_level >= 0 and not differentiated)
         ):
             return self.function(tensors)

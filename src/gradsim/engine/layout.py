@@ -72,7 +72,11 @@ class Layout:
     def fill_where_new(self, array: wp.array, kind: str, value: Tensor, tangent: Tensor | None = None) -> None:
         """`fill` of an array that nothing else writes to, but where it has these numbers already."""
         if is_new(array, value, tangent):
-            self.fill(array, kind, value, tangent)
+            try:
+                self.fill(array, kind, value, tangent)
+            except BaseException:
+                vars(array)["numbers"] = None  # of numbers in part
+                raise
 
     def _places(self, array: wp.array, kind: str) -> tuple[Tensor, ...]:
         """Views (packs, items, size, width) of the memory of values, and of tangents of a dual lane type; none of an empty array."""

@@ -11,11 +11,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
+from operator import attrgetter
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
+from torch._C._autograd import _top_saved_tensors_default_hooks
 from torch.autograd import forward_ad
 
 
@@ -65,6 +67,7 @@ class Program(Protocol):
 # the second call it would take for a variable. Weak, since a program holds models, meshes and images.
 _programs: WeakValueDictionary[str, Program] = WeakValueDictionary()
 _numbers = count()
+_IS_LEAF = attrgetter("is_leaf")
 
 
 @torch.library.custom_op("gradsim::run", mutates_args=())
@@ -155,9 +158,13 @@ class _Bound(torch.autograd.Function):
     @staticmethod
     def forward(ctx, call: "BoundCall", *leaves: Tensor) -> tuple[Tensor, ...]:
         outputs = tuple(call.forward())
-        ctx.program, ctx.count = call, len(leaves)
+        # nobody reads their numbers again, so those of the caller may change before the backward pass
+        plain = all(map(_IS_LEAF, leaves))
+        ctx.leaves = leaves if plain else [x if x.is_leaf else None for x in leaves]
+        saved = () if plain else [None if x.is_leaf else x for x in leaves]
+        ctx.program, ctx.count = call, len(saved)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*leaves, *outputs)
+        ctx.save_for_backward(*saved, *outputs)
         return outputs
 
     @staticmethod
@@ -166,7 +173,9 @@ class _Bound(torch.autograd.Function):
         if torch.is_grad_enabled() or is_transformed():
             outputs = tensors[ctx.count :]
             dense = [torch.zeros_like(y) if g is None else g for g, y in zip(adjoints, outputs, strict=True)]
-            return None, *_Gradient.apply(ctx.program, needed, *tensors, *dense)
+            saved = tensors[: ctx.count] or ctx.leaves
+            leaves = [y if x is None else x for x, y in zip(ctx.leaves, saved, strict=True)]
+            return None, *_Gradient.apply(ctx.program, needed, *leaves, *outputs, *dense)
         return None, *ctx.program.backward_by(needed, (), tensors[ctx.count :], adjoints)
 
 
@@ -219,6 +228,11 @@ def may_be_differentiated(*tensors: Tensor) -> bool:
 def is_transformed() -> bool:
     """True if tensors may carry tangents of forward mode, or be wrapped by `torch.func`."""
     return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+
+
+def are_saved_tensors_hooked() -> bool:
+    """True if hooks see what a graph saves, as those of `torch.utils.checkpoint`: then calls must save as many tensors each time."""
+    return _top_saved_tensors_default_hooks(True) is not None
 
 
 def _one_by_one(function: Callable[..., tuple[Tensor, ...]], info, in_dims, tensors: Sequence[Tensor]):

@@ -5,11 +5,14 @@ reads has no derivative at all, and requesting one raises an error.
 """
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+from torch.autograd.graph import saved_tensors_hooks
 
+from gradsim.engine.operation import are_saved_tensors_hooked
 from gradsim.errors import InputError
 from gradsim.scene.parameters import CONTACT, camera_prefix, parameters
 
@@ -19,7 +22,10 @@ CLOCK = ("timing.rate", "timing.offset")
 def read_by_motion(model) -> frozenset[str]:
     """Parameters on which states or surfaces of a `Model` depend, by whatever derivative."""
     # `torch.func` lets no tensor require a gradient inside of its transforms
-    with temporarily_clear_interpreter_stack(), torch.enable_grad():
+    # nor may hooks of the caller count what is saved here, once for a model
+    hooked, as_it_is = are_saved_tensors_hooked(), lambda x: x
+    hooks = saved_tensors_hooks(as_it_is, as_it_is) if hooked else nullcontext()
+    with temporarily_clear_interpreter_stack(), torch.enable_grad(), hooks:
         values = {name: v.detach().clone().requires_grad_() for name, v in model.values().items()}
         interval = values["timing.rate"].new_full((1, 1), 1 / model.scene.timing.fps)
         timed, ends = model.driven(values, interval), []

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 import torch
 from torch import Tensor
 
-from gradsim.engine.bound_function import BoundFunction
+from gradsim.engine.bound_function import BoundFunction, Uncopied
 from gradsim.engine.operation import is_transformed
 from gradsim.errors import InputError
 from gradsim.numerics import rotation
@@ -47,7 +47,7 @@ class SingleBody(Island):
     def __init__(self, system: System):
         self.systems = (system,)
         self.bound = BoundFunction(system.inputs) if _does_same_calls(system) else None
-        self.closed: dict[RolloutProgram, ClosedRollout | None] = {}
+        self.closed: dict[RolloutProgram, ClosedRollout | None] = Uncopied()
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RolloutProgram:
         return self.systems[0].program(frames, substeps, dt, segment)
@@ -145,7 +145,7 @@ class CoupledIsland(Island):
         self.holds = {n: a for n, a in scene.attachments.items() if {a.body, a.to} <= names}
         self.held = {n: self._vertices(a.body, a.region) for n, a in self.holds.items()}
         self.gripped = {n: self._frames(a.body, self.held[n]) for n, a in self.holds.items()}
-        self._programs: dict[tuple, Coupled | ImplicitCoupled] = {}
+        self._programs: dict[tuple, Coupled | ImplicitCoupled] = Uncopied()
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> RolloutProgram:
         key = (frames, substeps, dt, segment)

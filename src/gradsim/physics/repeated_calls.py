@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from gradsim.engine.bound_function import Numbers, Replay
-from gradsim.engine.operation import apply_bound, is_transformed
+from gradsim.engine.operation import apply_bound, are_saved_tensors_hooked, is_transformed
+from gradsim.errors import InputError
 from gradsim.physics.dependencies import require_dependency
 from gradsim.physics.divergence import check_finite, check_joints
 from gradsim.physics.rollout_inputs import override_tensors
@@ -26,7 +27,8 @@ from gradsim.physics.system import BoundProgram, Island, Values
 from gradsim.physics.time_steps import interval_steps, intervals_before, make_trajectory
 from gradsim.physics.trajectory import Trajectory
 
-MOST_CALLS = 8  # bound calls of one model in one thread
+MOST_CALLS = 32  # kinds of calls of one model in one thread; a fit has some twenty numbers of worlds
+MOST_ARRAY_BYTES = 512e6  # of the arrays of its bound calls
 MOST_THREADS = 8  # threads with calls of one model
 MOST_BYTES = 2**20  # of the parameters of a model, and of a tensor that a call is given
 CLOCK_PREFIX = "timing."
@@ -37,10 +39,11 @@ class OwnNumbers:
 
     Args:
         owners: Module and attribute of each by name.
+        dtype: That of the model. Parameters of another one cannot be compared.
     """
 
-    def __init__(self, owners: Mapping[str, tuple[nn.Module, str]]):
-        self.names = list(owners)
+    def __init__(self, owners: Mapping[str, tuple[nn.Module, str]], dtype: torch.dtype):
+        self.names, self.dtype = list(owners), dtype
         self._slots = [(vars(module)["_parameters"], key) for module, key in owners.values()]
         self.places = {name: k for k, name in enumerate(self.names)}
         self.parameters: list[Tensor] = []
@@ -79,7 +82,10 @@ class OwnNumbers:
     def _take(self, parameters: list[Tensor]) -> bool:
         """Look at these from now on; False where their memory cannot be read."""
         self.parameters = []
-        plain = all(type(p) is nn.Parameter and p.is_cpu and p.is_contiguous() and p.numel() for p in parameters)
+        plain = all(
+            type(p) is nn.Parameter and p.dtype is self.dtype and p.is_cpu and p.is_contiguous() and p.numel()
+            for p in parameters
+        )
         if not plain or sum(p.nbytes for p in parameters) > MOST_BYTES:
             return False
         rows = [p.detach()[None] for p in parameters]  # which keep the memory
@@ -95,7 +101,7 @@ class RepeatedCalls:
     """Bound calls of a model. They are not copied with it."""
 
     def __init__(self):
-        self._threads: dict[int, tuple[OwnNumbers, dict[tuple, BoundRollouts | bool]]] = {}
+        self._threads: dict[int, tuple[OwnNumbers, dict[tuple, RepeatedCall | bool]]] = {}
 
     def __reduce__(self):
         return RepeatedCalls, ()
@@ -103,6 +109,8 @@ class RepeatedCalls:
     def rollout(self, model: Any, overrides: Mapping[str, Any], frames: int | None, segment: int) -> Trajectory | None:
         """As of `Model.rollout`; None where the call is not one that can be bound, or not yet."""
         if torch.compiler.is_compiling() or is_transformed() or torch.is_inference_mode_enabled():
+            return None
+        if are_saved_tensors_hooked():
             return None
         graph, dtype, shapes = torch.is_grad_enabled(), model.dtype, []
         for name, x in overrides.items():
@@ -116,7 +124,7 @@ class RepeatedCalls:
         if known is None:
             if len(self._threads) >= MOST_THREADS:
                 self._threads.clear()
-            known = self._threads[thread] = OwnNumbers(model._owners), {}
+            known = self._threads[thread] = OwnNumbers(model._owners, dtype), {}
         of_model, calls = known
         if not of_model.look():
             return None
@@ -125,7 +133,7 @@ class RepeatedCalls:
         call = calls.get(key)
         if call is None:
             if len(calls) >= MOST_CALLS:
-                calls.clear()
+                del calls[next(iter(calls))]
             calls[key] = True
         if call is None or call is False:
             return None
@@ -134,14 +142,29 @@ class RepeatedCalls:
                 if not _may_be_bound(model, overrides):
                     calls[key] = False
                     return None
-                call = calls[key] = BoundRollouts(model, of_model, overrides, frames, segment, graph)
+                call = RepeatedCall(model, of_model, overrides, frames, segment, graph)
+                _make_room(calls, call.nbytes)
+                calls[key] = call
             trajectory = call.rollout(model, overrides)
+        except InputError:  # of these numbers
+            raise
         except BaseException:
             calls.pop(key, None)
             raise
         if trajectory is None:
             del calls[key]
         return trajectory
+
+
+def _make_room(calls: dict[tuple, Any], size: int) -> None:
+    """Let go of the oldest calls, so that arrays of a further one have room [bytes]."""
+    bound = [(key, call.nbytes) for key, call in calls.items() if isinstance(call, RepeatedCall)]
+    size += sum(nbytes for _, nbytes in bound)
+    for key, nbytes in bound:
+        if size <= MOST_ARRAY_BYTES:
+            return
+        del calls[key]
+        size -= nbytes
 
 
 def _may_be_bound(model: Any, overrides: Mapping[str, Tensor]) -> bool:
@@ -153,7 +176,7 @@ def _may_be_bound(model: Any, overrides: Mapping[str, Tensor]) -> bool:
     return not any(model.kinds[name].timed and x.ndim == 3 for name, x in overrides.items())
 
 
-class BoundRollouts:
+class RepeatedCall:
     """The calls of one kind, as those of one thread.
 
     Args:
@@ -192,6 +215,7 @@ class BoundRollouts:
         with torch.no_grad():
             plain = {name: x.detach() for name, x in values.items()}
             self.groups = [BoundGroup(model, group, self, plain, segment, live) for group in model.groups]
+        self.nbytes = sum(group.bound.nbytes for group in self.groups if group.bound is not None)
         self.has_joints = bool(model.scene.joints)
         self.times = torch.arange(self.frames, dtype=torch.float64) / model.scene.timing.fps
 
@@ -219,12 +243,10 @@ class BoundRollouts:
             ]
             if not self._are_inside(numbers):
                 model._ranges.check(model.kinds, overrides)
-            self.bytes = numbers
         if self.parameters is not of_model.parameters:
             self._take_own()
         if self.version != of_model.version:
             changed += [name for name in of_model.newer(self.version) if name not in overrides]
-            self.version = of_model.version
         values, worlds = dict(self.rows), self.worlds
         if self.graph:
             for name, p in zip(of_model.names, of_model.parameters, strict=True):
@@ -238,19 +260,22 @@ class BoundRollouts:
                 return None
         states: dict[str, dict[str, Tensor]] = {}
         read: list[tuple[Sequence[Tensor], Sequence[Tensor]]] = []
+        if changed:  # all of them, should this call not get to its end
+            self.bytes, self.version = [None] * len(numbers), -1
         for bound in self.groups:
-            outputs = bound.roll_out(values, changed, overrides)
+            outputs, inputs = bound.roll_out(values, changed, overrides)
             outputs = [y[:, self.lead :] for y in outputs] if self.lead else outputs
             last = model.density * (self.frames - 1)
-            read.append((bound.inputs, [y[:, last] for y in outputs] if self.has_joints else ()))
+            read.append((inputs, [y[:, last] for y in outputs] if self.has_joints else ()))
             for system, names in zip(bound.group.systems, bound.group.split(outputs), strict=True):
                 states[system.name] = dict(zip(system.states, names, strict=True))
+        self.bytes, self.version = numbers, of_model.version
         if model.density == 1 and model.scene.timing.stamps is None:
             trajectory = Trajectory(self.times.clone(), states, values, model.systems, model.scenery)
         else:
             trajectory = make_trajectory(model, states, values, self.frames)
         if not all(bound.is_finite for bound in self.groups):
-            steps = self.groups[0].steps
+            steps = self.groups[0].clock(values)
             check_finite(model, trajectory.states, values, steps, self.lead, None)
         if self.has_joints:
             check_joints(model, trajectory.states, values, read)
@@ -270,13 +295,12 @@ class BoundGroup:
     """
 
     def __init__(
-        self, model: Any, group: Island, call: BoundRollouts, values: Values, segment: int, live: Sequence[str]
+        self, model: Any, group: Island, call: RepeatedCall, values: Values, segment: int, live: Sequence[str]
     ):
         self.group, self.call = group, call
         self.program = model._program(group, call.frames, call.lead, segment)
         self.clock = lambda some: interval_steps(model, some, call.frames, call.lead)
-        self.steps = self.clock(values)
-        self.inputs: Sequence[Tensor] = ()
+        self.lock = threading.RLock()  # of the arrays: a backward pass may run in another thread
         self.is_finite = True  # of the last outputs
         self.bound: BoundProgram | None = None
         self.sources = group.sources(values) or {}
@@ -317,25 +341,28 @@ class BoundGroup:
             self.plans[needed] = closed, places, [k in read or y for k, y in enumerate(numbers.reached(places))]
         return self.plans[needed]
 
-    def roll_out(self, values: Values, changed: Sequence[str], overrides: Mapping[str, Tensor]) -> Sequence[Tensor]:
-        """Outputs of the rollout; a list of other numbers in `changed`."""
+    def roll_out(
+        self, values: Values, changed: Sequence[str], overrides: Mapping[str, Tensor]
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        """Outputs of the rollout, and its inputs without the steps; a list of other numbers in `changed`."""
         if self.bound is None or self.replay is None:
-            self.steps = self.clock(values)
-            outputs, self.inputs = self.group.roll_out(self.program, values, self.steps)
+            outputs, inputs = self.group.roll_out(self.program, values, self.clock(values))
             self.is_finite = are_finite([y.detach() for y in outputs])
-            return list(outputs)
+            return list(outputs), inputs
         keys = dict.fromkeys(key for name in changed if name in self.reads for key, _ in self.reads[name])
         if keys:
-            self.replay.write({key: _source(values, key, self.sources[key]) for key in keys})
+            sources = {key: _source(values, key, self.sources[key]) for key in keys}
+            with self.lock:
+                self.replay.write(sources)
         numbers = self.replay.numbers
-        self.inputs, self.steps = numbers.outputs[:-1], numbers.outputs[-1]
+        inputs = numbers.outputs[:-1]
         if not self.live:
-            return GroupCall(self, numbers).forward()
+            return GroupCall(self, numbers).forward(), inputs
         leaves = []
         of_model = self.call.of_model
         for name in self.live:
             leaves.append(overrides[name] if name in overrides else of_model.parameters[of_model.places[name]])
-        return list(apply_bound(GroupCall(self, numbers), leaves))
+        return list(apply_bound(GroupCall(self, numbers), leaves)), inputs
 
 
 class GroupCall:
@@ -356,7 +383,8 @@ class GroupCall:
 
     def forward(self) -> list[Tensor]:
         assert self.group.bound is not None
-        outputs = self.group.bound.forward(self.numbers.outputs)
+        with self.group.lock:
+            outputs = self.group.bound.forward(self.numbers.outputs)
         self.group.is_finite = are_finite(outputs)
         return outputs
 
@@ -370,9 +398,14 @@ class GroupCall:
         outputs: Sequence[Tensor],
         adjoints: Sequence[Tensor | None],
     ) -> list[Tensor | None]:
+        with self.group.lock:  # to the end: gradients may lie in the arrays
+            return self._gradients(tuple(needed), outputs, adjoints)
+
+    def _gradients(
+        self, needed: tuple[bool, ...], outputs: Sequence[Tensor], adjoints: Sequence[Tensor | None]
+    ) -> list[Tensor | None]:
         group, numbers = self.group, self.numbers
         assert group.bound is not None and group.replay is not None
-        needed = tuple(needed)
         closed, places, inner = group.plan(needed, numbers)
         slopes = group.bound.backward(inner, numbers.outputs, outputs, adjoints)
         by_name: dict[str, Tensor] = {}

@@ -50,7 +50,12 @@ class BoundProgram(Protocol):
     """A rollout with arrays that one caller in one thread uses again, for inputs of the same shapes.
 
     Inputs are a list that stays the same object while their numbers do.
+
+    Attributes:
+        nbytes: Memory that the arrays of a rollout take, at most [bytes].
     """
+
+    nbytes: int
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Outputs of the rollout, which the caller may keep."""

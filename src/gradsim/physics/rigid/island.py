@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 import torch
 from torch import Tensor
 
+from gradsim.engine.bound_function import Uncopied
 from gradsim.physics.integrators import RIGID
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.joints import joints_of
@@ -43,7 +44,7 @@ class ConstrainedIsland(Island):
         self.stack = self.joints.stack if self.joints else BodyStack(systems)
         self.bounds = StepBounds(self.stack, self.integrator)
         self._bound = None if self.recorded else BoundColumns(self.inputs)
-        self._programs: dict[tuple, Bodies | RecordedBodies] = {}
+        self._programs: dict[tuple, Bodies | RecordedBodies] = Uncopied()
 
     def program(self, frames: int, substeps: int, dt: float, segment: int = 1) -> Bodies | RecordedBodies:
         key = (frames, substeps, dt, segment)

@@ -191,10 +191,12 @@ class BoundBodies:
     def __init__(self, program: Bodies, inputs: Sequence[Tensor]):
         self.program, self.ahead = program, _BodyBuffers(program, inputs, False, False)
         self.back: _BodyBuffers | None = None
+        self.nbytes = self.ahead.nbytes
         self.inputs: Sequence[Tensor] = []
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         if inputs is not self.inputs:
+            self.inputs = []  # until all are written
             self.ahead.load(inputs, None)
             self.ahead.started(inputs, None)
             self.inputs = inputs

@@ -204,10 +204,11 @@ class RigidRollout:
         """Arrays of one caller for tensors of these shapes, see `system.BoundProgram`; None where they are large."""
         worlds = len(inputs[0])
         size = inputs[0].element_size() * ARRAYS_OF_STATES * max(worlds, self.width or 1)
-        if size * (self.frames + self.segment * self._rows(inputs)) > BOUND_BYTES or inputs[0].device.type != "cpu":
+        size *= self.frames + self.segment * self._rows(inputs)
+        if size > BOUND_BYTES or inputs[0].device.type != "cpu":
             return None
         self._check(inputs)
-        return BoundRigid(self, inputs, adjoint)
+        return BoundRigid(self, inputs, adjoint, size)
 
     def _names(self, inputs: Sequence[Tensor]) -> list[str]:
         """The parameters that the kernels read."""
@@ -441,10 +442,10 @@ class _Bound:
 
 
 class BoundRigid:
-    """A `BoundProgram` (see `system.py`) of a rollout. Arguments as of `RigidRollout.bind`."""
+    """A `BoundProgram` (see `system.py`) of a rollout. Arguments as of `RigidRollout.bind`, and the size of the arrays."""
 
-    def __init__(self, program: RigidRollout, inputs: Sequence[Tensor], adjoint: bool):
-        self.program, self.like = program, [x.new_empty(x.shape) for x in inputs]
+    def __init__(self, program: RigidRollout, inputs: Sequence[Tensor], adjoint: bool, nbytes: int):
+        self.nbytes, self.program, self.like = nbytes, program, [x.new_empty(x.shape) for x in inputs]
         self.kind = (inputs[0].dtype, tuple([x.shape for x in inputs]))
         self.may_narrow = len(inputs[0]) == 1 and not program.width
         if adjoint and self.may_narrow:
@@ -456,15 +457,16 @@ class BoundRigid:
         """Arrays of the width that calls have now, see `RigidRollout`."""
         narrow = self.may_narrow and self.kind in self.program.narrow
         if self.bound is None or narrow != self.narrow:
+            self.inputs = []
             code, layout = self.program._code(self.like, False, narrow)
             self.bound, self.narrow = _Bound(self.program, self.like, code, layout, shared=False), narrow
-            self.inputs = []
         return self.bound
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         bound = self._current()
         states, launch = bound._forward_launch
         if inputs is not self.inputs:
+            self.inputs = []  # until all are written
             bound._load(inputs, None)
             for k, (kind, _, start, first, memory) in enumerate(states):
                 bound.layout.fill(start, kind, inputs[k])
@@ -482,8 +484,8 @@ class BoundRigid:
     ) -> Sequence[Tensor | None]:
         bound = self._current()
         if inputs is not self.inputs:
-            bound._load(inputs, None)
             self.inputs = []
+            bound._load(inputs, None)
         dense = [torch.zeros_like(y) if g is None else g for g, y in zip(adjoints, outputs, strict=True)]
         return bound.sweep(inputs, outputs, dense)
 

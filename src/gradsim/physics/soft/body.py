@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradsim.engine.bound_function import Uncopied
 from gradsim.errors import InputError
 from gradsim.geometry.mesh import Mesh
 from gradsim.geometry.surface import Part
@@ -153,7 +154,7 @@ class SoftBody(System):
         self.part = Part(name, slice(vertex_offset, vertex_offset + len(matter.mesh.vertices)), faces, False, look)
         self.acting: dict[str, CustomForce] = {}  # forces of the user, by dotted name
         self.own: list[Elements] = []  # their elements
-        self._programs: dict[tuple, Particles | ImplicitParticles | DrivenParticles] = {}
+        self._programs: dict[tuple, Particles | ImplicitParticles | DrivenParticles] = Uncopied()
 
     @property
     def pushes(self):

@@ -297,6 +297,7 @@ class BoundParticles:
         self.last: list[tuple[Tensor, int]] = []  # outputs of the last rollout
         self.adjoints = [False] * len(STATE)  # whether those of the last backward pass had numbers
         bound = self.bound = BoundRollout(self.program, self._inner(inputs), None)
+        self.nbytes = bound.size
         buffers = self.buffers = bound.buffers
         memory, n = buffers.to.layout.memory, buffers.n
         self.is_plain = buffers.to.name == "elements"
@@ -325,6 +326,7 @@ class BoundParticles:
     def load(self, inputs: Sequence[Tensor]) -> None:
         """Write the numbers of these tensors over those in the arrays."""
         buffers, known = self.buffers, self.loaded
+        self.inputs, self.loaded = [], []  # until all are written
         new = [k for k, x in enumerate(inputs) if not known or x is not known[k]]
         others = []
         for k in new:
@@ -351,6 +353,7 @@ class BoundParticles:
         if inputs is not self.inputs:
             self.load(inputs)
             self.inputs = inputs
+        self.last = []
         torch._foreach_zero_(self.work)  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
         self.launch()
         if self.is_plain:
@@ -386,11 +389,13 @@ class BoundParticles:
             if y is None:
                 if self.adjoints[k]:
                     to.layout.memory(frame).zero_()
-            elif self.is_plain:
+                self.adjoints[k] = False
+                continue
+            self.adjoints[k] = True
+            if self.is_plain:
                 to.layout.memory(frame)[:, :: self.every, : self.buffers.n, :3].copy_(y)
             else:
                 to.fill_vertices(frame, y, None, bound.none)
-            self.adjoints[k] = y is not None
         launch()
         n, pairs = self.buffers.n, zip(start[: len(STATE)], needed, strict=False)
         if self.is_plain:
