@@ -102,7 +102,7 @@ def _setup(ctx, inputs, output):
 
 def _backward(ctx, adjoints):
     inputs, outputs = ctx.saved_tensors[: ctx.count], ctx.saved_tensors[ctx.count :]
-    dense = [torch.zeros_like(y) if g is None else g for g, y in zip(adjoints, outputs, strict=True)]
+    dense = without_gaps(adjoints, outputs)
     return _run_backward(inputs, outputs, dense, ctx.program), None
 
 
@@ -172,7 +172,7 @@ class _Bound(torch.autograd.Function):
         needed, tensors = ctx.needs_input_grad[1:], ctx.saved_tensors
         if torch.is_grad_enabled() or is_transformed():
             outputs = tensors[ctx.count :]
-            dense = [torch.zeros_like(y) if g is None else g for g, y in zip(adjoints, outputs, strict=True)]
+            dense = without_gaps(adjoints, outputs)
             saved = tensors[: ctx.count] or ctx.leaves
             leaves = [y if x is None else x for x, y in zip(ctx.leaves, saved, strict=True)]
             return None, *_Gradient.apply(ctx.program, needed, *leaves, *outputs, *dense)
@@ -216,6 +216,11 @@ class _Gradient(torch.autograd.Function):
     @staticmethod
     def vmap(info, in_dims, program: Program, needed: Sequence[bool], *tensors: Tensor):
         return _one_by_one(lambda *some: _Gradient.apply(program, needed, *some), info, in_dims[2:], tensors)
+
+
+def without_gaps(adjoints: Sequence[Any], outputs: Sequence[Tensor]) -> list[Tensor]:
+    """∂loss/∂output for every output, 0 in place of None."""
+    return [torch.zeros_like(y) if g is None else g for g, y in zip(adjoints, outputs, strict=True)]
 
 
 def may_be_differentiated(*tensors: Tensor) -> bool:

@@ -344,10 +344,10 @@ def _frames_of_fall(problem: Problem) -> float:
 
 def _thinned(problem: Problem, plan: MultistartConfig) -> Problem:
     """The problem of a part of the frames, where noisy masks are so close in time that stages are of many; otherwise itself."""
-    if type(problem) is not Problem or type(problem.observation) is not Masks or not plan.curriculum:
+    if type(problem) is not Problem or problem.is_external or type(problem.observation) is not Masks:
         return problem
     stride = int(PACE * _frames_of_fall(problem)) // FRAMES_OF_STAGE  # of bodies, whatever the stages of a plan are
-    if problem.is_external or stride < 2:
+    if stride < 2 or not plan.curriculum:
         return problem
     level = problem.observation.noise_floor(problem.frames).level
     if problem.observation.outline_noise or not NOISELESS_LEVEL <= level < math.inf:

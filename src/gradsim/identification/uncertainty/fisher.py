@@ -119,10 +119,10 @@ def secant_fisher(problem, u: Tensor, fisher: Tensor, variance: float = 1.0) -> 
     if not hasattr(problem, "model"):  # of several clips
         return _secant_fisher(problem, u, fisher, variance)
     make = lambda: (fisher, *_secant_fisher(problem, u, fisher, variance))
-    known = problem.effort.evaluations.known("secants", problem, u, variance)
-    if known is not None and not torch.allclose(fisher, known[0], rtol=ROUNDING, atol=0.0):
-        return _secant_fisher(problem, u, fisher, variance)
-    return problem.effort.evaluations.get("secants", problem, u, variance, make)[1:]
+    by, information, nonsmooth = problem.effort.evaluations.get("secants", problem, u, variance, make)
+    if torch.allclose(fisher, by, rtol=ROUNDING, atol=0.0, equal_nan=True):
+        return information, nonsmooth
+    return _secant_fisher(problem, u, fisher, variance)
 
 
 def _secant_fisher(problem, u: Tensor, fisher: Tensor, variance: float) -> tuple[Tensor, bool]:

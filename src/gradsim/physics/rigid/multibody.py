@@ -20,7 +20,7 @@ from gradsim.engine.compiler import compiled_for_packs
 from gradsim.engine.lanes import Lane, members, native_width, specialize
 from gradsim.engine.launch import replay
 from gradsim.engine.layout import SHAPES, Layout
-from gradsim.engine.operation import operation
+from gradsim.engine.operation import operation, without_gaps
 from gradsim.physics.integrators import RIGID
 from gradsim.physics.rigid import rollout
 from gradsim.physics.rigid.many.batching import BODY, side_by_side, unpacked
@@ -211,7 +211,7 @@ class BoundBodies:
         outputs: Sequence[Tensor],
         adjoints: Sequence[Tensor | None],
     ) -> Sequence[Tensor | None]:
-        dense = [torch.zeros_like(y) if g is None else g for g, y in zip(adjoints, outputs, strict=True)]
+        dense = without_gaps(adjoints, outputs)
         if self.back is None:
             back = _BodyBuffers(self.program, inputs, False, True)
             if back.nbytes > MOST_POOLED_BYTES:

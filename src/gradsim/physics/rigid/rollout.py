@@ -18,7 +18,7 @@ from torch import Tensor
 from gradsim.engine.lanes import Lane, members, native_width, specialize
 from gradsim.engine.launch import recorded, struct_of
 from gradsim.engine.layout import SHAPES, Layout
-from gradsim.engine.operation import operation
+from gradsim.engine.operation import operation, without_gaps
 from gradsim.physics.contact.laws import contact_functions, is_odd_law, obstacle_functions, rolling_functions
 from gradsim.physics.integrators import RIGID
 
@@ -486,7 +486,7 @@ class BoundRigid:
         if inputs is not self.inputs:
             self.inputs = []
             bound._load(inputs, None)
-        dense = [torch.zeros_like(y) if g is None else g for g, y in zip(adjoints, outputs, strict=True)]
+        dense = without_gaps(adjoints, outputs)
         return bound.sweep(inputs, outputs, dense)
 
 
