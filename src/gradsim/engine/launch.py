@@ -171,14 +171,23 @@ def _invoked_directly(command: Any) -> Callable[[], None]:
     """A launch on a CPU with its arguments in the form that the kernel takes: Warp brings them into it at each launch."""
     if command.block_dim > 1 or command.adjoint:
         return command.launch
+    return _entry(command, _packed(command))
+
+
+def _packed(command: Any) -> Any:
+    """Arguments of a launch on a CPU as one struct, which is what the kernel takes."""
     arguments = command.params[1:]
     labels = [arg.label for arg in command.kernel.adj.args]
     fields = [(label, type(x)) for label, x in zip(labels, arguments, strict=True)]
     struct = type("Arguments", (ctypes.Structure,), {"_fields_": fields})()
     for label, x in zip(labels, arguments, strict=True):
         setattr(struct, label, x)
-    bounds, entry = ctypes.byref(command.params[0]), command.hooks.forward
-    passed = ctypes.byref(struct)
+    return struct
+
+
+def _entry(command: Any, arguments: Any) -> Callable[[], None]:
+    """The launch with these arguments."""
+    bounds, entry, passed = ctypes.byref(command.params[0]), command.hooks.forward, ctypes.byref(arguments)
     return lambda: entry(bounds, passed)
 
 
@@ -196,16 +205,19 @@ class BoundLaunch:
 
     def __init__(self, kernel: wp.Kernel, dim: int, args: Sequence[Any]):
         with _recording:
-            self._launch = wp.launch(kernel, dim=dim, inputs=args, device="cpu", record_cmd=True)
-        self._launch.fwd_args = None
-        self._args = args  # which have to live as long
-        self._places = {arg.label: self._launch.params[k] for k, arg in enumerate(kernel.adj.args, 1)}
+            command = wp.launch(kernel, dim=dim, inputs=args, device="cpu", record_cmd=True)
+        self._args = args  # which have to live as long, as the command has
+        self._command = command
+        packed = _packed(command)
+        self._places = {arg.label: getattr(packed, arg.label) for arg in kernel.adj.args}  # which share its memory
+        self._launch = _entry(command, packed)
 
     def __call__(self, **tensors: Tensor) -> None:
         """Launch with contiguous tensors of the shapes of before in place of those arguments, by name."""
+        places = self._places
         for name, tensor in tensors.items():
-            self._places[name].data = tensor.data_ptr()
-        self._launch.launch()
+            places[name].data = tensor.data_ptr()
+        self._launch()
 
 
 def check_memory(tensor: Tensor) -> None:

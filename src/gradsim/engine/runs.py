@@ -23,20 +23,33 @@ Memory behind the last lane has to belong to the array: begin a run at most a re
     load_part(x, i, stride, rows, columns), store_part(x, i, stride, rows, columns, value)
                                          the same of the first rows and columns of a rectangle, with 0 in the other lanes
     any_of(mask)                         True if a lane of a mask is set
+    load_block(x, i, stride)             a rectangle of `columns` rows and `rows` columns: a block of tiles that is about square
+
+`lists(lane)` gives what goes through the lanes that a mask sets, of a lane type of several lanes on a CPU:
+
+    bits_of(mask), first_bit(bits)       a bit for each lane that is set; the number of the lowest
+    spread_entry(x, i, k)                lane k of entry i of an array of registers, in all lanes
+    entry(x, i), put_entry(x, i, value)  entry i, which is not negative
+    exp2(x)                              2 to the power of x, for |x| below 100, to rounding
 """
 
+import math
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import warp as wp
 
+from gradsim.engine.elementary import EXPONENT
 from gradsim.engine.lanes import Lane, names
 from gradsim.engine.rows import row_functions
 
 if TYPE_CHECKING:  # what a template sees
     store = load_ints = store_ints = lanes_from = spread_int = lane_int = less_int = equal_int = Any
     is_open = either = without = first_lane = truncated = float_bits = Any
-    load_tile = store_tile = load_part = store_part = any_of = Any
+    load_tile = store_tile = load_part = store_part = any_of = load_block = Any
+    bits_of = first_bit = spread_entry = entry = put_entry = exp2 = Any
+
+TERMS = {"float32": 8, "float64": 14}  # of the series of 2^r, |r| ≤ 1/2: (ln 2 / 2)^n / n! rounds to 0
 
 
 @cache
@@ -76,8 +89,61 @@ def tiles(lane: Lane, rows: int, columns: int) -> dict:
     @wp.func_native(f"{head}return __builtin_reduce_or(*(const M*)&mask) != 0;")
     def any_of(mask: Mask) -> bool: ...
 
-    functions = load_tile, store_tile, load_part, store_part, any_of
+    block = f"{head}typedef {scalar} {register('B', rows)}; {real} out; "
+
+    @wp.func_native(f"{block}for (int k = 0; k < {columns}; ++k) ((B*)&out)[k] = *(const B*)({place}); return out;")
+    def load_block(x: wp.array[Scalar], i: int, stride: int) -> Real: ...
+
+    functions = load_tile, store_tile, load_part, store_part, any_of, load_block
     return {f.func.__name__: f for f in functions}
+
+
+@cache
+def lists(lane: Lane) -> dict:
+    """Functions by the names in the head of this file."""
+    table, width = names(lane), lane.width
+    scalar = {"float32": "float", "float64": "double"}[lane.dtype]
+    integer = {"float32": "int", "float64": "long"}[lane.dtype]
+    place = EXPONENT[lane.dtype][1]
+    Real, Mask = table["Real"], table["Mask"]
+    register = f"__attribute__((vector_size({width} * sizeof({scalar})), aligned(4), may_alias))"
+    head = f"typedef {scalar} V {register}; typedef {integer} M {register}; "
+    real = f"wp::vec_t<{width}, {scalar}>"
+
+    @wp.func_native(
+        f"{head}typedef bool B __attribute__((ext_vector_type({width}))); const M& m = *(const M*)&mask; "
+        "B b = __builtin_convertvector(m, B); unsigned short bits = 0; __builtin_memcpy(&bits, &b, sizeof(b)); "
+        f"return (int)bits & {(1 << width) - 1};"
+    )
+    def bits_of(mask: Mask) -> int: ...
+
+    @wp.func_native("return __builtin_ctz(bits);")
+    def first_bit(bits: int) -> int: ...
+
+    @wp.func_native(f"{head}{real} out; *(V*)&out = (({scalar}*)x.data)[i * {width} + k] - V{{}}; return out;")
+    def spread_entry(x: wp.array[Real], i: int, k: int) -> Real: ...
+
+    @wp.func_native(
+        f"{head}const V& a = *(const V*)&x; V n = __builtin_elementwise_rint(a), r = a - n; V y = {_power(lane.dtype, scalar)}; "
+        f"M shift = __builtin_convertvector(n, M) << {place}; *(M*)&y += shift; {real} out; *(V*)&out = y; return out;"
+    )
+    def exp2(x: Real) -> Real: ...
+
+    @wp.func_native(f"{head}{real} out; *(V*)&out = ((V*)x.data)[i]; return out;")
+    def entry(x: wp.array[Real], i: int) -> Real: ...
+
+    @wp.func_native(f"{head}((V*)x.data)[i] = *(const V*)&value;")
+    def put_entry(x: wp.array[Real], i: int, value: Real): ...
+
+    return {f.func.__name__: f for f in (bits_of, first_bit, spread_entry, entry, put_entry, exp2)}
+
+
+def _power(dtype: str, scalar: str) -> str:
+    """C++ of 2^r for |r| ≤ 1/2, by its Taylor series to rounding."""
+    *lower, text = (f"({scalar}){math.log(2) ** k / math.factorial(k)!r}" for k in range(TERMS[dtype]))
+    for number in reversed(lower):
+        text = f"({number} + r * {text})"
+    return text
 
 
 @cache

@@ -44,6 +44,29 @@ def test_one_launch_is_the_silhouette_of_projected_vertices(dtype, cull):
             assert true.abs().max() > 0.1 and error(slope.double(), true.double()) < 10 * WITHIN[dtype]
 
 
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+def test_large_faces_and_covered_tiles_are_those_of_projected_vertices(dtype):
+    """Faces of many blocks of tiles, one far beyond the image, and a fine ball behind them where most tiles are covered."""
+    height, width = 61, 90
+    camera = look_at((0.3, -3.0, 0.8), (0.2, 0.0, 0.0), (0.0, 0.0, 1.0), 0.6, width, height)
+    ball = mesh.sphere(0.5, 3)
+    large = torch.tensor(
+        [[-0.9, -0.6, -0.7], [0.8, -0.8, -0.2], [-0.1, -0.7, 0.9], [40.0, 20.0, -0.9], [41.0, 20.0, 30.0]]
+    )
+    n = len(ball.vertices)
+    vertices = torch.cat([torch.tensor(ball.vertices), large.double()])[None, None].to(dtype).requires_grad_()
+    faces = torch.cat([torch.tensor([[n, n + 1, n + 2], [n, n + 3, n + 4]]), torch.tensor(ball.faces)])
+    view = View.of(Surface.of(vertices, faces, Appearance()), Silhouettes(camera))
+    one = opacity(view, blur(0.49, 1e-4, "none"))
+    separate = SoftRas(blur_px=0.7).silhouette(view.screen, view.faces, height, width)
+    covered = one.detach().double() > 1 - 1e-15
+    assert 0.1 < covered.float().mean() < 0.8 and (one - separate).abs().max() < WITHIN[dtype]
+    weight = torch.randn(one.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    slope, true = (torch.autograd.grad((a * weight).sum(), vertices, retain_graph=True)[0] for a in (one, separate))
+    assert true[0, 0, n + 4].abs().max() > 0 and true.abs().max() > 0.1
+    assert error(slope.double(), true.double()) < 10 * WITHIN[dtype]
+
+
 def test_bodies_that_reach_behind_the_camera_are_cut():
     ball = surface(torch.float64)
     inside = Surface(ball.vertices + torch.tensor([0.3, -2.7, 0.8]), ball.parts)

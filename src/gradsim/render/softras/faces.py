@@ -27,7 +27,21 @@ Template = TypeVar("Template", bound=ModuleType)
 SHAPES = {1: (1, 1), 4: (2, 2), 8: (2, 4), 16: (4, 4)}  # rows and columns: near square, as the reach of a face is
 FLAGS = "-ffp-contract=fast -mprefer-vector-width=512"  # a third faster: fused products, full-width registers
 SHARED_NAMES = (
-    *("ROWS", "COLUMNS", "MAX_COORDINATE", "Pixel", "Side", "Face", "Distance"),
+    *(
+        "ROWS",
+        "COLUMNS",
+        "MAX_COORDINATE",
+        "SLACK",
+        "MIN_AREA_RATIO",
+        "MIN_DEPTH",
+        "MIN_SIDE_SQUARED",
+        "Pixel",
+        "Place",
+        "Wide",
+        "Side",
+        "Face",
+        "Distance",
+    ),
     *("box_of", "with_sides", "face_of", "tiles_in_row", "distance", "signed_square", "add_to", "lower_to"),
 )
 

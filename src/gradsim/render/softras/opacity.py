@@ -1,5 +1,6 @@
 """Soft silhouettes of a view in one launch each way: for CPUs, where launches cost more than small images."""
 
+import math
 import threading
 from collections.abc import Sequence
 from functools import cache, cached_property, lru_cache
@@ -10,10 +11,10 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from gradsim.engine.lanes import Lane, members
+from gradsim.engine.lanes import Lane, members, names
 from gradsim.engine.launch import BoundLaunch, array
 from gradsim.engine.operation import operation
-from gradsim.engine.runs import tiles
+from gradsim.engine.runs import lists, tiles
 from gradsim.render.coverage.edges import mesh_of
 from gradsim.render.softras.color import border_code
 from gradsim.render.softras.faces import SHAPES, Tiles, reach, with_faces
@@ -25,8 +26,8 @@ else:
     opacity_kernels = "gradsim.render.softras.opacity_kernels"
 
 MOST_BOUND = 8  # kinds of images whose launches are used again
-BORDER = ("MAX_EXPONENT", "MIN_CLEAR", "SATURATED", "EdgeGradient", "Reach", "add_edge", "at_first", "at_second")
-BORDER += ("cover", "if_nearest", "on_screen")
+SIDE_ENTRIES = 9  # registers: three for each side of a face, see `put_line` of the kernels
+BORDER = ("SATURATED", "Reach")
 
 
 def opacity(view: View, settings: tuple[float, float, float]) -> Tensor | None:
@@ -47,7 +48,7 @@ def opacity(view: View, settings: tuple[float, float, float]) -> Tensor | None:
 @cache
 def opacity_code(lane: Lane) -> ModuleType:
     """Kernels of `opacity_kernels.py`, for a CPU."""
-    bound = members(border_code(lane), *BORDER) | tiles(lane, *SHAPES[lane.width])
+    bound = members(border_code(lane), *BORDER) | tiles(lane, *SHAPES[lane.width]) | lists(lane)
     return with_faces(opacity_kernels, lane, **bound)
 
 
@@ -108,6 +109,22 @@ class _Opacity:
         return known[key]
 
 
+@cache
+def _centers(lane: Lane) -> wp.array:
+    """Offsets x and y of the pixels of a tile, and of the tiles of a block, from the first one [px]."""
+    rows, columns = SHAPES[lane.width]
+    k = torch.arange(rows * columns)
+    places = [k % columns, k // columns, k % rows * columns, k // rows * rows]
+    return wp.array(torch.stack(places).numpy(), dtype=names(lane)["Real"], device="cpu")
+
+
+def _unit(code: ModuleType, sigma: float, cut: float):
+    """Struct of the kernels: length by which squared distances over σ count bits."""
+    unit = code.Unit()
+    unit.by_pixel, unit.bits = math.sqrt(1 / (sigma * math.log(2))), cut / math.log(2)
+    return unit
+
+
 class _Bound:
     """Scratch and launches for tensors of these shapes."""
 
@@ -117,11 +134,16 @@ class _Bound:
         self.code = code = opacity_code(layout.lane)
         self.points, self.images, self.size = points, len(points), (program.height, program.width)
         self.head = [array(code.Point, points), array(code.Square, matrices), array(code.Double, offsets)]
-        self.head += [program.frames, program.near, mesh_of(inputs[3])[0], layout.centers()]
-        self.head.append(reach(code, layout, *program.settings))
+        self.head += [program.frames, program.near, mesh_of(inputs[3])[0], _centers(layout.lane)]
+        self.head += [reach(code, layout, *program.settings), _unit(code, *program.settings[:2])]
         self.scratch = inputs[0].new_empty
-        busy = torch.empty(layout.down, layout.across, dtype=torch.int32)
-        self.work = [array(code.Point, self.scratch(1, points.shape[1], 3)), array(wp.int32, busy)]
+        marked = (layout.down + layout.columns) * (layout.across + layout.rows)  # a block behind the last tile
+        n, tail = points.shape[1], layout.tail
+        self.work = [array(code.Place, torch.empty(n, 2, dtype=torch.float64)), array(code.Scalar, self.scratch(n))]
+        self.work += [
+            array(code.Scalar, inputs[0].new_zeros(marked)),
+            array(code.Real, self.scratch(SIDE_ENTRIES, *tail)),
+        ]
 
     @cached_property
     def forward(self) -> BoundLaunch:
@@ -135,8 +157,8 @@ class _Bound:
     def backward(self) -> BoundLaunch:
         """The launch of `cover_images_adjoint`."""
         code = self.code
-        opaque = array(code.Real, self.scratch(self.layout.shape))
-        screen_adjoint = array(code.Point, self.scratch(1, self.points.shape[1], 3))
+        opaque = array(code.Real, self.scratch(self.layout.shape).flatten(0, 1))
+        screen_adjoint = array(code.Pixel, self.scratch(self.points.shape[1], 2))
         args = [
             *self.head,
             *self.work,
@@ -150,7 +172,7 @@ class _Bound:
 
     @property
     def _clear(self) -> Any:
-        return array(self.code.Real, torch.empty_like(self.points.new_empty(self.images, *self.layout.shape)))
+        return array(self.code.Real, self.points.new_empty(self.images, *self.layout.shape).flatten(0, 2))
 
     @property
     def _alpha(self) -> Any:
