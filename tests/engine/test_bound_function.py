@@ -1,5 +1,7 @@
 """Replays of recorded calls against the function itself: values, gradients, tangents, and numbers that change in any way."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -55,6 +57,17 @@ def test_numbers_that_are_written_past_pytorch_are_noticed(bound):
     assert_same(bound(some), outputs(some))
     some["a"].numpy()[0, 1] = 7
     assert_same(bound(some), outputs(some))
+
+
+def test_an_index_of_several_tensors_stays_one():
+    """PyTorch reads a list of them as an index, with a warning, and is to read it as one tensor."""
+    order = torch.tensor([2, 0])
+    indexed = BoundFunction(lambda tensors: [tensors["a"][tensors["row"], order], tensors["a"][(tensors["row"],)]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for seed in range(3):
+            given = numbers(seed) | {"row": torch.tensor([seed % 2, 0])}
+            assert_same(indexed(given), [given["a"][given["row"], order], given["a"][given["row"]]])
 
 
 def test_results_do_not_follow_a_tensor_that_is_written_to_later(bound):

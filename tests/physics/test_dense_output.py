@@ -50,6 +50,15 @@ def test_one_frame_has_instants_too_and_frames_can_be_selected():
     assert (whole.surface.at([3]).dense.vertices == whole.surface.dense.vertices[:, 3:]).all()
 
 
+def test_worlds_are_selected_with_their_instants():
+    model = Model(flight())
+    both = model.rollout({"ball.velocity": torch.tensor([[1.0, 0, 2], [3, 0, 1]], dtype=torch.float64)})
+    second = both.of_worlds(slice(1, 2))
+    assert (second.values["ball.velocity"] == torch.tensor([[3.0, 0, 1]])).all()
+    assert (second["ball"]["x"] == both["ball"]["x"][1:]).all()
+    assert (second.samples["ball"]["x"] == both.samples["ball"]["x"][1:]).all()
+
+
 def test_a_scene_without_a_shutter_has_none():
     content = flight().model_dump(exclude_unset=True)
     del content["camera"]["readout"]

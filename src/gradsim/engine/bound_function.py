@@ -62,7 +62,7 @@ class _Call:
             items = list(self.arguments[place])
             for k, source in within:
                 items[k] = tensors[source]
-            arguments[place] = items
+            arguments[place] = items if isinstance(self.arguments[place], list) else tuple(items)  # an index is a tuple
         result = self.function(*arguments, **self.keywords)
         if self.single:
             tensors[self.results[0]] = result

@@ -342,10 +342,7 @@ class Problem(Priors):
 
     def trajectory(self, u: Tensor) -> Trajectory:
         """Trajectory of all frames at u (unknowns,), of one world."""
-        s = self.sensitivity(u[None], self.frames)
-        states = {body: {name: y[:1] for name, y in state.items()} for body, state in s.trajectory.states.items()}
-        values = {name: value[:1] for name, value in s.trajectory.values.items()}
-        return replace(s.trajectory, states=states, values=values)
+        return self.sensitivity(u[None], self.frames).trajectory.of_worlds(slice(1))
 
     def _sensitivity(self, u: Tensor, frames: int) -> Sensitivity:
         self.effort.rollouts += u.numel()

@@ -106,6 +106,13 @@ class Trajectory:
             dense = self.dense._replace(offsets=self.dense.offsets[which], states=between)
         return Trajectory(self.times[which], states, self.values, self.systems, self.scenery, dense)
 
+    def of_worlds(self, rows: slice | Tensor) -> "Trajectory":
+        """That of some worlds alone."""
+        part = lambda group: {body: {key: y[rows] for key, y in state.items()} for body, state in group.items()}
+        values = {name: value[rows] for name, value in self.values.items()}
+        dense = None if self.dense is None else self.dense._replace(states=part(self.dense.states))
+        return Trajectory(self.times, part(self.states), values, self.systems, self.scenery, dense)
+
     def then(self, later: "Trajectory") -> "Trajectory":
         """That of these frames, and those of another of the same bodies after them; parameters are those of the first, and
         times go on by its clock.

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from gradsim.physics.system import Values
 
-STEPS = (1e-2, 1e-3, 1e-4, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7)  # h
+STEPS = (3e-2, 1e-2, 3e-3, 1e-3, 1e-4, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7)  # h
 FINEST = 4  # steps that show the rounding
 OFFSETS = (1.0, -1.0, 2.0, -2.0)
 WEIGHTS = (8 / 12, -8 / 12, -1 / 12, 1 / 12)

@@ -228,3 +228,12 @@ def test_correlations_are_the_same_however_many_frames_are_looked_at_together(mo
     steps = [(0, 0, 1), (0, 1, 0), (0, 1, -1)]
     score = diagnostics._correlation(r, valid, steps)
     assert score == pytest.approx(total / math.sqrt(pairs), rel=1e-12)
+
+
+@pytest.mark.parametrize("shutter", [{"readout": 0.02}, {"exposure": 0.02}])
+def test_residuals_of_a_camera_with_a_shutter_are_examined(shutter):
+    """Its images are those of instants between frames, too, of one world as the frames."""
+    content = throw().model_dump(exclude_unset=True)
+    problem = recorded(Scene.parse(content | {"camera": content["camera"] | shutter}), THROW, THROW_TRUTH)
+    left = residual_diagnostics(problem, true_inner(problem, THROW_TRUTH)[0], [])
+    assert left is not None and torch.tensor(left.chi2_per_n).nan_to_num(0).max() < 1e-6

@@ -11,7 +11,6 @@ time τ of a window.
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -185,6 +184,4 @@ def _within(push, begin: float, length: float, dt: float):
 
 def part(trajectory: Trajectory, rows: slice | Tensor, frames: int) -> Trajectory:
     """Some worlds of a trajectory, up to a frame."""
-    states = {body: {k: y[rows, :frames] for k, y in state.items()} for body, state in trajectory.states.items()}
-    values = {name: v[rows] for name, v in trajectory.values.items()}
-    return replace(trajectory, times=trajectory.times[:frames], states=states, values=values)
+    return trajectory.of_worlds(rows).at(slice(frames))
