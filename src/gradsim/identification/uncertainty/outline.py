@@ -170,7 +170,12 @@ class OutlineErrors:
 
 
 def fit_outline(
-    problem: Problem, u: Tensor, iterations: int = ITERATIONS, rtol: float = 0.0, small: float = SMALL_STEP
+    problem: Problem,
+    u: Tensor,
+    iterations: int = ITERATIONS,
+    rtol: float = 0.0,
+    small: float = SMALL_STEP,
+    lasting: bool = True,
 ) -> tuple[Problem, Tensor, OutlineErrors]:
     """Unknowns and the offset of all outlines, fitted together, and their errors.
 
@@ -180,6 +185,7 @@ def fit_outline(
         iterations: Gauss–Newton steps.
         rtol: Relative decrease of Σ r² at which no step follows.
         small: Standard deviations of a step after which none follows.
+        lasting: Whether errors of outlines may have a part that lasts.
 
     Returns:
         The problem with masks without the offset, its minimum, and the errors.
@@ -194,7 +200,7 @@ def fit_outline(
     priors, share = problem.prior_precision, 1.0
     for _ in range(iterations):
         information, gradient = frames.information.sum(0), frames.gradient.sum(0)
-        errors, _, held = _outline_errors(frames, data, offset, priors)
+        errors, _, held = _outline_errors(frames, data, offset, priors, lasting)
         information[n, n] += held
         gradient[n] += held * offset
         information[:n, :n] += problem.prior_precision
@@ -215,14 +221,14 @@ def fit_outline(
         else:
             share /= 4
     for _ in range(COMBINED if priors.any() else 0):
-        errors, pull, _ = _outline_errors(frames, data, offset, priors)
+        errors, pull, _ = _outline_errors(frames, data, offset, priors, lasting)
         step = pull(frames.gradient.sum(0), problem.prior_gradient(u[None])[0])
         trial = (u + step[:n]).clamp(low, high), offset + step[n].item()
         problem = _without_offset(problem, data, *trial)
         (u, offset), frames = trial, sums_by_frame(problem, trial[0])
         if _is_small(step, errors, small):
             break
-    errors, pull, _ = _outline_errors(frames, data, offset, priors)
+    errors, pull, _ = _outline_errors(frames, data, offset, priors, lasting)
     if not _deforms(problem.model.scene):
         errors = replace(errors, bending=0.0)
     step = pull(frames.gradient.sum(0), problem.prior_gradient(u[None])[0])[:n]
@@ -243,7 +249,7 @@ def _deforms(scene: Scene) -> bool:
 
 
 def _outline_errors(
-    frames: "OutlineSums", data: Masks, offset: float, priors: Tensor
+    frames: "OutlineSums", data: Masks, offset: float, priors: Tensor, lasting: bool = True
 ) -> tuple[OutlineErrors, Callable[[Tensor, Tensor], Tensor], float]:
     """Errors of outlines at an answer, the step of unknowns and offset from gradients of the video and of the priors, and the
     information that the offset is small, in units of that of pixels.
@@ -266,7 +272,7 @@ def _outline_errors(
     unit = modes / power.sqrt().clamp(min=1e-300)
     correlation = ((unit[1:] * unit[:-1])[next_of_body[:, 0]].mean() / unit.square().mean()).item()
     correlation = lag_correlation(correlation, len(modes))
-    memory_of_modes = _memory(frames, unit, correlation)
+    memory_of_modes = _memory(frames, unit, correlation) if lasting else Memory(correlation)
     narrowest = math.hypot(SHARED_SHARE * frames.size, SHARED_LEAST / px)
     widths = [narrowest * 2**level for level in range(SHARED_LEVELS)]
     variance = frames.modes[frames.visible, :2].square().mean().item()
@@ -336,7 +342,8 @@ def with_outline_scale(problem: Problem, u: Tensor) -> Problem:
     """The problem with a σ of pixels at which they tell as much of the unknowns as outlines do, along the median direction.
 
     Least squares then has error bars and differences of χ² of about the right size. The variances of outlines over those of
-    pixels differ by direction, a few of which outlines tell next to nothing of: a mean would be theirs.
+    pixels differ by direction, a few of which outlines tell next to nothing of: a mean would be theirs. The part of their
+    errors that lasts is not in it, but in the error bars.
 
     Args:
         problem: Of one clip and camera with `Masks`, whose σ is only a scale.
@@ -344,7 +351,7 @@ def with_outline_scale(problem: Problem, u: Tensor) -> Problem:
     """
     data = problem.observation
     assert isinstance(data, Masks)
-    errors = fit_outline(problem, u, small=COARSE_STEP)[2]
+    errors = fit_outline(problem, u, small=COARSE_STEP, lasting=False)[2]
     _, information, _ = problem.linearize(u[None], problem.frames)
     eigenvalues, axes = torch.linalg.eigh(information[0] - problem.prior_precision)
     root, covariance = axes * eigenvalues.clamp(min=0).sqrt(), errors.covariance
