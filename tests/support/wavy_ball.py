@@ -36,9 +36,9 @@ def waves(frames: int, length: float, correlation: float, rng: np.random.Generat
     return np.array(displacement)
 
 
-def centres(frames: int, truth, drag: float = 0.0, late: float = 0.0) -> np.ndarray:
-    """Right and up (frames, 2) [m] of truth (velocity right, velocity up, gravity), with linear drag [1/s], `late` [s] after stamps."""
-    t = np.arange(frames) / FPS + late
+def centres(frames: int, truth, drag: float = 0.0, late: float = 0.0, rate: float = FPS) -> np.ndarray:
+    """Right and up (frames, 2) [m] of truth (velocity right, velocity up, gravity), with linear drag [1/s], `late` [s] after stamps of a rate [1/s]."""
+    t = np.arange(frames) / rate + late
     fall, time = (t, t) if not drag else ((t - (1 - np.exp(-drag * t)) / drag) / drag, (1 - np.exp(-drag * t)) / drag)
     drop = truth[2] * (t**2 / 2 if not drag else fall)
     return START + np.stack([truth[0] * time, truth[1] * time + drop], 1)

@@ -6,6 +6,8 @@ grabcut:X,Y,W,H[@FRAME]     the body in a rectangle, cut out along its edges, as
 color:X,Y,W,H[@FRAME]       what has the colors of the body in a rectangle, as `gradsim.video.color_model`
 """
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +18,10 @@ from gradsim.video.coco import read_coco
 from gradsim.video.color_model import Rectangle, color_masks
 from gradsim.video.grabcut import grabcut_masks
 from gradsim.video.masks import from_mask_video
-from gradsim.video.read import Video, check_video, is_subsampled, read
+from gradsim.video.read import Clocked, Frames, Video, check_video, is_subsampled, read
 from gradsim.video.response import Edges
 from gradsim.video.soft_edges import with_soft_edges
+from gradsim.video.windowed import WindowedVideo, read_windows
 
 METHODS = {"grabcut": grabcut_masks, "color": color_masks}
 
@@ -53,8 +56,7 @@ def masks_and_edges(
         InputError: If the mask cannot be read or made, differs in size, clock or length from the video, or shows no body; or
             if a category is given for another kind of mask.
     """
-    if category and Path(mask).suffix.lower() != ".json":
-        raise InputError(f"a category (--category) is one of COCO annotations, and {mask} has none; leave it out.")
+    require_no_category(mask, category)
     if is_method(mask):
         method, _, rectangle = str(mask).partition(":")
         metric = COLOR_WEIGHTS if is_subsampled(path) else None
@@ -64,21 +66,101 @@ def masks_and_edges(
     return from_mask_video(matching_frames(mask, film, path, fps), grey=True), None
 
 
+def require_no_category(mask: str | Path, category: str) -> None:
+    """Refuse a category of masks that have none: of another kind than COCO annotations.
+
+    Raises:
+        InputError: If one is given.
+    """
+    if category and Path(mask).suffix.lower() != ".json":
+        raise InputError(f"a category (--category) is one of COCO annotations, and {mask} has none; leave it out.")
+
+
 def matching_frames(other: str | Path, film: Video, path: str | Path, fps: float | None = None) -> np.ndarray:
     """Frames of a second video, or folder of png, with one frame for each of a video; arguments as in `read_masks`.
 
     Raises:
         InputError: If it cannot be read, or differs in size, clock or length.
     """
-    second = read(other, (fps or film.fps) if Path(other).is_dir() else None)
+    second = read(other, _rate(other, film, fps))
+    _require_match(second, film, other, path, fps)
+    return second.frames
+
+
+def matching_windows(
+    other: str | Path,
+    film: WindowedVideo,
+    shape: tuple[int, ...],
+    path: str | Path,
+    fps: float | None,
+    look: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """Images (T, *shape) of the frames of `matching_frames` in the windows of a video; they are read one at a time.
+
+    Args:
+        other: As in `matching_frames`.
+        film: The video.
+        shape: Height and width of its windows, or frames.
+        path: Its file, for errors.
+        fps: As in `masks_and_edges`.
+        look: Makes an image (h, w) of a part (h, w, 3) of a frame.
+
+    Raises:
+        InputError: As `matching_frames`.
+    """
+    frames, parts, size = Frames(other, _rate(other, film, fps)), [], (0, 0)
+    corner = np.zeros((len(film.times), 2), int) if film.corner is None else film.corner
+    for k, frame in enumerate(frames):
+        size, (row, column) = frame.shape[:2], corner[min(k, len(corner) - 1)]
+        parts.append(look(frame[row : row + shape[0], column : column + shape[1]]))
+    nothing = np.zeros(len(parts), bool)
+    second = WindowedVideo([], [], None, nothing, size[1], size[0], frames.times, frames.fps)
+    _require_match(second, film, other, path, fps)
+    return np.stack(parts)
+
+
+def is_mask_video(mask: str | Path) -> bool:
+    """True for a video, or a folder of png, False for annotations and ways to make masks."""
+    return not is_method(mask) and Path(mask).suffix.lower() != ".json"
+
+
+def windowed_masks(
+    mask: str | Path, film: WindowedVideo, path: str | Path, fps: float | None = None
+) -> tuple[WindowedVideo, np.ndarray]:
+    """Masks of `read_masks` of a mask video, in the windows of its bodies where it is large; it is read one frame at a time.
+
+    Args:
+        mask: The mask video, or a folder of png.
+        film: The video, of which no frames are needed.
+        path: Its file, for errors.
+        fps: As in `masks_and_edges`.
+
+    Returns:
+        The video with the windows of the masks, and these (T, h, w).
+
+    Raises:
+        InputError: As `masks_and_edges`.
+    """
+    brightest = lambda part: part.max(-1) / 255
+    second = read_windows(Frames(mask, _rate(mask, film, fps)), brightest)
+    _require_match(second, film, mask, path, fps)
+    masks = from_mask_video(np.stack(second.parts), grey=True)
+    return replace(film, corner=second.corner), masks
+
+
+def _rate(other: str | Path, film: Clocked, fps: float | None) -> float | None:
+    """Clock [1/s] of a second video that has none of its own."""
+    return (fps or film.fps) if Path(other).is_dir() else None
+
+
+def _require_match(second: Clocked, film: Clocked, other: str | Path, path: str | Path, fps: float | None) -> None:
     if fps is not None:
         check_video(second, film.width, film.height, fps, other)
-    elif second.frames.shape[1:] != film.frames.shape[1:]:
+    elif (second.width, second.height) != (film.width, film.height):
         raise InputError(
             f"{other} is {second.width} × {second.height} px, {path} is {film.width} × {film.height}; give videos of equal size."
         )
-    if len(second.frames) != len(film.frames):
+    if len(second.times) != len(film.times):
         raise InputError(
-            f"{other} has {len(second.frames)} frames, {path} has {len(film.frames)}; give videos of equal length."
+            f"{other} has {len(second.times)} frames, {path} has {len(film.times)}; give videos of equal length."
         )
-    return second.frames

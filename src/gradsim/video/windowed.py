@@ -25,7 +25,7 @@ class WindowedVideo:
     """Windows of a video.
 
     Attributes:
-        parts: The window (h, w, 3) uint8 of each frame, or the whole frame.
+        parts: The window (h, w, 3) uint8 of each frame, or the whole frame; none of a video whose clock alone was read.
         samples: Every second of the rows and columns in which bodies were looked for; of a video that is kept whole, `parts`.
         corner: First row and column (T, 2) of each window in its frame; None where frames are whole.
         repeated: Frames that repeat the one before, (T,) bool.
@@ -70,6 +70,19 @@ def read_windows(
     repeated = reading.changes.repeated()
     samples = parts if corner is None else reading.samples
     return WindowedVideo(parts, samples, corner, repeated, width, height, frames.times, frames.fps)
+
+
+def read_clock(frames: Frames) -> WindowedVideo:
+    """Read a video and keep none of its pixels: its size, clock and repeated frames.
+
+    Raises:
+        InputError: As `Frames`.
+    """
+    changes, height, width = FrameChanges(), 0, 0
+    for frame in frames:
+        height, width = frame.shape[:2]
+        changes.add(frame)
+    return WindowedVideo([], [], None, changes.repeated(), width, height, frames.times, frames.fps)
 
 
 class _Reading:

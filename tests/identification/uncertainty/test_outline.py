@@ -18,6 +18,7 @@ from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import Outcome
 from gradsim.identification.synthetic import float_masks
+from gradsim.identification.uncertainty import outline
 from gradsim.identification.uncertainty.outline import (
     MEMORY,
     OutlineErrors,
@@ -27,6 +28,7 @@ from gradsim.identification.uncertainty.outline import (
 )
 from gradsim.identification.uncertainty.outline_sums import HARMONICS, _Frame, _without_blur, sums_by_frame
 from gradsim.identification.unknowns import Space
+from gradsim.numerics.memory import Memory
 from gradsim.physics.model import Model
 from gradsim.render.silhouettes import Silhouettes
 
@@ -408,3 +410,33 @@ def test_a_blur_of_all_edges_is_not_that_of_the_shutter():
     for frame, shift in zip(left, shifts, strict=True):
         assert (frame.J[..., 1] - shift).norm() < 0.05 * shift.norm()
     assert torch.linalg.eigvalsh(blurs).min() > -1e-9
+
+
+def test_error_bars_know_how_long_outlines_stay_off(monkeypatch):
+    """A codec leaves them of a body that moves by less than a pixel in a frame. Were the next frame alone looked at, error bars would be too small."""
+    frames, rate, truth = 100, 125, Memory(0.3, math.exp(-1 / 40), 0.6)
+    rng = np.random.default_rng(18)
+    soon, late = (waves(frames, 5.0, kept, rng) for kept in (truth.fast, truth.slow))
+    displacement = 0.2 * (math.sqrt(1 - truth.share) * soon + math.sqrt(truth.share) * late)
+    slow = scene(frames)
+    slow = slow.model_copy(update={"timing": slow.timing.model_copy(update={"fps": rate})})
+    space = Space(slow, NAMES)
+    problem = Problem(model_for(slow, space), masks(centres(frames, TRUTH, rate=rate), displacement), space)
+    problem, u, errors = fit_outline(problem, space.inner(torch.tensor([TRUTH]).double())[0])
+    assert 0.3 < errors.lasting_share < 0.9 and 15 < errors.lasting_frames < 100
+
+    def error_bars(memory: Memory | None) -> torch.Tensor:
+        monkeypatch.setattr(outline, "lasting_memory", lambda series: memory)
+        return fit_outline(problem, u, iterations=0)[2].covariance.diagonal().sqrt()
+
+    ratio = errors.covariance.diagonal().sqrt() / error_bars(truth)
+    assert (ratio > 0.7).all() and (ratio < 1.5).all()
+    assert (error_bars(None) < 0.7 * error_bars(truth)).all()
+
+
+def test_outlines_that_are_soon_off_otherwise_have_one_memory():
+    displacement = WAVY * waves(40, 5.0, 0.5, np.random.default_rng(19))
+    space = Space(scene(40), NAMES)
+    problem = Problem(model_for(scene(40), space), masks(centres(40, TRUTH), displacement), space)
+    errors = fit_outline(problem, space.inner(torch.tensor([TRUTH]).double())[0])[2]
+    assert errors.lasting_share == errors.lasting_frames == 0

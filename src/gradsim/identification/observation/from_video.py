@@ -25,10 +25,17 @@ from gradsim.video.background import MOG2, read_background, subtract_background
 from gradsim.video.clip_properties import variable_stamps
 from gradsim.video.connected_regions import connected_regions
 from gradsim.video.mask_faults import mask_faults
-from gradsim.video.mask_input import masks_and_edges, matching_frames
+from gradsim.video.mask_input import (
+    is_mask_video,
+    masks_and_edges,
+    matching_frames,
+    matching_windows,
+    require_no_category,
+    windowed_masks,
+)
 from gradsim.video.read import frames_with_clock, is_lossy, is_subsampled, read_times
 from gradsim.video.timing import FrameAlignment, align_times, centroids, repeated_frames, suspicious_steps
-from gradsim.video.windowed import WindowedVideo, read_windows
+from gradsim.video.windowed import WindowedVideo, read_clock, read_windows
 
 QUANTIZATION_NOISE = 1 / 255 / math.sqrt(12)  # standard deviation of rounding to 8 bits
 NOMINAL_NOISE = 1 / 255  # default noise of a pixel
@@ -42,6 +49,7 @@ CLOSED_GAP = 2  # [px] width of gaps in the mask of a textured body that are clo
 MIN_PIECE_SHARE = 0.1  # of the largest piece of such a mask, below which a piece is none
 MIN_HULL_FILL = 0.8  # of the convex hull of a body, at least, that its mask fills
 OFF_COLOR = 0.1  # RMS distance of pixels from the line between body and background at which a video is refused
+BRIGHT = 128  # level of an ignore video from which a pixel does not count
 VISIBLE = 0.1  # difference of a channel from the background at which a pixel shows a body
 
 
@@ -129,8 +137,12 @@ def from_video(
     """
     width, height = scene.view(camera).size
     fps, stamps = scene.timing.fps, scene.timing.stamps
-    flat = mask is None and background is None and ignore is None and not textured and len(colors(scene)) == 1
-    film = _read_windows(scene, path) if flat else videos.read_with_clock(path, fps)
+    flat = mask is None and background is None and not textured and len(colors(scene)) == 1
+    from_masks = mask is not None and is_mask_video(mask) and background is None and not textured
+    if flat:
+        film = _read_windows(scene, path)
+    else:
+        film = read_clock(frames_with_clock(path, fps)) if from_masks else videos.read_with_clock(path, fps)
     videos.check_video(film, width, height, fps, path, stamps)
     if len(film.times) < 2:
         raise InputError(f"{path} has one frame; a fit needs at least 2.")
@@ -164,8 +176,7 @@ def from_video(
                 f"--noise {AUTO_NOISE} (of one camera, with one mask), or observe tracks (--tracks), whose error bars take the covariance of the poses."
             )
         _exclude_frames_without_pose(alignment, poses, scene, path)
-    if ignore is not None:
-        assert isinstance(film, videos.Video)
+    if ignore is not None and isinstance(film, videos.Video):
         weight *= _included(ignore, film, path, fps if stamps is None else None)
     view, edges = scene.view(camera), None
     gamma, gain = view.gamma or 1.0, view.gain or 1.0
@@ -178,10 +189,13 @@ def from_video(
             f"camera `{camera}` has gamma {gamma:g}, which counts where edges are measured against a background or a color next to them; "
             "give --background or --mask color:X,Y,W,H, or remove `gamma`: colors of a scene are values, not light."
         )
-    if isinstance(film, WindowedVideo):
+    if flat and isinstance(film, WindowedVideo):
         masks, contrast = _masks_from_color(scene, film.parts, film.samples, path, is_subsampled(path))
         sigma /= 1.0 if outline_noise else contrast
-    elif mask is not None:
+    elif mask is not None and isinstance(film, WindowedVideo):
+        require_no_category(mask, category)
+        film, masks = windowed_masks(mask, film, path, fps if stamps is None else None)
+    elif mask is not None and isinstance(film, videos.Video):
         masks, edges = masks_and_edges(mask, film, path, fps if stamps is None else None, category, gamma)
     else:
         masks = None
@@ -209,6 +223,8 @@ def from_video(
         assert masks is not None
         masks = _filled(masks)
     assert masks is not None
+    if ignore is not None and isinstance(film, WindowedVideo):
+        weight = weight * _included_in_windows(ignore, film, masks, path, fps if stamps is None else None)
     windows = film.windows if isinstance(film, WindowedVideo) else None
     places = centroids(masks) + (0.0 if windows is None else windows[0][:, ::-1])
     alignment.suspected.extend(suspicious_steps(places[alignment.index], alignment))
@@ -290,11 +306,27 @@ def _hull(piece: np.ndarray) -> np.ndarray:
     return covered
 
 
+def _is_dark(frames: np.ndarray) -> np.ndarray:
+    """True where no channel of an ignore video (..., 3) is bright."""
+    return frames.max(-1) < BRIGHT
+
+
 def _included(ignore, film: videos.Video, path, fps: float | None) -> np.ndarray:
     """1 where no channel of the ignore video is bright, else 0."""
-    included = matching_frames(ignore, film, path, fps).max(-1) < 128
+    included = _is_dark(matching_frames(ignore, film, path, fps))
     if not included.any():
         raise InputError(f"{ignore} is bright everywhere, so no pixel is left; only ignored pixels should be bright.")
+    return included.astype(np.float64)
+
+
+def _included_in_windows(ignore, film: WindowedVideo, masks: np.ndarray, path, fps: float | None) -> np.ndarray:
+    """The same in the windows of masks (T, h, w), of which the first pixel, of the background, counts always: it tells the weight outside of them."""
+    included = matching_windows(ignore, film, masks.shape[1:], path, fps, _is_dark)
+    if not included.any():
+        raise InputError(f"{ignore} is bright everywhere, so no pixel is left; only ignored pixels should be bright.")
+    if film.corner is not None:
+        masks[~included[:, 0, 0], 0, 0] = 0.0
+        included[:, 0, 0] = True
     return included.astype(np.float64)
 
 

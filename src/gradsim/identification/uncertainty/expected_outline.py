@@ -10,6 +10,7 @@ from torch import Tensor
 from gradsim.identification.problem import Problem
 from gradsim.identification.uncertainty.outline import OFFSET, SHARED_SHARE, sandwich
 from gradsim.identification.uncertainty.outline_sums import HARMONICS, balanced_inverse, sums_by_frame
+from gradsim.numerics.memory import Memory
 
 WAVY = 1 / 2  # variance of a deformation of the second or third harmonic over that of a shift
 
@@ -31,7 +32,7 @@ def expected_information(problem: Problem, u: Tensor, size: float, shift: float,
     power = power * (shift / px) ** 2
     rest = max((size / px) ** 2 - power[::2].sum().item(), 0.1 * (size / px) ** 2)
     shared = torch.eye(2).double() * (SHARED_SHARE * size / px) ** 2
-    H, M = sandwich(frames._replace(rest=rest), power, correlation, shared)
+    H, M = sandwich(frames._replace(rest=rest), power, Memory(correlation), shared)
     K = H @ balanced_inverse(M) @ H
     K[n, n] += (px / OFFSET) ** 2
     return K[:n, :n] - torch.outer(K[:n, n], K[n, :n]) / K[n, n]

@@ -12,7 +12,8 @@ for each k and one correlation ρ from frame to frame, estimated from all frames
 
     H⁻¹ (Σₛₜ Cₛ (D ρ^|s−t| + D₀) Cₜᵀ + σ²_ε Σ Jᵀb²J) H⁻¹,      H = Σ JᵀJ + prior of φ, Cₜ = Jₜᵀ Xₜ      X: r by harmonic, D: their variances
 
-where σ_ε [px] is what harmonics leave of the displacement, independent in each pixel. D₀ is the second moment of a shift s that all
+where σ_ε [px] is what harmonics leave of the displacement, independent in each pixel. Where the body hardly moves from frame to frame, a codec leaves
+outlines off for dozens of frames; if that is seen, the correlation has two parts (`numerics.memory`). D₀ is the second moment of a shift s that all
 frames share. Speeds absorb most of it, and what they leave, L s with L = 1 − F H⁻¹ Σ Cₜ (F: harmonics of J), is seen in the
 shifts. Its prior has long tails: a mixture of normal ones, the narrowest of which is a share of the displacements' RMS, from
 videos whose truth is known (`reproduce clips`).
@@ -49,6 +50,7 @@ from gradsim.identification.uncertainty.outline_sums import (
     sums_by_frame,
 )
 from gradsim.identification.uncertainty.residual_diagnostics import outline_slopes
+from gradsim.numerics.memory import Memory, lasting_memory
 from gradsim.physics.trajectory import Trajectory
 from gradsim.scene import Scene
 from gradsim.scene.soft_body import Soft
@@ -92,6 +94,8 @@ class OutlineErrors:
         bending: Mean square of shift and second harmonic over that of the last three, of bodies that deform or hang on joints; others 0.
         bending_memory: Standard score of the correlation of the former in one frame with the next.
         step: To the unconstrained minimum (unknowns,); 0 where no unknown is at an end of its range.
+        lasting_share: Share of the harmonics' variance that is forgotten more slowly than by ρ in a frame; 0 where that is not seen.
+        lasting_frames: Frames in which the correlation of that falls to 1/e.
     """
 
     covariance: Tensor
@@ -108,6 +112,8 @@ class OutlineErrors:
     bending: float = 0.0
     bending_memory: float = 0.0
     step: Tensor = field(default_factory=lambda: torch.zeros(0))
+    lasting_share: float = 0.0
+    lasting_frames: float = 0.0
 
     @property
     def explained(self) -> bool:
@@ -164,7 +170,12 @@ class OutlineErrors:
 
 
 def fit_outline(
-    problem: Problem, u: Tensor, iterations: int = ITERATIONS, rtol: float = 0.0, small: float = SMALL_STEP
+    problem: Problem,
+    u: Tensor,
+    iterations: int = ITERATIONS,
+    rtol: float = 0.0,
+    small: float = SMALL_STEP,
+    lasting: bool = True,
 ) -> tuple[Problem, Tensor, OutlineErrors]:
     """Unknowns and the offset of all outlines, fitted together, and their errors.
 
@@ -174,6 +185,7 @@ def fit_outline(
         iterations: Gauss–Newton steps.
         rtol: Relative decrease of Σ r² at which no step follows.
         small: Standard deviations of a step after which none follows.
+        lasting: Whether errors of outlines may have a part that lasts.
 
     Returns:
         The problem with masks without the offset, its minimum, and the errors.
@@ -188,7 +200,7 @@ def fit_outline(
     priors, share = problem.prior_precision, 1.0
     for _ in range(iterations):
         information, gradient = frames.information.sum(0), frames.gradient.sum(0)
-        errors, _, held = _outline_errors(frames, data, offset, priors)
+        errors, _, held = _outline_errors(frames, data, offset, priors, lasting)
         information[n, n] += held
         gradient[n] += held * offset
         information[:n, :n] += problem.prior_precision
@@ -209,14 +221,14 @@ def fit_outline(
         else:
             share /= 4
     for _ in range(COMBINED if priors.any() else 0):
-        errors, pull, _ = _outline_errors(frames, data, offset, priors)
+        errors, pull, _ = _outline_errors(frames, data, offset, priors, lasting)
         step = pull(frames.gradient.sum(0), problem.prior_gradient(u[None])[0])
         trial = (u + step[:n]).clamp(low, high), offset + step[n].item()
         problem = _without_offset(problem, data, *trial)
         (u, offset), frames = trial, sums_by_frame(problem, trial[0])
         if _is_small(step, errors, small):
             break
-    errors, pull, _ = _outline_errors(frames, data, offset, priors)
+    errors, pull, _ = _outline_errors(frames, data, offset, priors, lasting)
     if not _deforms(problem.model.scene):
         errors = replace(errors, bending=0.0)
     step = pull(frames.gradient.sum(0), problem.prior_gradient(u[None])[0])[:n]
@@ -237,7 +249,7 @@ def _deforms(scene: Scene) -> bool:
 
 
 def _outline_errors(
-    frames: "OutlineSums", data: Masks, offset: float, priors: Tensor
+    frames: "OutlineSums", data: Masks, offset: float, priors: Tensor, lasting: bool = True
 ) -> tuple[OutlineErrors, Callable[[Tensor, Tensor], Tensor], float]:
     """Errors of outlines at an answer, the step of unknowns and offset from gradients of the video and of the priors, and the
     information that the offset is small, in units of that of pixels.
@@ -260,10 +272,12 @@ def _outline_errors(
     unit = modes / power.sqrt().clamp(min=1e-300)
     correlation = ((unit[1:] * unit[:-1])[next_of_body[:, 0]].mean() / unit.square().mean()).item()
     correlation = lag_correlation(correlation, len(modes))
+    memory_of_modes = _memory(frames, unit, correlation) if lasting else Memory(correlation)
     narrowest = math.hypot(SHARED_SHARE * frames.size, SHARED_LEAST / px)
     widths = [narrowest * 2**level for level in range(SHARED_LEVELS)]
-    variance = frames.modes[frames.visible, :2].square().mean().item() * (1 + correlation) / (1 - correlation)
-    M = sandwich(frames, power, correlation, _shared_shift(frames, follow, widths, variance).moment)[1]
+    variance = frames.modes[frames.visible, :2].square().mean().item()
+    variance *= memory_of_modes.inflation(len(modes))
+    M = sandwich(frames, power, memory_of_modes, _shared_shift(frames, follow, widths, variance).moment)[1]
     P, Q = torch.zeros(2, n + 1, n + 1).double()
     P[:n, :n] = priors
     Q[n, n] = (px / OFFSET) ** 2
@@ -274,7 +288,7 @@ def _outline_errors(
     else:
         # the estimate is that of least squares over pixels, with whose variances M/H, but for the offset, its prior is weighed
         steady = torch.cat([power[:-1], modes[:, -1:].var(0, correction=0)])
-        noise = sandwich(frames, steady, correlation, torch.zeros(2, 2).double())[1][n, n]
+        noise = sandwich(frames, steady, memory_of_modes, torch.zeros(2, 2).double())[1][n, n]
         held, weight = (Q[n, n] * noise / H[n, n].clamp(min=1e-300)).item(), torch.eye(n + 1).double()
         pulled = held * offset * torch.eye(n + 1).double()[n]
         inverse = balanced_inverse(H + held * Q / Q[n, n])
@@ -301,6 +315,8 @@ def _outline_errors(
         -(inverse @ weight)[:n],
         bending.item(),
         bending_memory.item() * math.sqrt(bent[1:].numel()),
+        lasting_share=memory_of_modes.share,
+        lasting_frames=memory_of_modes.time,
     )
     return errors, lambda g, pull: -inverse @ (weight @ g + torch.cat([pull, pull.new_zeros(1)]) + pulled), held
 
@@ -326,7 +342,8 @@ def with_outline_scale(problem: Problem, u: Tensor) -> Problem:
     """The problem with a σ of pixels at which they tell as much of the unknowns as outlines do, along the median direction.
 
     Least squares then has error bars and differences of χ² of about the right size. The variances of outlines over those of
-    pixels differ by direction, a few of which outlines tell next to nothing of: a mean would be theirs.
+    pixels differ by direction, a few of which outlines tell next to nothing of: a mean would be theirs. The part of their
+    errors that lasts is not in it, but in the error bars.
 
     Args:
         problem: Of one clip and camera with `Masks`, whose σ is only a scale.
@@ -334,7 +351,7 @@ def with_outline_scale(problem: Problem, u: Tensor) -> Problem:
     """
     data = problem.observation
     assert isinstance(data, Masks)
-    errors = fit_outline(problem, u, small=COARSE_STEP)[2]
+    errors = fit_outline(problem, u, small=COARSE_STEP, lasting=False)[2]
     _, information, _ = problem.linearize(u[None], problem.frames)
     eigenvalues, axes = torch.linalg.eigh(information[0] - problem.prior_precision)
     root, covariance = axes * eigenvalues.clamp(min=0).sqrt(), errors.covariance
@@ -426,19 +443,24 @@ def _shared_shift(frames: OutlineSums, follow: Tensor, priors: list[float], vari
     return _SharedShift(torch.einsum("k,kij->ij", weight, moment), (left @ (weight @ mean)).unflatten(0, (-1, 2)))
 
 
-def sandwich(frames: OutlineSums, power: Tensor, correlation: float, shared: Tensor) -> tuple[Tensor, Tensor]:
+def _memory(frames: OutlineSums, unit: Tensor, correlation: float) -> Memory:
+    """Memory of visible harmonics in units of their standard deviations (outlines, 2 harmonics + 1), which has one part, ρ, where no other is seen."""
+    measured = torch.full((len(frames.visible), unit.shape[1]), torch.nan).double()
+    measured[frames.visible] = unit
+    return lasting_memory([measured[frames.body == k] for k in frames.body.unique()]) or Memory(correlation)
+
+
+def sandwich(frames: OutlineSums, power: Tensor, memory: Memory, shared: Tensor) -> tuple[Tensor, Tensor]:
     """H and the covariance of the score, of unknowns and offset (n + 1, n + 1).
 
     Args:
         frames: Sums at the minimum.
         power: Variances of harmonics.
-        correlation: ρ.
+        memory: Of harmonics, from frame to frame.
         shared: Second moment of the shift of all frames (2, 2) [fitted px²].
     """
     place = torch.arange(len(frames.body))
-    alike = torch.where(
-        frames.body[:, None] == frames.body, correlation ** (place[:, None] - place).abs().double(), 0.0
-    )
+    alike = torch.where(frames.body[:, None] == frames.body, memory.at((place[:, None] - place).abs()), 0.0)
     noisy = frames.by_mode * power.sqrt()
     meat = torch.einsum("sim,st,tjm->ij", noisy, alike, noisy)
     by_shift = frames.by_mode[:, :, :2].sum(0)
