@@ -177,3 +177,11 @@ def test_a_start_does_not_rest_where_its_model_has_promised_little_but_once(monk
     monkeypatch.setattr(levenberg_marquardt, "remaining_decrease", flat)
     ended, _ = solve(Raised(0.0), STARTS[2:3], bound=1.0)
     assert ended.cost < 1e-14
+
+
+def test_a_descent_ends_where_its_caller_says_so():
+    """Called with the starts and those that do not rest: the one at the minimum does."""
+    calls = []
+    starts = torch.cat([STARTS[:1], torch.ones(1, 2).double()])
+    _, count = solve(Curved(), starts, ends=lambda people, active: calls.append(active.tolist()) or len(calls) == 3)
+    assert count == 3 and calls == 3 * [[True, False]]

@@ -117,6 +117,7 @@ def minimize(
     stopping: Stopping,
     report: Callable[[int, I], None] = lambda iteration, iterates: None,
     remaining: Callable[[I, Sequence[Any], I], Tensor] | None = None,
+    ends: Callable[[I, Tensor], bool] = lambda iterates, active: False,
 ) -> tuple[I, Tensor, int]:
     """The Levenberg–Marquardt loop.
 
@@ -128,6 +129,7 @@ def minimize(
         stopping: When starts rest.
         report: Called after each iteration with its number and the current iterates.
         remaining: From iterates, their linearization and trials to the decrease that is left at these (rows,); None if unknown.
+        ends: Called after each iteration with the iterates and those that do not rest yet (starts,); True ends the loop.
 
     Returns:
         The iterates, λ of each, and the number of linearizations.
@@ -172,6 +174,8 @@ def minimize(
         unsolved = (idle[rows] < stopping.patience) & (current.cost[rows] > stopping.target_cost)
         active[rows] = unsolved & ~lost & ~ended
         report(iteration, current)
+        if ends(current, active):
+            break
     return current, damping, count
 
 
@@ -221,6 +225,7 @@ def descend(
     tries: int = 3,
     foretold: bool = True,
     bound: float = torch.inf,
+    ends: Callable[[Population, Tensor], bool] = lambda iterates, active: False,
 ) -> tuple[Population, int]:
     """Lower the cost of all starts.
 
@@ -236,6 +241,7 @@ def descend(
         tries: Trial batches from one linearization, each from where the last one ended.
         foretold: Whether a start may rest on what its quadratic model says is left.
         bound: Largest cost that matters: starts rest that will not come to it, as far as `foretold` tells.
+        ends: Called after each iteration with the starts and those that do not rest yet (starts,); True ends the descent.
 
     Returns:
         The starts after it, and the number of linearizations.
@@ -271,7 +277,7 @@ def descend(
         return remaining_decrease(problem.space, now, A, g, trial)
 
     current, current.damping, count = minimize(
-        current, linearize, step, iterations, stopping, remaining=remaining if foretold else None
+        current, linearize, step, iterations, stopping, remaining=remaining if foretold else None, ends=ends
     )
     return current, count
 
