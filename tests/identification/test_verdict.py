@@ -23,6 +23,7 @@ from gradsim.identification import verdict
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.solvers.multistart import Outcome
+from gradsim.identification.uncertainty.discretization import Discretization
 from gradsim.identification.unknowns import Space
 
 FPS, SHORT = 20.0, 11
@@ -185,17 +186,29 @@ def test_weights_take_the_place_of_a_cloud_in_one_smooth_valley_alone(
     assert len(calls) == weights and len(gaussian_posterior) == 1 - weights
 
 
-@pytest.mark.parametrize("ground", [False, True])
-def test_a_lower_minimum_where_a_start_ended_is_the_answer(gaussian_posterior, ground):
-    """The answer that is given is 40 standard deviations off, and one start ended at the minimum."""
+@pytest.mark.parametrize(("ground", "followed"), [(False, True), (False, False), (True, True)])
+def test_a_lower_minimum_where_a_start_ended_is_the_answer(gaussian_posterior, ground, followed):
+    """The answer that is given is 40 standard deviations off, and one start of two ended near the minimum; where it was drawn later, none of them.
+
+    The verdict on the time step is that of the new answer: half of it moves no straight flight.
+    """
     clean, x = flight(SHORT, ground=ground)
     noise = 1e-3 * torch.tensor(np.random.default_rng(2).standard_normal(x.shape))
     problem = Problem(clean.model, gs.States("ball", x + noise, None, 1e-3), clean.space)
     _, A, g = problem.linearize(LAUNCH[None], SHORT)
     minimum = LAUNCH - torch.linalg.solve(A[0], g[0])
-    off = minimum + 40 * 1e-3 / root_of_times(SHORT)
+    bar = 1e-3 / root_of_times(SHORT)
+    off = minimum + 40 * bar
     outcome = Outcome.of(problem, LAUNCH[None], off[None], 1)
-    fit = verdict.make_fit(problem, replace(outcome, resampled=minimum[None]), None, 2, noise_known=True)
+    ended = torch.stack([off, minimum + 2 * bar]) if followed else off[None]
+    outcome = replace(outcome, initial=LAUNCH.expand(len(ended), -1), final=ended, cost=problem.cost(ended, SHORT))
+    steps = [problem.model.substeps]
+    wrong = Discretization(steps, steps, off, {"ball.velocity.x": 9.0}, 0.5, 8.0, True, False, SHORT, SHORT)
+    resampled = None if followed else minimum[None]
+    fit = verdict.make_fit(problem, replace(outcome, resampled=resampled), wrong, 2, noise_known=True)
+    assert fit.starts == {"count": len(ended), "converged": int(followed)}
+    assert fit.discretization is not None and not fit.discretization.video_follows
+    assert len(fit.discretization.shift) == 3 and fit.discretization.largest < 1e-6
     assert list(fit.values.values()) == pytest.approx(
         minimum.tolist(), abs=4e-3
     )  # four standard deviations of a sample

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,12 @@ from gradsim.identification.solvers.thresholds import NOISELESS_LEVEL
 from gradsim.identification.uncertainty.bounce import restitution
 from gradsim.identification.uncertainty.causes import MOST, describe, likely_causes, misfit_of
 from gradsim.identification.uncertainty.contact_causes import contact_cause
-from gradsim.identification.uncertainty.discretization import Discretization, with_steps
+from gradsim.identification.uncertainty.discretization import Discretization, refine, with_steps
 from gradsim.identification.uncertainty.fisher import analyze, is_quadratic, secant_fisher
 from gradsim.identification.uncertainty.flight import Flight, refuting_flight
 from gradsim.identification.uncertainty.intervals import Z95, estimates_with_intervals
 from gradsim.identification.uncertainty.missing_effects import missing_effects
-from gradsim.identification.uncertainty.other_minima import OtherMinima, other_minima
+from gradsim.identification.uncertainty.other_minima import Limits, OtherMinima, other_minima
 from gradsim.identification.uncertainty.outline import fit_outline
 from gradsim.identification.uncertainty.prior_shares import report_priors
 from gradsim.identification.uncertainty.range_ends import near_ends, pressed_ends, unconstrained_step
@@ -116,7 +117,7 @@ def make_fit(
     if is_determined and not refuting and not (explores and nonsmooth):
         others, better = _others(problem, outcome, wide, scale, discretization, seed, looks=not nonsmooth)
     if better is not None:
-        return make_fit(problem, better, discretization, seed, noise_known, checkpoint, sampled)
+        return make_fit(*_judged_again(problem, better, discretization, seed), seed, noise_known, checkpoint, sampled)
     searched = best, analyze(space, wide, pushed).std_inner, cost  # samples may move the answer to another minimum
     if is_sampled:
         if explores:
@@ -224,13 +225,30 @@ def _others(
     if _is_looked_over(problem):
         steps = discretization.searched[0] if discretization else problem.model.substeps
         searched = problem.with_substeps(steps) if steps < problem.model.substeps else problem
-        if looks and not outcome.looked_over:
-            ends = torch.cat([ends, second_look(pixels(searched), outcome.best, np.random.default_rng(seed))])
-    others = other_minima(problem, outcome.best, outcome.best_cost, information, ends, variance, searched)
+    limits = cache(lambda: Limits.of(problem, outcome.best, outcome.best_cost, variance, searched))
+    if _is_looked_over(problem) and looks and not outcome.looked_over:
+        looked = pixels(searched)
+        bound = lambda: limits().most_there if looked is searched else math.inf  # larger pixels have other costs
+        ends = torch.cat([ends, second_look(looked, outcome.best, np.random.default_rng(seed), bound)])
+    others = other_minima(problem, outcome.best, outcome.best_cost, information, ends, variance, searched, limits)
     if others is None or not others.is_better:
         return others, None
-    lowest = {"best": others.u[0], "best_cost": others.cost[0].item(), "looked_over": True}
-    return None, replace(outcome, **lowest, resampled=torch.cat([ends, outcome.best[None]]))
+    ended, lowest, cost = outcome.cost.isfinite().nonzero()[:, 0].tolist(), others.cost[0].item(), outcome.cost.clone()
+    cost[[ended[k] for k in others.ends[0] if k < len(ended)]] = lowest  # starts that came to it
+    answer = {"best": others.u[0], "best_cost": lowest, "cost": cost, "looked_over": True}
+    return None, replace(outcome, **answer, resampled=torch.cat([ends, outcome.best[None]]))
+
+
+def _judged_again(
+    problem: Problem, outcome: Outcome, discretization: Discretization | None, seed: int
+) -> tuple[Problem, Outcome, Discretization | None]:
+    """The problem, the outcome and the verdict on the time step at another minimum than the one that steps were halved for."""
+    if discretization is None:
+        return problem, outcome, None
+    problem, outcome, judged = refine(problem, outcome, np.random.default_rng(seed))
+    if judged is not None:
+        judged = replace(judged, searched=discretization.searched, clip_frames=discretization.clip_frames)
+    return problem, outcome, judged
 
 
 def _explored(
@@ -327,7 +345,7 @@ def _outline_fit(
         variance, whole = max(scale, 1.0), replace(outcome, best_cost=cost)
         others, better = _others(observed, whole, wide, variance, discretization, seed, True, on_large_pixels)
         if better is not None:
-            return _outline_fit(observed, better, discretization, seed, sampled)
+            return _outline_fit(*_judged_again(observed, better, discretization, seed), seed, sampled)
     others = others if outline.explained else None
     if others is not None:
         notes.append(others.words(space, best, uncertainty.std_inner, cost))

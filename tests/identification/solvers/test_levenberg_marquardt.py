@@ -144,3 +144,44 @@ def test_a_start_goes_on_where_a_kink_makes_its_model_wrong():
     few, _ = descend(problem, Population.at(start), 1, "pixels", 1, min_decrease=1e-3)
     many, _ = descend(problem, Population.at(start), 1, "pixels", 50, min_decrease=1e-3)
     assert many.cost < few.cost - 1e-3
+
+
+class Raised(Counting):
+    """A valley whose end is so high."""
+
+    def __init__(self, height: float):
+        super().__init__()
+        self.height = height
+
+    def kinked(self, cost, u):
+        return cost + self.height
+
+
+def test_starts_rest_that_will_not_come_to_costs_that_matter():
+    """The end is at 100 and costs up to 50 matter: nothing that the model promises leads there. Where the end is 0, all of it does."""
+    high, plain = Raised(100.0), Raised(100.0)
+    few, _ = solve(high, bound=50.0)
+    solve(plain)
+    assert high.trials < 0.75 * plain.trials and (few.cost > 50).all()
+    assert torch.equal(solve(Raised(0.0), bound=50.0)[0].u, solve(Raised(0.0))[0].u)
+
+
+def test_a_start_does_not_rest_where_its_model_has_promised_little_but_once(monkeypatch):
+    """A flat place on the way: a thousandth of the decrease is promised there, and all of it after."""
+    promised, true = iter([1e-3]), levenberg_marquardt.remaining_decrease
+
+    def flat(space, now, A, g, trial):
+        left = true(space, now, A, g, trial)
+        return next(promised, 1.0) * left if trial is now else left
+
+    monkeypatch.setattr(levenberg_marquardt, "remaining_decrease", flat)
+    ended, _ = solve(Raised(0.0), STARTS[2:3], bound=1.0)
+    assert ended.cost < 1e-14
+
+
+def test_a_descent_ends_where_its_caller_says_so():
+    """Called with the starts and those that do not rest: the one at the minimum does."""
+    calls = []
+    starts = torch.cat([STARTS[:1], torch.ones(1, 2).double()])
+    _, count = solve(Curved(), starts, ends=lambda people, active: calls.append(active.tolist()) or len(calls) == 3)
+    assert count == 3 and calls == 3 * [[True, False]]

@@ -147,6 +147,57 @@ def test_a_better_valley_at_the_end_of_a_clip_with_noise_brings_back_the_frames_
     assert not any(e.get("leapt") for e in outcome.history)
 
 
+@pytest.mark.parametrize("smooth", [True, False])
+def test_samples_look_for_valleys_only_where_chi2_is_not_smooth_about_starts_that_are_one(monkeypatch, smooth):
+    """Then eight places go on for twelve starts, and all of these count as come to the answer."""
+    explored, looked = restarts.explore, []
+
+    def listening(problem, iterates, who, frames, rng, **options):
+        looked.append(frames)
+        return explored(problem, iterates, who, frames, rng, **options)
+
+    monkeypatch.setattr(multistart, "explore", listening)
+    monkeypatch.setattr(multistart, "leap_with_noise", lambda *more: (0, None))
+    if not smooth:
+        monkeypatch.setattr(multistart, "is_quadratic", lambda *more: False)
+    outcome = search(thrown_in_noise(), replace(PLAN, starts=12), np.random.default_rng(5))
+    stages = [entry for entry in outcome.history if entry["stage"] == "curriculum"]
+    assert looked == ([] if smooth else [entry["frames"] for entry in stages])
+    assert [entry["population"] for entry in stages] == len(stages) * [8 if smooth else 12]
+    assert outcome.converged() == 12
+
+
+def test_places_go_on_for_starts_that_are_one():
+    """The best that are starts, in turn; those that were drawn later speak for none."""
+    people = Population.at(torch.arange(11.0).double()[:, None])
+    people.cost = torch.arange(11.0).double()
+    who, speaker = torch.tensor([-1, 0, 1, 2, 3, 4, 5, 6, -1, 7, 8]), torch.tensor([0, 1, 2, 3, 4, 5, 6, 7, 8, 8])
+    fewer, places, speaker = multistart._represented(people, who, speaker)
+    assert places.tolist() == [0, 1, 2, 3, 4, 5, 6, 7] and fewer.u[:, 0].tolist() == [1, 2, 3, 4, 5, 6, 7, 9]
+    assert speaker.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 0, 0]
+
+
+def test_a_leap_ends_once_a_start_rests_above_the_best(monkeypatch):
+    """Its cost will not fall, and that of the best does not rise: they are not one any more, whatever the others do."""
+    conditions, descended = [], leaps.descend
+
+    def listening(*more, ends, **options):
+        conditions.append(ends)
+        return descended(*more, ends=ends, **options)
+
+    monkeypatch.setattr(leaps, "descend", listening)
+    search(thrown_in_noise(), PLAN, np.random.default_rng(5))
+    (ends,), alike = conditions, 0.5 * thresholds.SAME_COST
+    for costs, active, over in (
+        ([1.0, 1.5], [True, False], True),
+        ([1.0, 1.5], [False, True], False),
+        ([1.0, 1.0 + alike], [False, False], False),
+    ):
+        people = Population.at(torch.zeros(2, 1).double())
+        people.cost = torch.tensor(costs).double()
+        assert ends(people, torch.tensor(active)) == over
+
+
 def thrown_in_noise() -> Problem:
     clean = thrown()
     assert isinstance(clean.observation, Masks)

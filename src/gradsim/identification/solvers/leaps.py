@@ -11,6 +11,7 @@ from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.restarts import explore
 from gradsim.identification.solvers.thresholds import (
+    SAME_COST,
     are_one,
     are_solved,
     rest_cost,
@@ -60,7 +61,8 @@ def leap_with_noise(
     target_cost = solved_cost(problem, problem.frames, 1.0)
     rest, least = 1e-6 * target_cost, 0.01 * min(1.0, target_cost)
     spread = _spread(problem, iterates, frames, rng)
-    ended, count = descend(problem, spread, problem.frames, "pixels", LEAP_ITERATIONS, rest, least, rtol)
+    parted = lambda now, active: bool((~active & (now.cost - now.cost.min() >= SAME_COST)).any())
+    ended, count = descend(problem, spread, problem.frames, "pixels", LEAP_ITERATIONS, rest, least, rtol, ends=parted)
     if not (are_solved(ended, target_cost).all() and are_one(problem, ended)):
         return count, None
     best = ended.u[int(ended.cost.argmin())]

@@ -6,7 +6,8 @@ Every start has its own λ and tries several factors of it at once, since many w
 is the next λ. Unknowns at a bound that the gradient pushes outward are held there for the step.
 
 A start rests where trials gain nothing, or where none is needed: where the quadratic model, which has just been right about a step
-to within what counts, promises no more (`remaining_decrease`).
+to within what counts, promises no more (`remaining_decrease`). Where only costs up to a bound matter, it rests as well once the model has
+promised so little, two times in a row, that as much in each iteration that is left would not lead there.
 
 `minimize` is the loop; a solver gives it its linearization and its trial step. `descend` is the solver of a `Problem`;
 `multiple_shooting` and `clip_ensemble` have theirs.
@@ -87,6 +88,7 @@ class Stopping:
         tries: Trial batches from one linearization, each from where the last one ended.
         refusal: Factor of λ where all trials of a batch are refused.
         min_damping: Least λ.
+        bound: Largest cost that matters.
     """
 
     rtol: float
@@ -96,10 +98,15 @@ class Stopping:
     tries: int = 1
     refusal: float = DAMPING_FACTORS[-1] * 6.0
     min_damping: float = 1e-12
+    bound: float = torch.inf
 
     def negligible(self, cost: Tensor) -> Tensor:
         """Decrease that a start of this cost (rows,) may leave."""
         return NEGLIGIBLE_SHARE * (self.rtol * cost).clamp(min=self.min_decrease)
+
+    def hopeless(self, cost: Tensor, promised: Tensor, iterations: int) -> Tensor:
+        """True for starts of these costs (rows,) that stay beyond the bound if each of the iterations lowers them as is promised (rows,)."""
+        return cost - iterations * promised > self.bound
 
 
 def minimize(
@@ -110,6 +117,7 @@ def minimize(
     stopping: Stopping,
     report: Callable[[int, I], None] = lambda iteration, iterates: None,
     remaining: Callable[[I, Sequence[Any], I], Tensor] | None = None,
+    ends: Callable[[I, Tensor], bool] = lambda iterates, active: False,
 ) -> tuple[I, Tensor, int]:
     """The Levenberg–Marquardt loop.
 
@@ -121,12 +129,14 @@ def minimize(
         stopping: When starts rest.
         report: Called after each iteration with its number and the current iterates.
         remaining: From iterates, their linearization and trials to the decrease that is left at these (rows,); None if unknown.
+        ends: Called after each iteration with the iterates and those that do not rest yet (starts,); True ends the loop.
 
     Returns:
         The iterates, λ of each, and the number of linearizations.
     """
     current, count = start, 0
     damping, idle = torch.full_like(current.cost, INITIAL_DAMPING), torch.zeros_like(current.cost)
+    promised = torch.full_like(current.cost, torch.inf)  # decrease by the model of the last iteration
     active = torch.isfinite(current.cost) & (current.cost > stopping.target_cost)
     for iteration in range(iterations):
         rows = active.nonzero()[:, 0]
@@ -136,8 +146,12 @@ def minimize(
         now = current[rows]
         linear, waiting = linearize(now, rows), torch.arange(len(rows))
         ended = torch.zeros_like(rows, dtype=torch.bool)  # as nothing is left that counts
-        if remaining and (ended := remaining(now, linear, now) <= stopping.negligible(now.cost)).any():
-            waiting, linear = (~ended).nonzero()[:, 0], [y[~ended] for y in linear]
+        if remaining:
+            left = remaining(now, linear, now)
+            hopeless = stopping.hopeless(now.cost, torch.maximum(left, promised[rows]), iterations - iteration)
+            ended, promised[rows] = hopeless | (left <= stopping.negligible(now.cost)), left
+            if ended.any():
+                waiting, linear = (~ended).nonzero()[:, 0], [y[~ended] for y in linear]
         for _ in range(stopping.tries if len(waiting) else 0):
             before, trial_damping = now[waiting], damping[rows[waiting]]
             trial, factor = step(before, linear, trial_damping)
@@ -160,6 +174,8 @@ def minimize(
         unsolved = (idle[rows] < stopping.patience) & (current.cost[rows] > stopping.target_cost)
         active[rows] = unsolved & ~lost & ~ended
         report(iteration, current)
+        if ends(current, active):
+            break
     return current, damping, count
 
 
@@ -208,6 +224,8 @@ def descend(
     rtol: float = RTOL,
     tries: int = 3,
     foretold: bool = True,
+    bound: float = torch.inf,
+    ends: Callable[[Population, Tensor], bool] = lambda iterates, active: False,
 ) -> tuple[Population, int]:
     """Lower the cost of all starts.
 
@@ -222,6 +240,8 @@ def descend(
         rtol: Relative decrease at or below which a start rests.
         tries: Trial batches from one linearization, each from where the last one ended.
         foretold: Whether a start may rest on what its quadratic model says is left.
+        bound: Largest cost that matters: starts rest that will not come to it, as far as `foretold` tells.
+        ends: Called after each iteration with the starts and those that do not rest yet (starts,); True ends the descent.
 
     Returns:
         The starts after it, and the number of linearizations.
@@ -249,6 +269,7 @@ def descend(
         tries=tries,
         refusal=DAMPING_FACTORS[-1] / DAMPING_FACTORS[0],
         min_damping=1e-14,
+        bound=bound,
     )
 
     def remaining(now: Population, linear, trial: Population) -> Tensor:
@@ -256,7 +277,7 @@ def descend(
         return remaining_decrease(problem.space, now, A, g, trial)
 
     current, current.damping, count = minimize(
-        current, linearize, step, iterations, stopping, remaining=remaining if foretold else None
+        current, linearize, step, iterations, stopping, remaining=remaining if foretold else None, ends=ends
     )
     return current, count
 

@@ -4,7 +4,8 @@ A long clip of a tumbling body has a jagged cost; its first frames do not. So th
 and every start follows: on pixels where it can, on CDF residuals (wide basin) where it must. A start whose cost is
 above what the noise explains, or well above the best, is not solved. It is resampled around the solved ones, or, when
 too few are solved, around the better ones and itself, along the directions that the clip so far leaves most open
-(the weak eigenvectors of the Fisher information). Once half of the clip is explained, half of the places suffice.
+(the weak eigenvectors of the Fisher information). Once half of the clip is explained, half of the places suffice, and where
+all starts are at one place about which χ² is smooth, `REPRESENTATIVES` of them.
 
 Frames without noise need less: what explains a few frames exactly may explain all. So now and then the solved starts go
 on to the end of the clip in strides, and where one of them explains all of it, the search is over. With noise they go there at once where
@@ -50,6 +51,7 @@ MODEL = 1.3  # times the best cost: what counts as explained where the model can
 FIRST_SHARE = 16  # of the frames of data that allow long stages, those over the first stage
 RTOL_OF_NOISE = 1e-6  # relative decrease of the cost that matters in data with noise
 IN_BASIN = 1.0  # χ² of frames without noise below which a start is where it descends to, however slowly
+REPRESENTATIVES = 8  # places that go on for starts that are one, which small valleys of more frames may part
 FRAMES_OF_STAGE = 3  # that a search compares at least of those that a stage adds
 FIRST_PACE, PACE = (
     0.3,
@@ -261,7 +263,9 @@ def search(
                 iterates = ended
                 note("curriculum", problem.frames, leapt=True)
                 break
-        if not exact and math.isfinite(target_cost) and plan.explore and frames in exploring:
+        noisy = not exact and math.isfinite(target_cost)
+        agree = noisy and not problem.is_external and solved.all() and _are_one_and_smooth(problem, iterates, frames)
+        if noisy and plan.explore and frames in exploring and not agree:
             iterates, who, n = explore(problem, iterates, who, frames, rng)
             iterations += n
             solved = are_solved(iterates, target_cost)
@@ -270,7 +274,10 @@ def search(
             plan.starts, plan.followers or (max(2 * MIN_SOLVED_STARTS, plan.starts // 2) if halved else plan.starts)
         )
         keep = min(keep, len(who)) if may_unite(problem) else keep
-        iterates, who = replace_unsolved(problem, iterates, who, solved, frames, keep, rng)
+        if agree:
+            iterates, who, speaker = _represented(iterates, who, speaker)
+        else:
+            iterates, who = replace_unsolved(problem, iterates, who, solved, frames, keep, rng)
         if may_unite(problem) and are_one(problem, iterates):
             iterates, who, speaker = _united(iterates, who, speaker)
         note("curriculum", frames)
@@ -326,6 +333,27 @@ def _united(iterates: Population, who: Tensor, speaker: Tensor) -> tuple[Populat
     if not len(starts):
         return iterates[best], who[best], speaker
     return iterates[best], starts[:1], torch.where(torch.isin(speaker, starts), starts[0], speaker)
+
+
+def _represented(iterates: Population, who: Tensor, speaker: Tensor) -> tuple[Population, Tensor, Tensor]:
+    """The best `REPRESENTATIVES` of starts that are one, which start each is, and the start that goes on for each."""
+    order = iterates.cost.argsort()
+    order = torch.cat([order[who[order] >= 0], order[who[order] < 0]])
+    places, others = order[:REPRESENTATIVES], who[order[REPRESENTATIVES:]]
+    starts, speaker = who[places][who[places] >= 0], speaker.clone()
+    for k, other in enumerate(others[others >= 0]):
+        speaker[speaker == other] = starts[k % len(starts)]
+    return iterates[places], who[places], speaker
+
+
+def _are_one_and_smooth(problem: Problem, iterates: Population, frames: int) -> bool:
+    """True if all starts are at one place, about which χ² of the first frames rises as its curvature says: no small valleys part them, and samples
+    within its error bars find no other.
+    """
+    best = iterates.u[int(iterates.cost.argmin())]
+    if len(iterates.cost) > 1 and not are_one(problem, iterates):
+        return False
+    return is_quadratic(problem, best, problem.linearize(best[None], frames)[1][0], frames)
 
 
 def _paced(problem: Problem, plan: MultistartConfig) -> MultistartConfig:

@@ -6,6 +6,9 @@ compared at even places over the ranges, by sums along rows and columns of image
 their neighbors, of which the answer is one, descend.
 """
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -24,13 +27,16 @@ NEAR_ANSWER = 1e-3  # of a logarithm or range: an end so near to the answer is t
 MIN_DISTANCE = 0.2  # of the ranges: distance between descents that are not lowest among neighbors
 
 
-def second_look(problem: Problem, u: Tensor, rng: np.random.Generator) -> Tensor:
+def second_look(
+    problem: Problem, u: Tensor, rng: np.random.Generator, bound: Callable[[], float] = lambda: math.inf
+) -> Tensor:
     """Ends of descents from elsewhere (ends, unknowns), not all the way at minima, and not near the answer.
 
     Args:
         problem: The problem, whose effort so far is that of the search.
         u: The answer (unknowns,).
         rng: Draws the places.
+        bound: Returns the largest cost that matters: where the way down to it is longer than this, a descent ends.
     """
     space, n, spent = problem.space, len(u), problem.effort.rollouts
     screened = int(min(PLACES * n, MOST_PLACES, max(LEAST_PLACES, SCREENING_SHARE * spent)))
@@ -46,7 +52,7 @@ def second_look(problem: Problem, u: Tensor, rng: np.random.Generator) -> Tensor
         return u[None][:0]
     start = Population.at(space.low + (space.high - space.low) * places[rows])
     iterates, _ = descend(problem, start, problem.frames, "cdf", COARSE_ITERATIONS, rtol=COARSE_RTOL)
-    iterates, _ = descend(problem, iterates, problem.frames, "pixels", FINE_ITERATIONS, rtol=FINE_RTOL)
+    iterates, _ = descend(problem, iterates, problem.frames, "pixels", FINE_ITERATIONS, rtol=FINE_RTOL, bound=bound())
     away = ((iterates.u - u) / space.unit).abs().amax(1) > NEAR_ANSWER
     return iterates.u[iterates.cost.isfinite() & away]
 

@@ -149,7 +149,7 @@ def _secant_fisher(problem, u: Tensor, fisher: Tensor, variance: float) -> tuple
     return scaled / unit[:, None] / unit[None, :], nonsmooth
 
 
-def is_quadratic(problem, u: Tensor, fisher: Tensor) -> bool:
+def is_quadratic(problem, u: Tensor, fisher: Tensor, frames: int | None = None) -> bool:
     """True if χ² rises as its curvature says along every principal axis, and is nowhere low again.
 
     Four standard deviations away the mean of both sides is the curvature's, to a factor of 2, as u need not be the minimum of this χ² exactly. Each side
@@ -161,6 +161,7 @@ def is_quadratic(problem, u: Tensor, fisher: Tensor) -> bool:
         problem: The problem.
         u: The estimate (unknowns,).
         fisher: From tangents (unknowns, unknowns).
+        frames: Number of first frames that count; None: all.
     """
     space, unit = problem.space, problem.space.unit
     eigenvalues, axes = torch.linalg.eigh(fisher * unit[:, None] * unit[None, :])
@@ -168,7 +169,7 @@ def is_quadratic(problem, u: Tensor, fisher: Tensor) -> bool:
     step = (distances[:, None] * eigenvalues.clamp(min=1e-300).rsqrt()).clamp(max=WIDEST)
     shift = (unit * axes.T * step[..., None]).flatten(0, 1)
     points = torch.cat([u[None], u + shift, u - shift]).clamp(space.low, space.high)
-    cost = problem.cost(points, problem.frames)
+    cost = problem.cost(points, frames or problem.frames)
     by_side = lambda x: x.unflatten(0, (2, len(distances), -1))  # (sides, distances, axes)
     rise, away = by_side(cost[1:] - cost[0]), points[1:] - u
     expected, by_prior = (

@@ -11,6 +11,7 @@ Of frames without noise it has to leave no more than rounding does, or than the 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -47,18 +48,23 @@ class OtherMinima:
         u: Solver coordinates (minima, unknowns).
         cost: χ² (minima,).
         std: Standard deviations of each by its curvature (minima, unknowns).
-        starts: How many starts of the search ended at each.
+        ends: Rows of the ends that came to each, among all ends.
         decisive: χ² below which a minimum is better than the answer.
     """
 
     u: Tensor
     cost: Tensor
     std: Tensor
-    starts: list[int]
+    ends: list[list[int]]
     decisive: float = -math.inf
 
     def __len__(self) -> int:
         return len(self.u)
+
+    @property
+    def starts(self) -> list[int]:
+        """Number of ends that came to each."""
+        return [len(rows) for rows in self.ends]
 
     @property
     def is_better(self) -> bool:
@@ -69,8 +75,8 @@ class OtherMinima:
         """Those about which samples of the posterior (samples, unknowns) are; None where there are none."""
         off = (samples - self.u[:, None]).abs() <= FAR * self.std[:, None]
         rows = off.all(2).any(1).nonzero()[:, 0].tolist()
-        starts = [self.starts[k] for k in rows]
-        return replace(self, u=self.u[rows], cost=self.cost[rows], std=self.std[rows], starts=starts) if rows else None
+        ends = [self.ends[k] for k in rows]
+        return replace(self, u=self.u[rows], cost=self.cost[rows], std=self.std[rows], ends=ends) if rows else None
 
     def open(self, u: Tensor, std: Tensor) -> list[bool]:
         """True for unknowns in which a minimum differs from the answer u with its standard deviations (unknowns,)."""
@@ -130,6 +136,39 @@ class OtherMinima:
         ]
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Costs up to which minima other than the answer count.
+
+    Args:
+        most: χ² of a minimum that explains the data as well as the answer.
+        decisive: χ² below which one explains them better.
+        answer: The answer (unknowns,) on the time steps of the search.
+        most_there: χ² on those steps beyond which an end is hopeless.
+    """
+
+    most: float
+    decisive: float
+    answer: Tensor
+    most_there: float
+
+    @classmethod
+    def of(cls, problem: Problem, u: Tensor, cost: float, variance: float = 1.0, searched: Problem | None = None):
+        """Those of an answer; arguments as for `other_minima`."""
+        clean = problem.observation.noise_floor(problem.frames).level < NOISELESS_LEVEL
+        most, decisive, explained = cost + ALIKE * variance, cost - variance, 0.0
+        if clean:
+            explained = max(solved_cost(problem, problem.frames), rounding_cost(problem, u, problem.frames))
+            most = max(NOISELESS_SHARE * cost, explained)
+            decisive = cost / NOISELESS_SHARE if cost > explained else -math.inf
+        if searched is None or searched is problem:
+            return cls(most, decisive, u, most)
+        minimum = _at_minima(searched, u[None])
+        lowest = minimum.cost[0].item()
+        most_there = max(OTHER_STEPS_CLEAN * lowest, explained) if clean else lowest + OTHER_STEPS * ALIKE * variance
+        return cls(most, decisive, minimum.u[0], most_there)
+
+
 def other_minima(
     problem: Problem,
     u: Tensor,
@@ -138,6 +177,7 @@ def other_minima(
     ends: Tensor,
     variance: float = 1.0,
     searched: Problem | None = None,
+    limits: Callable[[], Limits] | None = None,
 ) -> OtherMinima | None:
     """Minima besides the answer that explain the data as well; None where there are none.
 
@@ -149,68 +189,63 @@ def other_minima(
         ends: Where starts of the search ended (starts, unknowns).
         variance: Variance of the whitened residuals.
         searched: The problem at the time steps of the search, where these are longer: ends that are hopeless there are left.
+        limits: Returns the costs up to which minima count, where something else needs them, too.
     """
-    ends, counts = _distinct(problem, ends)
-    away = _is_elsewhere(problem, ends, u[None], information[None])
-    ends, counts = ends[away], counts[away]
+    ends, members = _distinct(problem, ends)
+    away = _is_elsewhere(problem, ends, u[None], information[None]).nonzero()[:, 0]
+    ends, members = ends[away], [members[k] for k in away]
     if not len(ends):
         return None
-    clean = problem.observation.noise_floor(problem.frames).level < NOISELESS_LEVEL
-    most, decisive, explained = cost + ALIKE * variance, cost - variance, 0.0
-    if clean:
-        explained = max(solved_cost(problem, problem.frames), rounding_cost(problem, u, problem.frames))
-        most = max(NOISELESS_SHARE * cost, explained)
-        decisive = cost / NOISELESS_SHARE if cost > explained else -math.inf
+    bounds = limits() if limits else Limits.of(problem, u, cost, variance, searched)
     if searched is not None and searched is not problem:
-        at_search = _at_minima(searched, torch.cat([u[None], ends]))
-        lowest = at_search.cost[0].item()
-        bound = max(OTHER_STEPS_CLEAN * lowest, explained) if clean else lowest + OTHER_STEPS * ALIKE * variance
-        near = _without_turns(problem.space, at_search.u, at_search.u[:1])
-        off = ((near - at_search.u[0]) / problem.space.unit).abs().amax(1)
-        keep = ((at_search.cost <= bound) & (off > SAME))[1:]
-        ends, counts = at_search.u[1:][keep], counts[keep]
+        at_search = _at_minima(searched, ends, bounds.most_there)
+        near = _without_turns(problem.space, at_search.u, bounds.answer[None])
+        off = ((near - bounds.answer) / problem.space.unit).abs().amax(1)
+        keep = ((at_search.cost <= bounds.most_there) & (off > SAME)).nonzero()[:, 0]
+        ends, members = at_search.u[keep], [members[k] for k in keep]
         if not len(ends):
             return None
-    iterates = _at_minima(problem, ends)
+    iterates = _at_minima(problem, ends, bounds.most)
     order = iterates.cost.argsort()
-    order = order[iterates.cost[order] <= most]
+    order = order[iterates.cost[order] <= bounds.most]
     if not len(order):
         return None
-    iterates, counts = iterates[order], counts[order].tolist()
+    iterates, members = iterates[order], [members[k] for k in order]
     _, A, _ = problem.linearize(iterates.u, problem.frames)
     A = A / variance
-    centers, informations, rows, starts = u[None], information[None], [], []
+    centers, informations, rows, came = u[None], information[None], list[int](), list[list[int]]()
     for k, place in enumerate(iterates.u):
         away = _is_elsewhere(problem, place.expand(len(centers), -1), centers, informations)
         if not away.all():
             if len(centers) > 1 and away[0]:
-                starts[int((~away[1:]).nonzero()[0])] += counts[k]
+                came[int((~away[1:]).nonzero()[0])] += members[k]
         elif len(rows) < MOST:
-            rows, starts = [*rows, k], [*starts, counts[k]]
+            rows, came = [*rows, k], [*came, list(members[k])]
             centers, informations = torch.cat([centers, place[None]]), torch.cat([informations, A[[k]]])
     if not rows:
         return None
     std = _std(A[rows])
-    minima = OtherMinima(iterates.u[rows], iterates.cost[rows], std, starts, decisive)
+    minima = OtherMinima(iterates.u[rows], iterates.cost[rows], std, came, bounds.decisive)
     return minima if any(minima.open(u, _std(information))) else None
 
 
-def _at_minima(problem: Problem, ends: Tensor) -> Population:
-    """Minima below places (ends, unknowns)."""
+def _at_minima(problem: Problem, ends: Tensor, bound: float = math.inf) -> Population:
+    """Minima below places (ends, unknowns); those that will stay beyond a bound of χ² are left on the way."""
     least = least_decrease(problem)
-    return descend(problem, Population.at(ends), problem.frames, "pixels", ITERATIONS, min_decrease=least)[0]
+    start = Population.at(ends)
+    return descend(problem, start, problem.frames, "pixels", ITERATIONS, min_decrease=least, bound=bound)[0]
 
 
-def _distinct(problem: Problem, ends: Tensor) -> tuple[Tensor, Tensor]:
-    """Ends (ends, unknowns) without those near another, and the number of each with these."""
-    shares, firsts, counts = ends / problem.space.unit, list[int](), list[int]()
+def _distinct(problem: Problem, ends: Tensor) -> tuple[Tensor, list[list[int]]]:
+    """Ends (ends, unknowns) without those near another, and the rows of each and of these."""
+    shares, firsts, rows = ends / problem.space.unit, list[int](), list[list[int]]()
     for k, share in enumerate(shares):
         near = ((shares[firsts] - share).abs().amax(1) < SAME).nonzero()[:, 0]
         if len(near):
-            counts[int(near[0])] += 1
+            rows[int(near[0])].append(k)
         else:
-            firsts, counts = [*firsts, k], [*counts, 1]
-    return ends[firsts], torch.tensor(counts)
+            firsts, rows = [*firsts, k], [*rows, [k]]
+    return ends[firsts], rows
 
 
 def _without_turns(space: Ranges, points: Tensor, centers: Tensor) -> Tensor:
