@@ -102,6 +102,10 @@ class Layout:
         with torch.inference_mode(False):  # it may be kept for calls outside of one
             return self._wrap(kind, torch.zeros(shape, dtype=self.dtype, device=device))
 
+    def subsample(self, kind: str, array: wp.array, spacing: int) -> wp.array:
+        """Every such item of the first dimension after the packs; it shares the memory of the array."""
+        return self._wrap(kind, self.memory(array)[:, ::spacing])
+
     def scalars(self, value: Tensor) -> wp.array:
         """Array of plain numbers that all worlds share."""
         tensor = value.to(self.dtype).contiguous()
