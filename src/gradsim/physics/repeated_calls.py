@@ -212,6 +212,9 @@ class RepeatedCall:
         )
         self._take_own()
         live = [name for name, x in values.items() if graph and x.requires_grad]
+        self.own_live = [
+            (name, k) for k, name in enumerate(of_model.names) if graph and of_model.parameters[k].requires_grad
+        ]
         with torch.no_grad():
             plain = {name: x.detach() for name, x in values.items()}
             self.groups = [BoundGroup(model, group, self, plain, segment, live) for group in model.groups]
@@ -248,11 +251,9 @@ class RepeatedCall:
         if self.version != of_model.version:
             changed += [name for name in of_model.newer(self.version) if name not in overrides]
         values, worlds = dict(self.rows), self.worlds
-        if self.graph:
-            for name, p in zip(of_model.names, of_model.parameters, strict=True):
-                if p.requires_grad:
-                    row = p.unsqueeze(0)
-                    values[name] = row if worlds == 1 else row.expand(worlds, *p.shape)
+        for name, k in self.own_live:
+            row = of_model.parameters[k].unsqueeze(0)
+            values[name] = row if worlds == 1 else row.expand(worlds, *row.shape[1:])
         for name, x in overrides.items():
             values[name] = x if x.shape[0] == worlds else x.expand(worlds, *x.shape[1:])
         for name in changed:
@@ -322,6 +323,7 @@ class BoundGroup:
         self.bound = bind(replay.numbers.outputs, bool(replay.live))
         if self.bound is None:
             return
+        self.are_finite = getattr(self.bound, "is_finite", are_finite)
         self.replay, live_names = replay, set(live)
         read = {name: [place for place in places if place[0] in replay.names] for name, places in names.items()}
         self.reads = {name: places for name, places in read.items() if places}
@@ -385,7 +387,7 @@ class GroupCall:
         assert self.group.bound is not None
         with self.group.lock:
             outputs = self.group.bound.forward(self.numbers.outputs)
-        self.group.is_finite = are_finite(outputs)
+        self.group.is_finite = self.group.are_finite(outputs)
         return outputs
 
     def inner_inputs(self, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -412,8 +414,7 @@ class GroupCall:
         by_place: dict[int, Tensor | None] = {}
         if closed:
             assert group.closed is not None
-            values = {name: numbers.tensors[k] for name, k in group.replay.places.items()}
-            by_name |= group.closed.gradients(closed, values, numbers.outputs, slopes)
+            by_name |= group.closed.gradients(closed, numbers.inputs, numbers.outputs, slopes)
         if places:
             slopes = [g if g is None or not g._is_view() else g.clone() for g in slopes]
             by_place = dict(zip(places, numbers.pull_back(slopes, places), strict=True))

@@ -7,10 +7,12 @@ checkpoints, and the backward pass recomputes the steps between them (paper Appe
 semi-implicit Euler, Eq. 4 and 5).
 """
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -304,19 +306,21 @@ class BoundParticles:
         self.program, self.spacing = program, spacing
         self.inputs: Sequence[Tensor] = []
         self.loaded: list[Tensor] = []  # whose numbers are in the arrays
-        self.last: list[tuple[Tensor, int]] = []  # outputs of the last rollout
+        self.last: Sequence[Tensor] = []  # inputs of the rollout whose states are in the arrays
         self.adjoints = [False] * len(STATE)  # whether those of the last backward pass had numbers
         bound = self.bound = BoundRollout(program, inputs, None, spacing)
         buffers = self.buffers = bound.buffers
         memory, n = buffers.to.layout.memory, buffers.n
         self.is_plain = buffers.to.name == "elements"
         _, starts, states, self.launch = bound._forward_launch
-        self.work = bound._work
         self.states, self.starts = states, starts
         self.firsts = [memory(y)[:, 0] for y in states]
         self.nbytes = bound.size + sum(memory(y).nbytes for y in states)
         self.frames = [buffers.to.subsample(y, spacing) for y in states]
         self.results = [memory(y)[:, :, :n, :3] for y in self.frames] if self.is_plain else []
+        # of semi-implicit steps x' = x + h v', so that x tells of v, too
+        telling = states[:1] if program.integrator == "semi-implicit" and program.frames > 1 else states
+        self.ends = [memory(y)[:, -1, :n] for y in telling]
         self.places = self._places(inputs) if self.is_plain else {}
 
     def _places(self, inputs: Sequence[Tensor]) -> dict[int, tuple[Tensor, Tensor]]:
@@ -360,15 +364,37 @@ class BoundParticles:
             self.load(inputs)
             self.inputs = inputs
         self.last = []
-        torch._foreach_zero_(self.work)  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
         self.launch()
+        self.last = inputs
         if self.is_plain:
             outputs = [y.clone(memory_format=torch.contiguous_format) for y in self.results]
         else:
             to, buffers = self.buffers.to, self.buffers
             outputs = [to.unvertices(y, buffers.worlds, buffers.n)[0] for y in self.frames]
-        self.last = [(y.detach(), y._version) for y in outputs]
         return outputs
+
+    def is_finite(self, outputs: Sequence[Tensor]) -> bool:
+        return all(math.isfinite(y.sum().item()) for y in self.ends)  # what is not finite stays so to the end
+
+    @cached_property
+    def _reverse(self) -> tuple[list[Tensor], list[Tensor], list[Any], dict[int, Tensor], Callable, Callable]:
+        """Memory that is zero before a launch, that of adjoints of frames and the places of theirs in it, gradients that lie in the arrays as they are,
+        by place of the input, a function for the others, and the launch."""
+        zeros, _, frame_adjoints, start, unpacked, launch = self.bound._backward_launch
+        buffers, memory = self.buffers, self.buffers.to.layout.memory
+        frames, places = [memory(y) for y in frame_adjoints], list(frame_adjoints)
+        work = {y.data_ptr() for y in self.bound._work}  # steps leave zeros there, or write before they read
+        zeros = [y for y in zeros[len(STATE) :] if y.data_ptr() not in work]
+        if not self.is_plain:
+            return zeros, frames, places, {}, unpacked, launch
+        n, worlds = buffers.n, buffers.worlds
+        slopes = {k: memory(y)[:, :n, :3] for k, y in enumerate(start[: len(STATE)])}
+        mass, _, _, *sums = buffers.sums
+        slopes[len(STATE)] = memory(mass).view(worlds, -1)[:, :n]
+        for k, (place, _) in self.places.items():
+            slopes[k] = memory(sums[k - len(HEAD)]).view(worlds, -1)[:, : place.shape[1]]
+        places = [y[:, :, :n, :3] for y in frames]
+        return zeros, frames, places, slopes, unpacked, launch
 
     def backward(
         self,
@@ -381,34 +407,39 @@ class BoundParticles:
             self.load(inputs)
             self.inputs = inputs
         bound, to = self.bound, self.buffers.to
-        if not _are_same(outputs, self.last):  # of another rollout
+        if inputs is not self.last:
             self.last = []
             if self.spacing > 1:
-                torch._foreach_zero_(self.work)  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
                 self.launch()
             else:
                 for k, (state, y) in enumerate(zip(self.states, outputs, strict=True)):
                     to.fill_vertices(state, y, None, bound.none if k else self.buffers.copies)
-        zeros, _, frame_adjoints, start, unpacked, launch = bound._backward_launch
-        torch._foreach_zero_(zeros[len(STATE) :])  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
-        for k, (frame, y) in enumerate(zip(frame_adjoints, adjoints, strict=True)):
+            self.last = inputs
+        zeros, memory, frames, slopes, unpacked, launch = self._reverse
+        torch._foreach_zero_(zeros)  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
+        for k, y in enumerate(adjoints):
             if y is None:
                 if self.adjoints[k]:
-                    to.layout.memory(frame).zero_()
+                    memory[k].zero_()
                 self.adjoints[k] = False
                 continue
             self.adjoints[k] = True
             if self.is_plain:
-                to.layout.memory(frame)[:, :, : self.buffers.n, :3].copy_(y)
+                frames[k].copy_(y)
             else:
-                to.fill_vertices(frame, y, None, bound.none)
+                to.fill_vertices(frames[k], y, None, bound.none)
         launch()
-        n, pairs = self.buffers.n, zip(start[: len(STATE)], needed, strict=False)
+        results: list[Tensor | None]
         if self.is_plain:
-            state = [to.layout.memory(a)[:, :n, :3] if need else None for a, need in pairs]
+            further = [need and k not in slopes for k, need in enumerate(needed)]
+            results = [None, None, *unpacked(further)] if any(further) else [None] * len(inputs)
+            for k, slope in slopes.items():
+                results[k] = slope if needed[k] else None
         else:
-            state = [to.unvertices(a, self.buffers.worlds, n)[0] if need else None for a, need in pairs]
-        pairs = zip([*state, *unpacked(needed)], inputs, strict=True)
+            pairs = zip(bound._backward_launch[3][: len(STATE)], needed, strict=False)
+            start = [to.unvertices(a, self.buffers.worlds, self.buffers.n)[0] if need else None for a, need in pairs]
+            results = [*start, *unpacked(needed)]
+        pairs = zip(results, inputs, strict=True)
         return [g if g is None or g.shape == x.shape else g.reshape(x.shape) for g, x in pairs]
 
 
