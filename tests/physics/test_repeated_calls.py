@@ -218,6 +218,27 @@ def test_gradients_of_a_solid_in_closed_form_are_those_of_the_graph():
     assert_same(closed, states_and_gradients(model, {}))
 
 
+@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("offset", [None, 0.01])
+def test_gradients_by_the_rate_of_the_clock_are_those_of_the_graph(name, offset):
+    bodies, joints, _ = SCENES[name]
+    timing = TIMING | ({} if offset is None else {"offset": offset})
+    scene = {"gravity": 9.81, "timing": timing, "bodies": bodies, "joints": joints, "ground": GROUND}
+    model = Model(Scene.parse(scene))
+    rate = model.get_parameter("timing.rate").detach() * torch.tensor([1.0, 0.9], dtype=model.dtype)
+    for _ in range(3):
+        closed = states_and_gradients(model, {"timing.rate": rate})
+    groups = [group for group in repeated_call(model).groups if "timing.rate" in group.live]
+    assert groups and all(group.unit is not None for group in groups)
+    for group in groups:
+        assert not group.unit[:, : group.call.lead].any() and group.unit[:, group.call.lead :].all()
+        group.unit = None
+        group.plans.clear()
+    by_graph = states_and_gradients(model, {"timing.rate": rate})
+    assert by_graph["∂timing.rate"].all()
+    assert_same(closed, by_graph)
+
+
 def test_two_passes_add_up_in_every_gradient():
     """Height and margin of a ground act as their sum, and have gradients of their own."""
     for name in ("solid", "box"):

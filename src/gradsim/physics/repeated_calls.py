@@ -32,6 +32,7 @@ MOST_ARRAY_BYTES = 512e6  # of the arrays of its bound calls
 MOST_THREADS = 8  # threads with calls of one model
 MOST_BYTES = 2**20  # of the parameters of a model, and of a tensor that a call is given
 CLOCK_PREFIX = "timing."
+RATE = "timing.rate"
 
 
 class OwnNumbers:
@@ -329,7 +330,20 @@ class BoundGroup:
         self.reads = {name: places for name, places in read.items() if places}
         self.live = [name for name in self.reads if name in live_names]
         self.closed = group.closed_form(self.program, values)
+        self.unit = self._steps_of_rate(values)
         self.plans: dict[tuple[bool, ...], tuple[list[str], tuple[int, ...], list[bool]]] = {}
+
+    def _steps_of_rate(self, values: Values) -> Tensor | None:
+        """Time steps (worlds, intervals) at a rate of 1, to which all after the first frame are proportional; None where nothing but steps may depend on it alone."""
+        if RATE not in self.live or self.reads[RATE] != [(RATE, None)]:
+            return None
+        assert self.replay is not None
+        if any(self.replay.numbers.reached((self.replay.places[RATE],))[:-1]):
+            return None
+        with torch.no_grad():
+            steps = self.clock({**values, RATE: torch.ones_like(values[RATE])}).clone()
+        steps[:, : self.call.lead] = 0  # by the offset
+        return steps
 
     def plan(self, needed: tuple[bool, ...], numbers: Numbers) -> tuple[list[str], tuple[int, ...], list[bool]]:
         """For gradients by some leaves: names of those in closed form, tensors that the others come from, and inputs whose gradient these need."""
@@ -337,9 +351,12 @@ class BoundGroup:
             assert self.replay is not None
             names = [name for name, need in zip(self.live, needed, strict=True) if need]
             closed = [name for name in names if self.closed and name in self.closed.rules]
-            keys = dict.fromkeys(key for name in names if name not in closed for key, _ in self.reads[name])
+            known = {*closed, RATE} if self.unit is not None else set(closed)
+            keys = dict.fromkeys(key for name in names if name not in known for key, _ in self.reads[name])
             places = tuple(self.replay.places[key] for key in keys)
-            read = self.closed.needs(closed) if closed else set()
+            read = set(self.closed.needs(closed)) if closed and self.closed else set()
+            if self.unit is not None and RATE in names:
+                read.add(len(numbers.outputs) - 1)
             self.plans[needed] = closed, places, [k in read or y for k, y in enumerate(numbers.reached(places))]
         return self.plans[needed]
 
@@ -415,6 +432,11 @@ class GroupCall:
         if closed:
             assert group.closed is not None
             by_name |= group.closed.gradients(closed, numbers.inputs, numbers.outputs, slopes)
+        for name, need in zip(group.live, needed, strict=True):
+            if need and name == RATE and group.unit is not None:
+                slope = slopes[-1]
+                assert slope is not None
+                by_name[RATE] = (slope * group.unit).sum(1)
         if places:
             slopes = [g if g is None or not g._is_view() else g.clone() for g in slopes]
             by_place = dict(zip(places, numbers.pull_back(slopes, places), strict=True))
