@@ -32,6 +32,7 @@ GOALS = {
 }
 NEWTON_GOAL = 1.2  # at least
 IN_LOOP = "_in_loop"
+TURNS = {True: 20, False: 200}  # after a run of the garbage collector, without one
 SOFTER = {
     "damping": 1.0,
     "friction_stiffness": 5.0,
@@ -141,14 +142,14 @@ def calls() -> tuple[dict, list[str]]:
     for name, (tets, frames, worlds, by_all) in jobs.items():
         cases = {"ours": box_call(tets, frames, worlds, by_all), "control": control_calls(tets, frames)}
         for collects, end in ((True, ""), (False, IN_LOOP))[: 1 if tets > 100 else 2]:
-            times = best(cases, 3 if tets > 1000 else 20, collects=collects)
+            times = best(cases, 3 if tets > 1000 else TURNS[collects], collects=collects)
             lines.append(f"{name}{end}: {', '.join(f'{key} {1e3 * t:.3f} ms' for key, t in times.items())}")
             if "control" in times:
                 ratio = times["ours"] / worlds / times["control"]
                 figures[name + end] = figure(ratio, goal=None if end else GOALS.get(name))
             print(lines[-1], flush=True)
     for collects, end in ((True, ""), (False, IN_LOOP)):
-        times = best(cube_calls(), 20, collects=collects)
+        times = best(cube_calls(), TURNS[collects], collects=collects)
         figures[f"call_ms_cube{end}"] = figure(1e3 * times["cube forward"], goal=None if end else GOALS["call_ms_cube"])
         figures[f"call_ms_cube_with_gradient{end}"] = figure(1e3 * times["cube forward_backward"])
     times = best(newton_calls(), 20)
