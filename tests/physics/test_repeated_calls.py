@@ -18,6 +18,7 @@ from gradsim.errors import InputError
 from gradsim.physics import Model, repeated_calls
 from gradsim.physics.model import Divergence
 from gradsim.physics.repeated_calls import RepeatedCall
+from gradsim.physics.soft import rollout
 from gradsim.scene import Scene
 
 FRAMES, WORLDS = 3, 2
@@ -182,6 +183,30 @@ def test_a_backward_pass_after_another_call_is_that_of_its_own(name):
     assert not torch.equal(*gradients[0])
 
 
+@pytest.mark.parametrize("integrator", ["semi-implicit", "nystrom"])
+@pytest.mark.parametrize("worlds", [1, WORLDS, 19])
+def test_gradients_by_kept_steps_are_those_by_steps_that_are_computed_again(worlds, integrator, monkeypatch):
+    scene = Scene.parse(
+        {"gravity": 9.81, "timing": TIMING | {"integrator": integrator}, "bodies": {"body": SOLID}, "ground": GROUND}
+    )
+    results, spacings = [], []
+    for most in (rollout.STORED_BYTES, 0):
+        monkeypatch.setattr(rollout, "STORED_BYTES", most)
+        model = Model(scene)
+        factors = torch.linspace(1.0, 1.1, worlds, dtype=model.dtype)
+        mu = model.get_parameter("body.mu").detach() * factors.reshape(-1, *[1] * model.get_parameter("body.mu").ndim)
+        for _ in range(3):
+            results.append(states_and_gradients(model, {"body.mu": mu}))
+        (group,) = repeated_call(model).groups
+        spacings.append(group.bound.spacing)
+    assert spacings == [model.substeps, 1]
+    kept, again = results[2], results[-1]
+    assert set(kept) == set(again) and len(kept) > 15
+    for name, x in again.items():  # Nyström's steps are compiled into the reverse sweep with other roundings
+        atol = RELATIVE * x.abs().max().item() if name.startswith("∂") and integrator == "nystrom" else 0
+        torch.testing.assert_close(kept[name], x, rtol=0, atol=atol, msg=name)
+
+
 def test_gradients_of_a_solid_in_closed_form_are_those_of_the_graph():
     model = Model(scene_of("solid"))
     for _ in range(3):
@@ -191,6 +216,27 @@ def test_gradients_of_a_solid_in_closed_form_are_those_of_the_graph():
     group.closed = None
     group.plans.clear()
     assert_same(closed, states_and_gradients(model, {}))
+
+
+@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("offset", [None, 0.01])
+def test_gradients_by_the_rate_of_the_clock_are_those_of_the_graph(name, offset):
+    bodies, joints, _ = SCENES[name]
+    timing = TIMING | ({} if offset is None else {"offset": offset})
+    scene = {"gravity": 9.81, "timing": timing, "bodies": bodies, "joints": joints, "ground": GROUND}
+    model = Model(Scene.parse(scene))
+    rate = model.get_parameter("timing.rate").detach() * torch.tensor([1.0, 0.9], dtype=model.dtype)
+    for _ in range(3):
+        closed = states_and_gradients(model, {"timing.rate": rate})
+    groups = [group for group in repeated_call(model).groups if "timing.rate" in group.live]
+    assert groups and all(group.unit is not None for group in groups)
+    for group in groups:
+        assert not group.unit[:, : group.call.lead].any() and group.unit[:, group.call.lead :].all()
+        group.unit = None
+        group.plans.clear()
+    by_graph = states_and_gradients(model, {"timing.rate": rate})
+    assert by_graph["∂timing.rate"].all()
+    assert_same(closed, by_graph)
 
 
 def test_two_passes_add_up_in_every_gradient():

@@ -7,6 +7,7 @@ numbers, or on one of which a derivative may be taken. Python code between the c
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -175,6 +176,11 @@ class Numbers:
         self.recording, self.tensors, self.live = recording, tensors, live
         self.outputs = [tensors[k] for k in recording.outputs]
         self._graphs: dict[tuple[int, ...], tuple[list[Tensor], list[Tensor]]] = {}
+
+    @cached_property
+    def inputs(self) -> dict[str, Tensor]:
+        """Tensors that the function reads by name."""
+        return {self.recording.names[k]: self.tensors[k] for k in self.recording.read}
 
     def reached(self, live: tuple[int, ...]) -> list[bool]:
         """True for each output that depends on one of these tensors."""

@@ -4,7 +4,9 @@ A tensor (worlds, *items, *components) becomes an array (packs, *items) of Real,
 filled up with copies of the last world. A dual array holds the tangents behind the values.
 """
 
+import itertools
 import math
+from collections.abc import Sequence
 
 import torch
 import warp as wp
@@ -101,6 +103,21 @@ class Layout:
         shape = (self.packs(worlds), *items, *self._tail(kind))
         with torch.inference_mode(False):  # it may be kept for calls outside of one
             return self._wrap(kind, torch.zeros(shape, dtype=self.dtype, device=device))
+
+    def joined_zeros(
+        self, kinds: Sequence[str], worlds: int, items: tuple[int, ...], device: torch.device
+    ) -> tuple[list[wp.array], Tensor]:
+        """`zeros` of several kinds in one memory, and that memory."""
+        shapes = [(self.packs(worlds), *items, *self._tail(kind)) for kind in kinds]
+        ends = list(itertools.accumulate(map(math.prod, shapes)))
+        with torch.inference_mode(False):  # as `zeros`
+            memory = torch.zeros(ends[-1], dtype=self.dtype, device=device)
+            parts = [memory[begin:end] for begin, end in itertools.pairwise([0, *ends])]
+            return [self._wrap(k, y.view(shape)) for k, y, shape in zip(kinds, parts, shapes, strict=True)], memory
+
+    def subsample(self, kind: str, array: wp.array, spacing: int) -> wp.array:
+        """Every such item of the first dimension after the packs; it shares the memory of the array."""
+        return self._wrap(kind, self.memory(array)[:, ::spacing])
 
     def scalars(self, value: Tensor) -> wp.array:
         """Array of plain numbers that all worlds share."""

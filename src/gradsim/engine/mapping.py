@@ -72,6 +72,10 @@ class Worlds:
 
     uniform = elements
 
+    def subsample(self, array: wp.array, spacing: int) -> wp.array:
+        """Every such instant of an array (threads, instants, rows) of vertices, which shares its memory."""
+        return self.layout.subsample("Vec3", array, spacing)
+
     def fill_vertices(self, array: wp.array, x: Tensor, tangent: Tensor | None, copies: Tensor) -> None:
         self.layout.fill(array, "Vec3", x, tangent)
 
@@ -173,6 +177,9 @@ class InElements:
     def uniform(self, kind: str, x: Tensor, tangent: Tensor | None = None) -> wp.array:
         wide = lambda y: y.repeat_interleave(self.lane.width, 1)
         return self._packs(kind, wide(x), None if tangent is None else wide(tangent))
+
+    def subsample(self, array: wp.array, spacing: int) -> wp.array:
+        return self._rows(self.layout.memory(array)[:, ::spacing])
 
     def fill_vertices(self, array: wp.array, x: Tensor, tangent: Tensor | None, copies: Tensor) -> None:
         memory, n = self.layout.memory(array), x.shape[-2]

@@ -20,7 +20,8 @@ with `i` the pack of worlds. Optional: `prepare(parameters, i)` before all steps
 gradient)` after all their adjoints; `frame_steps(parameters, states, frame, substeps, i)`, all steps from one frame to the
 next, where these are faster with the state in registers (7 % for a rigid body). Frames are checkpoints: the reverse sweep
 recomputes the steps of one segment of frames at a time from the first frame of the segment (Griewank & Walther, Evaluating
-Derivatives, 2nd ed., §12).
+Derivatives, 2nd ed., §12). With `spacing(parameters)`, without `frame_steps`, the states of a rollout may be those after all
+steps: it is their number from one frame to the next, 1, or that of the steps, of which none is recomputed then.
 """
 
 from typing import Any
@@ -30,7 +31,9 @@ import warp as wp
 from gradsim.engine.lanes import FORWARD
 
 
-def forward_sweep(module: str, Parameters, States, step, prepare: Any = None, frame_steps: Any = None):
+def forward_sweep(
+    module: str, Parameters, States, step, prepare: Any = None, frame_steps: Any = None, spacing: Any = None
+):
     """Kernel that fills the frames `begin` + 1 to `end` from frame `begin`.
 
     It is a Warp module of its own, since a rollout without gradients compiles in a third of the time of the reverse sweep.
@@ -39,7 +42,7 @@ def forward_sweep(module: str, Parameters, States, step, prepare: Any = None, fr
         module: `__name__` of the kernel file.
         Parameters: Struct, see the head of this file; so the others.
     """
-    prepared, in_registers = prepare is not None, frame_steps is not None
+    prepared, in_registers, spaced = prepare is not None, frame_steps is not None, spacing is not None
 
     @wp.kernel(enable_backward=False, module=module + FORWARD)
     def forward(
@@ -54,13 +57,17 @@ def forward_sweep(module: str, Parameters, States, step, prepare: Any = None, fr
         i = offset + wp.tid()
         if prepared:  # known when this is compiled, and so is what is left out
             prepare(parameters, i)
+        between = wp.int32(1)
+        if spaced:
+            between = spacing(parameters)
         for frame in range(begin, end):
             if in_registers:
                 frame_steps(parameters, states, frame, substeps, i)
             else:
-                for k in range(substeps):
-                    source = wp.where(k > 0, frame + 1, frame)  # one call: it is compiled into its place
-                    step(parameters, states, source, frame + 1, frame * substeps + k, frame, i)
+                for k in range(substeps):  # one call: it is compiled into its place
+                    source = frame * between + wp.min(k, between)
+                    target = frame * between + wp.min(k + 1, between)
+                    step(parameters, states, source, target, frame * substeps + k, frame, i)
 
     return forward
 
@@ -77,10 +84,11 @@ def reverse_sweep(
     prepare: Any = None,
     prepare_adjoint: Any = None,
     recalls: bool = False,
+    spacing: Any = None,
 ):
     """Kernel for the adjoint of the frames `begin` to `end`: adds up the adjoints of frame `begin` and of parameters.
 
-    Where there is one step between frames, none is recomputed, and `steps` is `states` itself. Else it is a
+    Where `states` has those after all steps, as where there is one between frames, none is recomputed, and `steps` is `states` itself. Else it is a
     workspace with room for one state more than the steps of a segment.
 
     Args:
@@ -90,7 +98,7 @@ def reverse_sweep(
         recalls: Whether `step_adjoint` takes from a workspace what `step` left there for each state of `steps`; then the last step of a segment is
             recomputed, too.
     """
-    prepared = prepare is not None
+    prepared, spaced = prepare is not None, spacing is not None
 
     @wp.kernel(enable_backward=False, module=module)
     def backward(
@@ -110,13 +118,16 @@ def reverse_sweep(
         i = offset + wp.tid()
         if prepared:
             prepare(parameters, i)
+        between = wp.int32(1)
+        if spaced:
+            between = spacing(parameters)
         segments = (end - begin + segment - 1) // segment
         for s in range(segments):
             first = begin + (segments - 1 - s) * segment
             last = wp.min(first + segment, end)
             count = (last - first) * substeps
-            base = wp.where(substeps > 1, 0, first)
-            if substeps > 1:
+            base = wp.where(substeps > between, 0, first * substeps)
+            if substeps > between:
                 copy_state(states, first, steps, 0, i)
                 recomputed = count - 1
                 if recalls:  # known when this is compiled

@@ -32,6 +32,7 @@ MOST_ARRAY_BYTES = 512e6  # of the arrays of its bound calls
 MOST_THREADS = 8  # threads with calls of one model
 MOST_BYTES = 2**20  # of the parameters of a model, and of a tensor that a call is given
 CLOCK_PREFIX = "timing."
+RATE = "timing.rate"
 
 
 class OwnNumbers:
@@ -212,6 +213,9 @@ class RepeatedCall:
         )
         self._take_own()
         live = [name for name, x in values.items() if graph and x.requires_grad]
+        self.own_live = [
+            (name, k) for k, name in enumerate(of_model.names) if graph and of_model.parameters[k].requires_grad
+        ]
         with torch.no_grad():
             plain = {name: x.detach() for name, x in values.items()}
             self.groups = [BoundGroup(model, group, self, plain, segment, live) for group in model.groups]
@@ -248,11 +252,9 @@ class RepeatedCall:
         if self.version != of_model.version:
             changed += [name for name in of_model.newer(self.version) if name not in overrides]
         values, worlds = dict(self.rows), self.worlds
-        if self.graph:
-            for name, p in zip(of_model.names, of_model.parameters, strict=True):
-                if p.requires_grad:
-                    row = p.unsqueeze(0)
-                    values[name] = row if worlds == 1 else row.expand(worlds, *p.shape)
+        for name, k in self.own_live:
+            row = of_model.parameters[k].unsqueeze(0)
+            values[name] = row if worlds == 1 else row.expand(worlds, *row.shape[1:])
         for name, x in overrides.items():
             values[name] = x if x.shape[0] == worlds else x.expand(worlds, *x.shape[1:])
         for name in changed:
@@ -322,12 +324,26 @@ class BoundGroup:
         self.bound = bind(replay.numbers.outputs, bool(replay.live))
         if self.bound is None:
             return
+        self.are_finite = getattr(self.bound, "is_finite", are_finite)
         self.replay, live_names = replay, set(live)
         read = {name: [place for place in places if place[0] in replay.names] for name, places in names.items()}
         self.reads = {name: places for name, places in read.items() if places}
         self.live = [name for name in self.reads if name in live_names]
         self.closed = group.closed_form(self.program, values)
+        self.unit = self._steps_of_rate(values)
         self.plans: dict[tuple[bool, ...], tuple[list[str], tuple[int, ...], list[bool]]] = {}
+
+    def _steps_of_rate(self, values: Values) -> Tensor | None:
+        """Time steps (worlds, intervals) at a rate of 1, to which all after the first frame are proportional; None where nothing but steps may depend on it alone."""
+        if RATE not in self.live or self.reads[RATE] != [(RATE, None)]:
+            return None
+        assert self.replay is not None
+        if any(self.replay.numbers.reached((self.replay.places[RATE],))[:-1]):
+            return None
+        with torch.no_grad():
+            steps = self.clock({**values, RATE: torch.ones_like(values[RATE])}).clone()
+        steps[:, : self.call.lead] = 0  # by the offset
+        return steps
 
     def plan(self, needed: tuple[bool, ...], numbers: Numbers) -> tuple[list[str], tuple[int, ...], list[bool]]:
         """For gradients by some leaves: names of those in closed form, tensors that the others come from, and inputs whose gradient these need."""
@@ -335,9 +351,12 @@ class BoundGroup:
             assert self.replay is not None
             names = [name for name, need in zip(self.live, needed, strict=True) if need]
             closed = [name for name in names if self.closed and name in self.closed.rules]
-            keys = dict.fromkeys(key for name in names if name not in closed for key, _ in self.reads[name])
+            known = {*closed, RATE} if self.unit is not None else set(closed)
+            keys = dict.fromkeys(key for name in names if name not in known for key, _ in self.reads[name])
             places = tuple(self.replay.places[key] for key in keys)
-            read = self.closed.needs(closed) if closed else set()
+            read = set(self.closed.needs(closed)) if closed and self.closed else set()
+            if self.unit is not None and RATE in names:
+                read.add(len(numbers.outputs) - 1)
             self.plans[needed] = closed, places, [k in read or y for k, y in enumerate(numbers.reached(places))]
         return self.plans[needed]
 
@@ -385,7 +404,7 @@ class GroupCall:
         assert self.group.bound is not None
         with self.group.lock:
             outputs = self.group.bound.forward(self.numbers.outputs)
-        self.group.is_finite = are_finite(outputs)
+        self.group.is_finite = self.group.are_finite(outputs)
         return outputs
 
     def inner_inputs(self, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -412,8 +431,12 @@ class GroupCall:
         by_place: dict[int, Tensor | None] = {}
         if closed:
             assert group.closed is not None
-            values = {name: numbers.tensors[k] for name, k in group.replay.places.items()}
-            by_name |= group.closed.gradients(closed, values, numbers.outputs, slopes)
+            by_name |= group.closed.gradients(closed, numbers.inputs, numbers.outputs, slopes)
+        for name, need in zip(group.live, needed, strict=True):
+            if need and name == RATE and group.unit is not None:
+                slope = slopes[-1]
+                assert slope is not None
+                by_name[RATE] = (slope * group.unit).sum(1)
         if places:
             slopes = [g if g is None or not g._is_view() else g.clone() for g in slopes]
             by_place = dict(zip(places, numbers.pull_back(slopes, places), strict=True))

@@ -49,7 +49,8 @@ class RolloutProgram(Protocol):
 class BoundProgram(Protocol):
     """A rollout with arrays that one caller in one thread uses again, for inputs of the same shapes.
 
-    Inputs are a list that stays the same object while their numbers do.
+    Inputs are a list that stays the same object while their numbers do. A program that knows a shorter way than to read all outputs has `is_finite(outputs)`: True if
+    those of the last rollout are finite; False may be of large numbers, too.
 
     Attributes:
         nbytes: Memory that the arrays of a rollout take, at most [bytes].

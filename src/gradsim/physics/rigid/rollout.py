@@ -5,6 +5,7 @@ its checkpoints, and the backward pass recomputes the steps between them (paper 
 semi-implicit Euler, Eq. 4 and 5).
 """
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -309,6 +310,7 @@ class _Bound:
         shared: bool = True,
     ):
         self.program, self.code, self.layout, self.shared = program, code, layout, shared
+        self.all_states = inputs[0].new_zeros(0)  # of a rollout that shares no array
         self.worlds, self.device = len(inputs[0]), inputs[0].device
         self.packs, self.rows = layout.packs(self.worlds), program._rows(inputs)
         self.strided, self.located = program._strided(inputs), program._events(inputs) > 0
@@ -355,8 +357,15 @@ class _Bound:
     def _forward_launch(self):
         """Kind, array, array of the start, and memory of both, of the states; and the launch."""
         states, memory = [], self.layout.memory
-        for name, kind in STATE.items():
-            state, start = self._array(name, kind, self.program.frames), self._array(name, kind)
+        if self.shared:
+            made = [self._array(name, kind, self.program.frames) for name, kind in STATE.items()]
+        else:
+            worlds = self.packs * self.layout.lane.width
+            made, self.all_states = self.layout.joined_zeros(
+                [*STATE.values()], worlds, (self.program.frames,), self.device
+            )
+        for (name, kind), state in zip(STATE.items(), made, strict=True):
+            start = self._array(name, kind)
             states.append((kind, state, start, memory(state)[:, 0], memory(start)))
         struct = struct_of(self.code.States, {name: row[1] for name, row in zip(STATE, states, strict=True)})
         args = [self.parameters, self.rows, 0, self.program.frames - 1, struct]
@@ -474,6 +483,10 @@ class BoundRigid:
             self.inputs = inputs
         launch()
         return [bound.layout.unpack(kind, state, bound.worlds)[0] for kind, state, *_ in states]
+
+    def is_finite(self, outputs: Sequence[Tensor]) -> bool:
+        assert self.bound is not None
+        return math.isfinite(self.bound.all_states.sum().item())
 
     def backward(
         self,

@@ -51,6 +51,7 @@ class Parameters:
     e: Elements
     f: wp.array2d[Vertex]  # forces; zero before and after a step
     w: wp.array2d[Vertex]  # probes of them
+    spacing: int  # states from one frame to the next: 1, or all steps
     if DRIVEN:
         d: Drive
 
@@ -98,7 +99,12 @@ def step(s: Parameters, t: States, source: int, target: int, row: int, interval:
         drive(s.d, row, i, t.x[i, target], t.v[i, target])
 
 
-forward = forward_sweep(__name__, Parameters, States, step)
+@wp.func
+def spacing(s: Parameters) -> int:
+    return s.spacing
+
+
+forward = forward_sweep(__name__, Parameters, States, step, spacing=spacing)
 
 
 if not DUAL:
@@ -204,7 +210,9 @@ if not DUAL:
             short_step_adjoint(s.p, s.e, i, interval, x, v, adjoint.v[i], s.f[i], grad.p)
         add_adjoints(s.e, grad.e, i, interval, x, v, s.w[i], adjoint.x[i], adjoint.v[i])
 
-    backward = reverse_sweep(__name__, Parameters, States, Adjoint, step, copy_state, add_state, step_adjoint)
+    backward = reverse_sweep(
+        __name__, Parameters, States, Adjoint, step, copy_state, add_state, step_adjoint, spacing=spacing
+    )
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
     @wp.kernel(enable_backward=True)

@@ -47,6 +47,7 @@ class Parameters:
     p_u: wp.array2d[Vertex]
     b: wp.array3d[Vertex]  # adjoints of the accelerations
     stages: int  # 3: a loop over as many is compiled once
+    spacing: int  # states from one frame to the next: 1, or all steps
     if DRIVEN:
         d: Drive
 
@@ -108,7 +109,12 @@ def step(s: Parameters, t: States, source: int, target: int, row: int, interval:
         drive(s.d, row * s.stages + s.stages - 1, i, xn, vn)
 
 
-forward = forward_sweep(__name__, Parameters, States, step)
+@wp.func
+def spacing(s: Parameters) -> int:
+    return s.spacing
+
+
+forward = forward_sweep(__name__, Parameters, States, step, spacing=spacing)
 
 
 if not DUAL:
@@ -198,7 +204,9 @@ if not DUAL:
         add_vertices(t.x[i, frame], adjoint.x[i], blocks)
         add_vertices(t.v[i, frame], adjoint.v[i], blocks)
 
-    backward = reverse_sweep(__name__, Parameters, States, Adjoint, step, copy_state, add_state, step_adjoint)
+    backward = reverse_sweep(
+        __name__, Parameters, States, Adjoint, step, copy_state, add_state, step_adjoint, spacing=spacing
+    )
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
     @wp.kernel(enable_backward=True)

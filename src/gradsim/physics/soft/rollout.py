@@ -7,25 +7,28 @@ checkpoints, and the backward pass recomputes the steps between them (paper Appe
 semi-implicit Euler, Eq. 4 and 5).
 """
 
+import math
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gradsim.engine.launch import recorded, struct_of
-from gradsim.engine.layout import SHAPES
 from gradsim.engine.mapping import InElements, Worlds, mapping_for
 from gradsim.engine.operation import operation
 from gradsim.physics.forces.base import Elements
+from gradsim.physics.integrators import SOFT
 from gradsim.physics.soft import gpu_rollout
 from gradsim.physics.soft.rollout_buffers import DRIVE, HEAD, STATE, RolloutBuffers, by_state, check_shapes
 
 MOST_BOUND = 8  # kinds of tensors of one program whose arrays are used again
 BOUND_BYTES = 64e6  # largest size of those of one kind
-STORED_BYTES = 128e6  # largest size where each step is a frame: of arrays for the kernels a third at most
+STORED_BYTES = 128e6  # largest size of the states after all steps, where they are kept
+STORED_ROW = 4  # numbers of a vertex in an array, at most
 SIZE_OF_ROW, ARRAYS_OF_STATES = (
     64,
     6,
@@ -104,26 +107,29 @@ class Particles:
     def bind(self, inputs: Sequence[Tensor], adjoint: bool) -> "BoundParticles | None":
         """Arrays of one caller for tensors of these shapes, see `system.BoundProgram`; None where they are large.
 
-        Where a gradient is to come and all steps take little memory, each step is a frame, so that none is computed again.
+        Where a gradient is to come and the states after all steps take little memory, they are kept, so that none is computed again.
         """
         check_shapes(self, inputs)
         x = inputs[0]
         if x.device.type != "cpu" or self.driven_vertices:
             return None
-        rows, steps = x.shape[0] * x.shape[1], (self.frames - 1) * self.substeps
-        size = ARRAYS_OF_STATES * SIZE_OF_ROW * rows
-        sizes = [(None, *SHAPES[kind]) for group in self.groups for kind in group.force.parameters.values()]
-        pairs = zip(inputs[len(HEAD) : -1], sizes, strict=True)
-        timed = any(y.ndim > 1 + len(size) for y, size in pairs)
-        alone = mapping_for(len(x), x.dtype, x.device, False).name == "elements" and not self.mapping
-        plain = alone and self.integrator == "semi-implicit" and not timed and self.substeps > 1
-        if adjoint and plain and size * (steps + 1) <= STORED_BYTES:
-            return BoundParticles(self, inputs, True)
+        size = ARRAYS_OF_STATES * SIZE_OF_ROW * x.shape[0] * x.shape[1]
+        if adjoint and self._stored_size(x) <= STORED_BYTES:
+            return BoundParticles(self, inputs, self.substeps)
         return (
-            BoundParticles(self, inputs, False)
+            BoundParticles(self, inputs, 1)
             if size * (self.frames + self.segment * self.substeps) <= BOUND_BYTES
             else None
         )
+
+    def _stored_size(self, x: Tensor) -> float:
+        """Memory of x and v after all steps, from a start; infinite where steps are not stored [bytes]."""
+        if SOFT[self.integrator].further:  # adjoints of steps write over states
+            return float("inf")
+        to = self.mapping or mapping_for(len(x), x.dtype, x.device, False)
+        worlds = len(x) if to.name == "elements" else to.threads(len(x)) * to.lane.width
+        steps = (self.frames - 1) * self.substeps
+        return len(STATE) * STORED_ROW * x.element_size() * worlds * x.shape[1] * (steps + 1)
 
     def _forward(self, inputs, tangents):
         pairs = self._bound(inputs, tangents).forward(inputs, tangents)
@@ -161,12 +167,20 @@ class BoundRollout:
         program: The rollout.
         inputs: See `Particles`.
         tangents: See `Particles.tangent`; None without.
+        spacing: States from one frame to the next: 1, or all steps.
     """
 
-    def __init__(self, program: Particles, inputs: Sequence[Tensor], tangents: Sequence[Tensor | None] | None):
+    def __init__(
+        self,
+        program: Particles,
+        inputs: Sequence[Tensor],
+        tangents: Sequence[Tensor | None] | None,
+        spacing: int = 1,
+    ):
         copies = [x.detach().clone() for x in inputs]  # arrays may share the memory of what they are made of
         slopes = None if tangents is None else [None if x is None else x.detach().clone() for x in tangents]
-        self.program, self.buffers = program, RolloutBuffers(program, copies, slopes)
+        self.program, self.buffers, self.spacing = program, RolloutBuffers(program, copies, slopes), spacing
+        self.states = spacing * (program.frames - 1) + 1
         self.none = inputs[0].new_zeros(0, dtype=torch.long)
         self.loaded: list[tuple[Tensor, int]] = []
         self.moved: list[tuple[Tensor, int]] = []  # outputs of the last rollout
@@ -204,7 +218,7 @@ class BoundRollout:
         """Memory that is zero before a launch, the starts, the states, and the launch."""
         buffers = self.buffers
         starts = [buffers.work() for _ in STATE]
-        within = [buffers.work(self.program.frames) for _ in buffers.within]
+        within = [buffers.work(self.states) for _ in buffers.within]
         if buffers.to.name == "threads":
             work = buffers.work()
             return [], starts, within[: len(STATE)], lambda: gpu_rollout.forward(buffers, within, work)
@@ -246,7 +260,7 @@ class BoundRollout:
         _, _, frames, _ = self._forward_launch  # they have them still, if nothing was rolled out in between
         frame_adjoints = [buffers.work(program.frames) for _ in STATE]
         launched = buffers.to.name == "threads"
-        stored = buffers.evaluations == 1 and not launched  # each step has a frame, so the frames are all states
+        stored = buffers.evaluations == self.spacing and not launched  # the frames are among all states
         states = frames if stored else [buffers.work(steps + 1) for _ in buffers.within]
         start = [buffers.work() for _ in buffers.within]
         gradient, unpacked = buffers.adjoints()
@@ -270,7 +284,7 @@ class BoundRollout:
     @cached_property
     def _parameters(self):
         """The kernels' `Parameters`."""
-        return self.buffers.parameters()
+        return self.buffers.parameters(self.spacing)
 
     @property
     def _work(self) -> list[Tensor]:
@@ -285,27 +299,28 @@ class BoundParticles:
     Args:
         program: The rollout.
         inputs: See `Particles`.
-        stored: Whether each step is a frame.
+        spacing: States from one frame to the next: 1, or all steps, of which none is computed again.
     """
 
-    def __init__(self, program: Particles, inputs: Sequence[Tensor], stored: bool):
-        self.every = program.substeps if stored else 1
-        steps = (program.frames - 1) * program.substeps
-        self.program = replace(program, frames=steps + 1, substeps=1, segment=1) if stored else program
+    def __init__(self, program: Particles, inputs: Sequence[Tensor], spacing: int):
+        self.program, self.spacing = program, spacing
         self.inputs: Sequence[Tensor] = []
         self.loaded: list[Tensor] = []  # whose numbers are in the arrays
-        self.last: list[tuple[Tensor, int]] = []  # outputs of the last rollout
+        self.last: Sequence[Tensor] = []  # inputs of the rollout whose states are in the arrays
         self.adjoints = [False] * len(STATE)  # whether those of the last backward pass had numbers
-        bound = self.bound = BoundRollout(self.program, self._inner(inputs), None)
-        self.nbytes = bound.size
+        bound = self.bound = BoundRollout(program, inputs, None, spacing)
         buffers = self.buffers = bound.buffers
         memory, n = buffers.to.layout.memory, buffers.n
         self.is_plain = buffers.to.name == "elements"
         _, starts, states, self.launch = bound._forward_launch
-        self.work = bound._work
         self.states, self.starts = states, starts
         self.firsts = [memory(y)[:, 0] for y in states]
-        self.results = [memory(y)[:, :: self.every, :n, :3] for y in states] if self.is_plain else []
+        self.nbytes = bound.size + sum(memory(y).nbytes for y in states)
+        self.frames = [buffers.to.subsample(y, spacing) for y in states]
+        self.results = [memory(y)[:, :, :n, :3] for y in self.frames] if self.is_plain else []
+        # of semi-implicit steps x' = x + h v', so that x tells of v, too
+        telling = states[:1] if program.integrator == "semi-implicit" and program.frames > 1 else states
+        self.ends = [memory(y)[:, -1, :n] for y in telling]
         self.places = self._places(inputs) if self.is_plain else {}
 
     def _places(self, inputs: Sequence[Tensor]) -> dict[int, tuple[Tensor, Tensor]]:
@@ -317,11 +332,6 @@ class BoundParticles:
                 flat = buffers.to.layout.memory(array).view(worlds, -1)
                 places[k] = flat[:, :count], flat[:, count:]
         return places
-
-    def _inner(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """Inputs of the program that is launched."""
-        step = inputs[-1]
-        return [*inputs[:-1], step.repeat_interleave(self.every, 1) if self.every > 1 else step]
 
     def load(self, inputs: Sequence[Tensor]) -> None:
         """Write the numbers of these tensors over those in the arrays."""
@@ -346,7 +356,7 @@ class BoundParticles:
                 buffers.to.fill_vertices(self.starts[k], inputs[k], None, self.bound.none if k else buffers.copies)
                 self.firsts[k].copy_(buffers.to.layout.memory(self.starts[k]))
         if others:
-            buffers.write(inputs if self.every == 1 or others[-1] < len(inputs) - 1 else self._inner(inputs), others)
+            buffers.write(inputs, others)
         self.loaded = list(inputs)
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -354,15 +364,37 @@ class BoundParticles:
             self.load(inputs)
             self.inputs = inputs
         self.last = []
-        torch._foreach_zero_(self.work)  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
         self.launch()
+        self.last = inputs
         if self.is_plain:
             outputs = [y.clone(memory_format=torch.contiguous_format) for y in self.results]
         else:
             to, buffers = self.buffers.to, self.buffers
-            outputs = [to.unvertices(y, buffers.worlds, buffers.n)[0] for y in self.states]
-        self.last = [(y.detach(), y._version) for y in outputs]
+            outputs = [to.unvertices(y, buffers.worlds, buffers.n)[0] for y in self.frames]
         return outputs
+
+    def is_finite(self, outputs: Sequence[Tensor]) -> bool:
+        return all(math.isfinite(y.sum().item()) for y in self.ends)  # what is not finite stays so to the end
+
+    @cached_property
+    def _reverse(self) -> tuple[list[Tensor], list[Tensor], list[Any], dict[int, Tensor], Callable, Callable]:
+        """Memory that is zero before a launch, that of adjoints of frames and the places of theirs in it, gradients that lie in the arrays as they are,
+        by place of the input, a function for the others, and the launch."""
+        zeros, _, frame_adjoints, start, unpacked, launch = self.bound._backward_launch
+        buffers, memory = self.buffers, self.buffers.to.layout.memory
+        frames, places = [memory(y) for y in frame_adjoints], list(frame_adjoints)
+        work = {y.data_ptr() for y in self.bound._work}  # steps leave zeros there, or write before they read
+        zeros = [y for y in zeros[len(STATE) :] if y.data_ptr() not in work]
+        if not self.is_plain:
+            return zeros, frames, places, {}, unpacked, launch
+        n, worlds = buffers.n, buffers.worlds
+        slopes = {k: memory(y)[:, :n, :3] for k, y in enumerate(start[: len(STATE)])}
+        mass, _, _, *sums = buffers.sums
+        slopes[len(STATE)] = memory(mass).view(worlds, -1)[:, :n]
+        for k, (place, _) in self.places.items():
+            slopes[k] = memory(sums[k - len(HEAD)]).view(worlds, -1)[:, : place.shape[1]]
+        places = [y[:, :, :n, :3] for y in frames]
+        return zeros, frames, places, slopes, unpacked, launch
 
     def backward(
         self,
@@ -375,37 +407,39 @@ class BoundParticles:
             self.load(inputs)
             self.inputs = inputs
         bound, to = self.bound, self.buffers.to
-        if not _are_same(outputs, self.last):  # of another rollout
+        if inputs is not self.last:
             self.last = []
-            if self.every > 1:
-                torch._foreach_zero_(self.work)  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
+            if self.spacing > 1:
                 self.launch()
             else:
                 for k, (state, y) in enumerate(zip(self.states, outputs, strict=True)):
                     to.fill_vertices(state, y, None, bound.none if k else self.buffers.copies)
-        zeros, _, frame_adjoints, start, unpacked, launch = bound._backward_launch
-        torch._foreach_zero_(zeros[len(STATE) :])  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
-        for k, (frame, y) in enumerate(zip(frame_adjoints, adjoints, strict=True)):
+            self.last = inputs
+        zeros, memory, frames, slopes, unpacked, launch = self._reverse
+        torch._foreach_zero_(zeros)  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
+        for k, y in enumerate(adjoints):
             if y is None:
                 if self.adjoints[k]:
-                    to.layout.memory(frame).zero_()
+                    memory[k].zero_()
                 self.adjoints[k] = False
                 continue
             self.adjoints[k] = True
             if self.is_plain:
-                to.layout.memory(frame)[:, :: self.every, : self.buffers.n, :3].copy_(y)
+                frames[k].copy_(y)
             else:
-                to.fill_vertices(frame, y, None, bound.none)
+                to.fill_vertices(frames[k], y, None, bound.none)
         launch()
-        n, pairs = self.buffers.n, zip(start[: len(STATE)], needed, strict=False)
+        results: list[Tensor | None]
         if self.is_plain:
-            state = [to.layout.memory(a)[:, :n, :3] if need else None for a, need in pairs]
+            further = [need and k not in slopes for k, need in enumerate(needed)]
+            results = [None, None, *unpacked(further)] if any(further) else [None] * len(inputs)
+            for k, slope in slopes.items():
+                results[k] = slope if needed[k] else None
         else:
-            state = [to.unvertices(a, self.buffers.worlds, n)[0] if need else None for a, need in pairs]
-        *results, step = [*state, *unpacked(needed)]
-        if step is not None and self.every > 1 and step.shape[1]:
-            step = step.unflatten(1, (-1, self.every)).sum(2)
-        pairs = zip([*results, step], inputs, strict=True)
+            pairs = zip(bound._backward_launch[3][: len(STATE)], needed, strict=False)
+            start = [to.unvertices(a, self.buffers.worlds, self.buffers.n)[0] if need else None for a, need in pairs]
+            results = [*start, *unpacked(needed)]
+        pairs = zip(results, inputs, strict=True)
         return [g if g is None or g.shape == x.shape else g.reshape(x.shape) for g, x in pairs]
 
 

@@ -142,11 +142,13 @@ class RolloutBuffers:
         """Fields of `parameters` that steps write to."""
         return ["f", "w", *(("y", "u", "p_y", "p_u", "a", "b") if self.stages else ())]
 
-    def parameters(self):
-        """The kernels' `Parameters`."""
+    def parameters(self, spacing: int = 1):
+        """The kernels' `Parameters`, for this number of states from one frame to the next."""
         fields = dict(zip(self.fields, self.structs, strict=True)) | {"f": self.work(), "w": self.work()}
         if SOFT[self.integrator].further:
             fields["evaluations"] = self.evaluations
+        else:
+            fields["spacing"] = spacing
         if self.stages:
             fields |= {name: self.work() for name in ("y", "u", "p_y", "p_u")}
             fields |= {"a": self.work(self.stages), "b": self.work(self.stages), "stages": self.stages}
