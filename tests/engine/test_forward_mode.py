@@ -19,7 +19,7 @@ SOFTMAX = """
 import sys, torch
 from gradsim.engine.forward_mode import derivative
 
-inverse = lambda s: [1 / (s["x"] + 1), 2 - s["x"]]
+inverse = lambda s: [1 / (s["x"] + 1), 2 - s["x"], torch.linalg.cross(s["x"], torch.ones(3))]
 derivative(inverse, {"x": torch.ones(3)}, {"x": torch.ones(3)})
 print("torch._dynamo" in sys.modules)
 x, dx = {"x": torch.arange(4.0).reshape(2, 2)}, {"x": torch.tensor([[3.0, 1.0], [1.0, 1.0]])}
@@ -41,6 +41,9 @@ FUNCTIONS = {
     "product with a constant first": lambda s: row * s["x"],
     "quotient": lambda s: s["x"] / column,
     "quotient of a constant": lambda s: column / s["x"],
+    "product of vectors": lambda s: torch.linalg.cross(s["x"], row.expand(4, 3)),
+    "product of vectors with a constant first": lambda s: torch.linalg.cross(row[None], s["x"]),
+    "product of two vectors that vary": lambda s: torch.linalg.cross(s["x"], s["y"]),
     "quotient of a number": lambda s: 3 / s["x"],
     "difference from a number": lambda s: 2 - s["x"],
     "quotient of an integer tensor": lambda s: torch.arange(1, 4) / s["x"],
