@@ -182,6 +182,9 @@ import sys
 from gradsim.identification import least_squares
 print([m for m in {RARE} if m in sys.modules])
 import gradsim.app.commands.demo, gradsim.app.report.report
+from gradsim.render.optics import undistort
+import torch
+undistort(torch.ones(1, 2), torch.zeros(5))
 print([m for m in {RARE} if m in sys.modules])
 """
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -172,15 +172,17 @@ def undistort(points: Tensor, coefficients: Tensor, fisheye: bool = False) -> Te
         points: Distorted normalized image points (..., 2).
         coefficients, fisheye: As for `distort`.
     """
-    x, lens = points.detach().clone(), lambda x: distort(x, coefficients.detach(), fisheye)
-    unit = torch.eye(2, dtype=x.dtype, device=x.device)
-    for _ in range(UNDISTORT_STEPS):
-        residual = points.detach() - lens(x)
-        columns = [torch.func.jvp(lens, (x,), (axis.expand_as(x),))[1] for axis in unit]
-        step = torch.linalg.solve(torch.stack(columns, -1), residual)
-        x = x + step
-        if step.abs().max() < 1e-15:
-            break
+    with torch.inference_mode(False), torch.enable_grad():
+        goal, k = points.detach().clone(), coefficients.detach().clone()
+        x = goal.clone()
+        for _ in range(UNDISTORT_STEPS):
+            x.requires_grad_()
+            y = distort(x, k, fisheye)
+            rows = [torch.autograd.grad(y[..., j].sum(), x, retain_graph=True)[0] for j in range(2)]
+            step = torch.linalg.solve(torch.stack(rows, -2), goal - y.detach())
+            x = x.detach() + step
+            if step.abs().max() < 1e-15:
+                break
     return x
 
 

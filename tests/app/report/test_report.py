@@ -4,13 +4,14 @@ import json
 import re
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradsim.app.report import plots
 from gradsim.app.report.report import write_report
-from gradsim.app.report.sections import VERDICTS
+from gradsim.app.report.sections import VERDICTS, Section
 from gradsim.errors import InputError, Status
 
 WEBM = bytes.fromhex("1a45dfa3") + b"not much of a video"
@@ -52,6 +53,38 @@ def test_page_refers_to_nothing_outside_itself(run_folder, answered):
     assert all(address.startswith("data:") for address in addresses)
     assert sum(address.startswith("data:video/webm") for address in addresses) == 2
     assert "http" not in page and "url(" not in page and "<script src" not in page
+
+
+def test_powers_of_ten_are_plain_text_at_ticks_in_view():
+    """None is a formula, and no tick or label is made beyond the axis."""
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot([0, 1], [3e-5, 40.0])
+    axes.set(yscale="log", ylim=(3e-5, 40.0))
+    plots.svg(lambda: figure)
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["10⁻⁴", "10⁻³", "10⁻²", "10⁻¹", "10⁰", "10¹"]
+    minor = axes.get_yticks(minor=True)
+    assert 3e-5 <= min(minor) < 1e-4 and 10 < max(minor) <= 40 * (1 + 1e-6)
+
+
+def test_a_logarithmic_axis_within_a_decade_has_labels_between_powers():
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot([0, 1], [2e-5, 6e-5])
+    axes.set(yscale="log", ylim=(2e-5, 6e-5))
+    plots.svg(lambda: figure)
+    assert "3×10⁻⁵" in [label.get_text() for label in axes.get_yticklabels(minor=True)]
+
+
+def test_lines_of_starts_go_from_initial_to_final_values_and_end_early_where_dropped():
+    """A dropped start, a start with the least loss and one with ten times as much."""
+    population = {"names": ["mass"], "initial": [[1.0], [2.0], [3.0]], "final": [[2.5], [None], [2.6]]}
+    population["cost"] = [5.0, None, 60.0]
+    (axes, *_) = plots.starts(population, Section("", {}, None, None, None, [])).axes
+    dropped, whole = axes.collections[:2]
+    assert np.array(dropped.get_segments()).tolist() == [[[0.0, 2.0], [plots.DROPPED_AT, 2.0]]]
+    assert np.array(whole.get_segments()).tolist() == [[[0.0, 1.0], [1.0, 2.5]], [[0.0, 3.0], [1.0, 2.6]]]
+    assert np.allclose(whole.get_edgecolor()[:, :3], [plots.SHADES(0.0)[:3], plots.SHADES(1.0)[:3]])
 
 
 def test_every_fit_of_a_run_has_its_table(undrawn, run_folder, answered):

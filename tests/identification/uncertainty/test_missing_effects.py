@@ -62,19 +62,20 @@ def test_an_effect_that_errors_of_outlines_would_explain_is_named(data, name, ch
     assert f"{1000 * missing.causes[0].change:.2g} ms" in missing.words and missing.chance < 1e-3
 
 
-def test_the_right_model_lacks_nothing():
+def test_the_right_model_lacks_nothing(monkeypatch):
     """W of k effects has the mean k n/(n − 2) of k F(k, n), or less: errors of outlines are estimated with care."""
-    values = []
+    values, tests = [], []
+    remembered = lambda *arguments: tests.append(_Test(*arguments)) or tests[-1]
+    monkeypatch.setattr("gradsim.identification.uncertainty.missing_effects._Test", remembered)
     for seed in range(6):
         problem = problem_of(at_instants([0.0], seed)[0])
         problem, u, errors = fit_outline(problem, problem.space.inner(torch.tensor([TRUTH]).double())[0])
         assert missing_effects(problem, u, errors) is None
-        values.append(statistic_of(problem, u, errors))
-    assert 0.3 < np.mean(values) / len(_testable(problem)) < 2.0
+        values.append(statistic_of(tests[-1]))
+    assert len(tests) == len(values) and 0.3 < np.mean(values) / len(tests[-1].effects) < 2.0
 
 
-def statistic_of(problem: Problem, u: torch.Tensor, errors: OutlineErrors) -> float:
-    test = _Test(problem, u, errors, _testable(problem))
+def statistic_of(test: _Test) -> float:
     indices = range(len(test.effects))
     return test.statistic(*test.step(indices), indices)
 

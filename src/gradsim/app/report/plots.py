@@ -5,6 +5,7 @@ They are drawn for a light page; a dark page inverts them.
 
 import io
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,9 +13,12 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis, Tick
 from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
 from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatterSciNotation, LogLocator
 from matplotlib.transforms import Bbox, BboxBase
 
 from gradsim.app.report.sections import Section, estimate, has_error
@@ -24,6 +28,7 @@ WIDTH, NARROW = 8.6, 4.1  # [in] of a column of the page, and of one on a phone
 EQUAL_LOSS = 1e-4  # relative difference of losses below which they count as equal
 DELTA_CHI2_95 = 3.84  # Δχ² at the ends of a 95 % interval
 SHADED_STD = 5.0  # standard deviations of χ²/N that are shaded
+DROPPED_AT = 0.18  # where the lines of dropped starts end, of the way from initial to final
 INK, FAINT, ESTIMATE, TRUTH = "#1f2430", "#c9ced8", "#1d5fd0", "#d1660a"
 SHADES = ListedColormap(mpl.colormaps["plasma"](np.linspace(0.03, 0.76, 256)))  # without the pale end
 INKED = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor")
@@ -31,12 +36,15 @@ STYLE: dict[Any, Any] = dict.fromkeys(INKED, INK)
 STYLE |= {"axes.spines.top": False, "axes.spines.right": False, "axes.titleweight": "bold", "axes.titlesize": 10}
 STYLE |= {"font.sans-serif": ["DejaVu Sans"]}  # matplotlib brings it, and looks for each other one for every text
 STYLE |= {"font.size": 9, "axes.titlelocation": "left", "axes.titley": 1.0, "legend.frameon": False, "axes.grid": False}
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+COMPRESSION = 3  # of PNGs: half the time of level 6, and some percent larger
+TICK_MARGIN = 1e-6  # relative, by which a tick may lie outside of a logarithmic axis
 MARKER = {"fmt": "o", "color": ESTIMATE, "ms": 5, "capsize": 4, "elinewidth": 1.8, "capthick": 1.8}
 
 
 def png(draw: Callable[[], Figure]) -> bytes:
     """PNG of a figure in the style of the page."""
-    return _file(draw, WIDTH, "png", dpi=150)
+    return _file(draw, WIDTH, "png", dpi=150, pil_kwargs={"compress_level": COMPRESSION})
 
 
 def svg(draw: Callable[[], Figure], width: float = WIDTH) -> bytes:
@@ -53,25 +61,77 @@ def _file(draw: Callable[[], Figure], width: float, kind: str, **options: Any) -
     size: dict[Any, Any] = {"figure.figsize": (width, 3.0), "svg.hashsalt": "gradsim"}
     with mpl.rc_context(STYLE | size):
         figure, buffer = draw(), io.BytesIO()
+        _draw_powers_plainly(figure)
         if layout := figure.get_layout_engine():
             with _measured_once(figure):
                 layout.execute(figure)
             figure.set_layout_engine(None)  # with one, `savefig` draws twice, and lays out again what it wrote before
-        figure.savefig(buffer, format=kind, **options)
+        with _measured_once(figure):
+            figure.savefig(buffer, format=kind, **options)
     return buffer.getvalue()
+
+
+class _PlainPowers(LogFormatterSciNotation):
+    """Powers of ten in characters of the font: matplotlib's parser of formulas takes ten times as long as text."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        formula = super().__call__(x, pos).removeprefix(r"$\mathdefault{").removesuffix("}$").replace(r"\times", "×")
+        return re.sub(r"\^\{(-?\d+)\}", lambda power: power[1].translate(RAISED), formula)
+
+
+class _VisiblePowers(LogLocator):
+    """Ticks in view only: matplotlib makes those of a decade on both sides, too, and measures their labels."""
+
+    def __call__(self) -> np.ndarray:
+        ticks = np.asarray(super().__call__())
+        low, high = sorted(self.axis.get_view_interval())  # pyright: ignore[reportOptionalMemberAccess] -- a tick has an axis
+        return ticks[(ticks > low * (1 - TICK_MARGIN)) & (ticks < high * (1 + TICK_MARGIN))]
+
+
+def _draw_powers_plainly(figure: Figure) -> None:
+    """Exchange the locators and formatters that matplotlib chose for axes of powers of ten."""
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        if getattr(axis.get_transform(), "base", None) != 10 or axis.get_scale() != "log":
+            continue
+        for ticker, part in ((axis.major, "major"), (axis.minor, "minor")):
+            if type(ticker.formatter) is LogFormatterSciNotation and type(ticker.locator) is LogLocator:
+                plain = _PlainPowers(labelOnlyBase=ticker.formatter.labelOnlyBase)
+                visible = _VisiblePowers(subs=(1.0,) if part == "major" else "auto")
+                axis.set(**{f"{part}_formatter": plain, f"{part}_locator": visible})
 
 
 @contextmanager
 def _measured_once(figure: Figure) -> Iterator[None]:
-    """Keeps the room about each panel for labels, which a constrained layout measures twice: nearly all of its time."""
-    panels = list(figure.axes)
-    for axes in panels:
-        vars(axes)["get_tightbbox"] = _with_its_margins(axes, axes.get_tightbbox)
+    """Keeps what a layout and a drawing of a figure measure again and again: nearly all of their time.
+
+    These are the room about each panel for its labels, and the ticks of each axis.
+    """
+    measured = []
+    for axes in figure.axes:
+        measured.append((axes, "get_tightbbox", _with_its_margins(axes, axes.get_tightbbox)))
+        measured += [(axis, "_update_ticks", _with_its_ticks(axis)) for axis in (axes.xaxis, axes.yaxis)]
+    for artist, name, method in measured:
+        vars(artist)[name] = method
     try:
         yield
     finally:
-        for axes in panels:
-            del vars(axes)["get_tightbbox"]
+        for artist, name, _ in measured:
+            del vars(artist)[name]
+
+
+def _with_its_ticks(axis: Axis) -> Callable[[], list[Tick]]:
+    """The ticks of an axis, made anew only where its limits or its size change."""
+    make = axis._update_ticks  # pyright: ignore[reportAttributeAccessIssue] -- private, and none public takes its place
+    made: dict[tuple[float, ...], list[Tick]] = {}
+
+    def ticks() -> list[Tick]:
+        key = (*axis.get_view_interval(), *axis.axes.bbox.extents)
+        if key not in made:
+            made.clear()  # there is one set of them, which `make` changes
+            made[key] = make()
+        return made[key]
+
+    return ticks
 
 
 def _with_its_margins(axes: Axes, measure: Callable[..., BboxBase | None]) -> Callable[..., BboxBase | None]:
@@ -221,14 +281,7 @@ def starts(population: Mapping, section: Section) -> Figure:
     costs = [c for c in population["cost"] if c is not None and c > 0]
     norm = _norm(costs) if costs and max(costs) > (1 + EQUAL_LOSS) * min(costs) else None  # equal losses: one color
     for k, (axes, name) in enumerate(zip(grid, names, strict=False)):
-        for begin, end, cost in zip(population["initial"], population["final"], population["cost"], strict=True):
-            if end[k] is None:
-                axes.plot([0, 0.18], [begin[k], begin[k]], "-", color=FAINT, lw=1.2)
-                axes.plot(0.18, begin[k], "x", color=FAINT, ms=4)
-                continue
-            color = SHADES(norm(cost)) if norm and cost else SHADES(0.0)
-            axes.plot([0, 1], [begin[k], end[k]], "-", color=color, lw=1.2, alpha=0.85)
-            axes.plot(1, end[k], "o", color=color, ms=3.5)
+        _lines_of_starts(axes, k, population, norm)
         u = section.unknowns.get(name)
         if u is not None and u["truth"] is not None:
             axes.axhline(u["truth"], color=TRUTH, lw=1.1, ls=(0, (4, 3)), zorder=0)
@@ -239,6 +292,20 @@ def starts(population: Mapping, section: Section) -> Figure:
     if norm:
         figure.colorbar(ScalarMappable(norm, SHADES), ax=grid.tolist(), label="final loss", shrink=0.85, pad=0.01)
     return figure
+
+
+def _lines_of_starts(axes: Axes, k: int, population: Mapping, norm: Normalize | None) -> None:
+    """Lines from the initial to the final values of unknown `k`: few artists, whatever the number of starts."""
+    begun = np.array([begin[k] for begin in population["initial"]], dtype=float)
+    ended = np.array([math.nan if end[k] is None else end[k] for end in population["final"]], dtype=float)
+    colors = np.array([SHADES(norm(cost)) if norm and cost else SHADES(0.0) for cost in population["cost"]])
+    whole = np.isfinite(ended)
+    for among, reach, ends, color in ((~whole, DROPPED_AT, begun, FAINT), (whole, 1, ended, colors[whole])):
+        lines = np.stack([np.zeros_like(begun), begun, np.full_like(begun, reach), ends], 1)[among]
+        alpha = None if color is FAINT else 0.85
+        axes.add_collection(LineCollection(list(lines.reshape(-1, 2, 2)), colors=color, linewidths=1.2, alpha=alpha))
+    axes.plot(np.full((~whole).sum(), DROPPED_AT), begun[~whole], "x", color=FAINT, ms=4)
+    axes.scatter(np.ones(whole.sum()), ended[whole], s=3.5**2, c=colors[whole], zorder=2.1)
 
 
 def residual_diagnostics(diagnostics: Mapping) -> Figure:
