@@ -30,6 +30,7 @@ from gradsim.app.commands.demo import UNKNOWNS
 from gradsim.app.figures import figure, write_result
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares
+from gradsim.runtime.threads import set_threads
 from gradsim.scene import Scene
 
 
@@ -74,6 +75,7 @@ def main() -> int:
     given = parser.parse_args()
     cases = CASES | {"precision": lambda: precision(given.out), "implicit": lambda: implicit(given.out)}
     torch.set_num_threads(1)
+    set_threads(1)
     figures, notes = {}, {}
     for name in cases if given.name == "all" else [given.name]:
         print(f"{name} …", flush=True)
