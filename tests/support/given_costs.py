@@ -17,6 +17,7 @@ class Costs:
 
     def __init__(self, *costs, n=2):
         self.first, self.frames, self.effort = costs, len(costs), Effort()
+        self.ends = list(range(1, self.frames + 1))
         wide = torch.full((n,), 200.0).double()
         self.space = SimpleNamespace(low=-wide, high=wide, logarithmic=[False] * n)
 

@@ -245,6 +245,11 @@ class Problem(Priors):
             total = self.prior_cost(u) + self.observation.cost(trajectory, frames, residual)
         return torch.where(torch.isfinite(total), total, torch.inf)
 
+    @property
+    def ends(self) -> list[int]:
+        """Numbers of first frames, with each of which one more is compared; the last is that of all."""
+        return self.observation.ends(self.frames)
+
     def stretch(self, first: int, last: int) -> Stretch:
         """Frames `first` up to `last`, for `costs` and `linearizations`."""
         return Stretch(first, last, self.observation.slice_frames(first, last) if last > first else None)

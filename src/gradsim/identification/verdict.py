@@ -19,7 +19,7 @@ from gradsim.identification.scene_models import model_for
 from gradsim.identification.sensitivity.lyapunov import growth
 from gradsim.identification.solvers.de_mcmc import Samples, sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
-from gradsim.identification.solvers.multistart import Outcome
+from gradsim.identification.solvers.multistart import Outcome, thinned
 from gradsim.identification.solvers.second_look import second_look
 from gradsim.identification.solvers.thresholds import NOISELESS_LEVEL
 from gradsim.identification.uncertainty.bounce import restitution
@@ -290,11 +290,11 @@ def _explored(
     elif one_valley and (samples := confirmed_posterior(problem, u[None], finders, np.random.default_rng(seed))):
         return samples, []
     searched = discretization.searched[0] if discretization else problem.model.substeps
-    coarse = problem.with_substeps(searched) if searched < problem.model.substeps else None
+    coarse = thinned(problem.with_substeps(searched) if searched < problem.model.substeps else problem)
     rng = np.random.default_rng(seed)
     try:
         more = {} if others is None else {"others": others.u}
-        samples, followed = posterior(problem, u, information, rng, coarse, **more)
+        samples, followed = posterior(problem, u, information, rng, None if coarse is problem else coarse, **more)
     except torch.linalg.LinAlgError:  # pyright: ignore[reportPrivateImportUsage] -- public, but not in `__all__`
         axes = principal_axes(information.nan_to_num(0.0, 0.0, 0.0))
         draws = u + torch.tensor(rng.standard_normal((NORMAL_DRAWS, len(u)))) @ axes.T

@@ -1,5 +1,7 @@
 """Every k-th frame of a film, against the same film at a k-th of the rate."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from fit_cases import THROW, THROW_TRUTH, throw
@@ -9,7 +11,7 @@ from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.thinned import EveryNth
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import parameter_values
-from gradsim.identification.solvers.multistart import MultistartConfig, _thinned
+from gradsim.identification.solvers.multistart import thinned
 from gradsim.identification.unknowns import Space
 from gradsim.physics.model import Model
 from gradsim.render.windows import Windows
@@ -72,16 +74,34 @@ def test_residuals_and_noise_are_those_of_the_sparse_film(pair):
     torch.testing.assert_close(own[1], expected[1], rtol=1e-7, atol=1e-6 * expected[1].abs().max().item())
 
 
+@pytest.mark.parametrize("ends", [None, [2, 5, 9, 13]])
+def test_stretches_of_a_clip_add_up(pair, ends):
+    """Wherever they end, each has the frames that are compared, if any."""
+    dense, sparse = pair
+    u = places(dense)
+    assert dense.ends == [1, 4, 7, 10, 13] and sparse.ends == [1, 2, 3, 4, 5]
+    stretches = [dense.stretch(*between) for between in pairwise([0, *(ends or dense.ends)])]
+    parts = dense.costs(u, stretches)
+    if ends is None:
+        apart = sparse.costs(u, [sparse.stretch(*between) for between in pairwise([0, *sparse.ends])])
+        for part, other in zip(parts, apart, strict=True):
+            torch.testing.assert_close(part, other, rtol=1e-7, atol=1e-9)
+    torch.testing.assert_close(sum(parts), dense.cost(u, dense.frames), rtol=1e-12, atol=1e-12)
+    cost, A, g = (sum(part) for part in zip(*dense.linearizations(u, stretches), strict=True))
+    for together, whole in zip((cost, A, g), dense.linearize(u, dense.frames), strict=True):
+        torch.testing.assert_close(together, whole, rtol=1e-9, atol=1e-9 * whole.abs().max().item())
+
+
 def test_films_with_frames_that_do_not_count_are_not_thinned():
     """Those that would be left may be these: a film at half of the rate, out of step by a frame."""
     clip = problem(STRIDE * (SPARSE - 1) + 1, 240.0, 2)
-    masks, plan = clip.observation, MultistartConfig()
+    masks = clip.observation
     assert isinstance(masks, Masks)
-    assert isinstance(_thinned(clip, plan).observation, EveryNth)
+    assert isinstance(thinned(clip).observation, EveryNth)
     weight = masks.weight[:, :1, :1].clone()
     weight[2::2] = 0.0
     half = clip.with_observation(Masks(masks.masks, masks.sigma, masks.silhouettes, weight))
-    assert _thinned(half, plan) is half
+    assert thinned(half) is half
 
 
 def test_windows_are_those_of_the_frames_that_are_compared():

@@ -109,6 +109,10 @@ class Observation(Protocol):
         """Observation of frames `first` to `last - 1`."""
         ...
 
+    def ends(self, frames: int) -> list[int]:
+        """Numbers of the first frames up to this one, with each of which one more is compared."""
+        return list(range(1, frames + 1))
+
 
 def sum_squares(blocks: Iterator[Tensor]) -> Tensor:
     """Σ r² (worlds,) over blocks (worlds, n)."""

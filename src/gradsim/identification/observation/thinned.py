@@ -4,6 +4,7 @@ Frames between which bodies hardly move tell the same, but for their noise. A se
 are, so it compares a part of such frames, and the answer descends on all of them.
 """
 
+from copy import copy
 from dataclasses import replace
 
 from gradsim.identification.observation.base import Masks, NoiseFloor, Observation
@@ -12,24 +13,24 @@ from gradsim.physics.trajectory import Trajectory
 
 
 class EveryNth(Observation):
-    """Frames 0, k, 2k, … of masks; numbers of frames count all of them.
+    """Every k-th frame of masks; numbers of frames count all of them.
 
     Args:
         whole: The masks.
-        stride: k.
+        stride: k: frames 0, k, 2k, … are compared.
     """
 
     def __init__(self, whole: Masks, stride: int):
-        self.stride, self.frames, self.sigma = stride, whole.frames, whole.sigma
+        self.stride, self.first, self.frames, self.sigma = stride, 0, whole.frames, whole.sigma
         self.outline_noise, self.notes = whole.outline_noise, whole.notes
         self.thinned = whole.stride_frames(stride)
 
     def _count(self, frames: int) -> int:
         """Number of the first frames that are compared."""
-        return -(-frames // self.stride)
+        return max(0, -((self.first - frames) // self.stride))
 
     def _states(self, trajectory: Trajectory, frames: int) -> Trajectory:
-        return trajectory.at(slice(0, frames, self.stride))
+        return trajectory.at(slice(self.first, frames, self.stride))
 
     def _sensitivity(self, s: Sensitivity, frames: int) -> Sensitivity:
         trajectory, tangent = (self._states(one, frames) for one in (s.trajectory, s.tangent))
@@ -50,6 +51,14 @@ class EveryNth(Observation):
     def noise_floor(self, frames: int) -> NoiseFloor:
         return self.thinned.noise_floor(self._count(frames))
 
-    def slice_frames(self, first: int, last: int) -> "Observation":
-        """Frames `first` to `last - 1`, all of them."""
-        raise NotImplementedError("a search compares the first frames of a clip")
+    def slice_frames(self, first: int, last: int) -> "EveryNth":
+        """Those of frames `first` to `last - 1`."""
+        part = copy(self)
+        part.thinned = self.thinned.slice_frames(self._count(first), self._count(last))
+        part.frames, part.first = last - first, (self.first - first) % self.stride
+        return part
+
+    def ends(self, frames: int) -> list[int]:
+        """Numbers of the first frames up to this one, with each of which one more is compared; the last is that of all."""
+        after = range(self.first + 1, frames + 1, self.stride)
+        return [*after[:-1], frames] if after else []

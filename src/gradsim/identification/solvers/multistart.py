@@ -180,7 +180,9 @@ def search(
     if problem.observation.growth > 1:
         growth, first = problem.observation.growth, max(plan.first, problem.frames // FIRST_SHARE)
         plan = replace(plan, first=first, ratio=max(plan.ratio, growth), rtol=max(plan.rtol, RTOL_OF_NOISE))
-    whole, problem = problem, _thinned(problem, plan)
+    whole = problem
+    if plan.curriculum and not problem.observation.outline_noise:
+        problem = thinned(problem)
     initial = problem.space.draw(rng, plan.starts)
     iterates, who = Population.at(initial), torch.arange(plan.starts)  # who: which start each is, -1 once resampled
     speaker = who.clone()  # the start that goes on for each
@@ -282,9 +284,9 @@ def search(
             iterates, who, speaker = _united(iterates, who, speaker)
         note("curriculum", frames)
 
-    thinned, problem = problem is not whole, whole
+    was_thinned, problem = problem is not whole, whole
     if not history or history[-1]["stage"] == "curriculum":
-        if leapt and thinned:  # all of them are at one place
+        if leapt and was_thinned:  # all of them are at one place
             one, n = descend(
                 problem, iterates[[0]], problem.frames, "pixels", 60, 0.0, least_decrease(problem), plan.rtol
             )
@@ -300,7 +302,7 @@ def search(
             iterations += n
         note("pixels", problem.frames)
     # samples about the answer found nothing better; of some frames they may have been too coarse to
-    is_smooth = leapt and not exact and (not thinned or _is_smooth(problem, iterates))
+    is_smooth = leapt and not exact and (not was_thinned or _is_smooth(problem, iterates))
     is_smooth |= problem.observation.growth > 1 and _agree(iterates, who, speaker)
     if history[-1]["stage"] == "pixels" and not is_smooth:
         iterates, n = restart_around_best(problem, iterates, rng, plan.polish)
@@ -370,15 +372,12 @@ def _frames_of_fall(problem: Problem) -> float:
     return time_of(model, size_of(model, model.values())) * model.scene.timing.fps
 
 
-def _thinned(problem: Problem, plan: MultistartConfig) -> Problem:
+def thinned(problem: Problem) -> Problem:
     """The problem of a part of the frames, where noisy masks are so close in time that stages are of many; otherwise itself."""
     if type(problem) is not Problem or problem.is_external or type(problem.observation) is not Masks:
         return problem
     stride = int(PACE * _frames_of_fall(problem)) // FRAMES_OF_STAGE  # of bodies, whatever the stages of a plan are
-    if stride < 2 or not plan.curriculum:
-        return problem
-    level = problem.observation.noise_floor(problem.frames).level
-    if problem.observation.outline_noise or not NOISELESS_LEVEL <= level < math.inf:
+    if stride < 2 or not NOISELESS_LEVEL <= problem.observation.noise_floor(problem.frames).level < math.inf:
         return problem
     if not problem.observation.all_frames_count:  # those that are left may be the ones that do not
         return problem

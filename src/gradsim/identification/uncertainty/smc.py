@@ -33,6 +33,7 @@ import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -98,8 +99,8 @@ def posterior(
         u: The answer of the search (unknowns,).
         fisher: Information about it, from secants (`secant_fisher`); its axes are moved along, the open ones too.
         rng: Draws everything.
-        coarse: The same problem on longer time steps: explored in place of `problem`, whose samples are drawn from the valleys
-            that were found there. Samples that are not drawn anew are moved as the answer is.
+        coarse: The same problem on longer time steps, or of a part of the frames: explored in place of `problem`, whose samples are drawn
+            from the valleys that were found there. Samples that are not drawn anew are moved as the answer is.
         others: Minima of the search that explain the data as well (minima, unknowns).
     """
     axes, ends = principal_axes(fisher), u[None] if others is None else torch.cat([u[None], others])
@@ -256,7 +257,7 @@ def anneal(problem: Problem, cloud: Tensor, axes: Tensor, frames: int, rng: np.r
         frames: Number of these frames; 0: uniform samples.
         rng: Draws everything.
     """
-    sampler = Cloud(problem, cloud.clone(), axes, frames, min(frames + 1, problem.frames), rng)
+    sampler = Cloud(problem, cloud.clone(), axes, frames, _later_ends(problem, frames)[0], rng)
     sampler.renew()
     while True:
         sampler.take_in()
@@ -273,6 +274,11 @@ def anneal(problem: Problem, cloud: Tensor, axes: Tensor, frames: int, rng: np.r
             return sampler
         sampler.frames = sampler.goal
         problem.effort.fraction(sampler.frames, problem.frames)
+
+
+def _later_ends(problem: Problem, frames: int) -> list[int]:
+    """Numbers of first frames that take in one more that is compared, beyond these; that of all where none follows."""
+    return [end for end in problem.ends if end > frames] or [problem.frames]
 
 
 class _Linearized(NamedTuple):
@@ -355,15 +361,15 @@ class Cloud:
 
     def take_in(self) -> None:
         """Let as many frames more come in as leave enough of the cloud counting, at least one."""
-        ends = range(self.frames, min(self.frames + MAX_NEW_FRAMES, self.problem.frames))
-        stretches = [self.problem.stretch(0, self.frames), *(self.problem.stretch(k, k + 1) for k in ends)]
+        ends = _later_ends(self.problem, self.frames)[:MAX_NEW_FRAMES]
+        stretches = [self.problem.stretch(*pair) for pair in pairwise([0, self.frames, *ends])]
         self.part, self.rest, *later = self.problem.costs(self.u, stretches)
-        self.goal, self.power = self.frames + 1, 0.0
-        for cost in later:
+        self.goal, self.power = ends[0], 0.0
+        for cost, end in zip(later, ends[1:], strict=True):
             more = self.rest + cost
             if not _enough(_weights(more)):
                 break
-            self.rest, self.goal = more, self.goal + 1
+            self.rest, self.goal = more, end
         self.stretches = [self.problem.stretch(0, self.frames), self.problem.stretch(self.frames, self.goal)]
 
     def passed(self) -> Tensor:
