@@ -52,6 +52,8 @@ FUNCTIONS = {
     "keywords": lambda s: torch.add(s["x"], row, alpha=2) * torch.mul(s["y"], column),
     "in place": lambda s: (s["x"] * 1).mul_(row).add_(column),
     "of another type": lambda s: s["x"] * torch.arange(3),
+    "difference from a constant of double precision": lambda s: row - s["x"].float(),
+    "sum with a constant of double precision": lambda s: s["x"].float() + row,
 }
 
 

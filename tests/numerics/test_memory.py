@@ -55,7 +55,17 @@ def test_series_of_one_part_have_no_other(correlation):
         assert lasting_memory(series) is None
 
 
+@pytest.mark.parametrize("correlation", [0.3, 0.85])
+def test_long_series_of_one_part_have_no_other(correlation):
+    """Whatever their correlation, though hundreds of instants tell it to a hundredth; a quantity that is 0 throughout tells nothing."""
+    for seed in range(8):
+        series = drawn(Memory(correlation), 300, 7, seed)
+        series[:, 3] = 0.0
+        assert lasting_memory([series]) is None
+
+
 def test_nothing_measured_has_no_memory():
+    assert lasting_memory([torch.zeros(4, 13).double()]) is None
     assert lasting_memory([torch.full((4, 13), torch.nan).double()]) is None
 
 

@@ -326,6 +326,24 @@ def test_backward_passes_in_other_threads_have_the_arrays_one_after_another(name
 
 
 @pytest.mark.parametrize("name", SCENES)
+def test_whether_states_are_finite_is_seen_before_other_threads_write_to_them(name):
+    model, parameter = Model(scene_of(name)).requires_grad_(False), SCENES[name][2][0]
+    for _ in range(3):
+        leaf_and_loss(model, parameter, 1.0)
+    free = []
+    for group in repeated_call(model).groups:
+
+        def look(outputs, group=group, inner=group.are_finite):
+            with ThreadPoolExecutor(1) as other:
+                free.append(other.submit(group.lock.acquire, blocking=False).result())
+            return inner(outputs)
+
+        group.are_finite = look
+    leaf_and_loss(model, parameter, 1.1)
+    assert free and not any(free)
+
+
+@pytest.mark.parametrize("name", SCENES)
 def test_a_checkpoint_computes_every_call_again(name):
     model, parameter = Model(scene_of(name)).requires_grad_(False), SCENES[name][2][0]
     leaf, loss = leaf_and_loss(model, parameter, 1.0)

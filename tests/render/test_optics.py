@@ -14,6 +14,7 @@ from gradsim.render.optics import (
     image_points,
     interpolate,
     radial_limit,
+    rays,
     undistort,
 )
 
@@ -47,6 +48,21 @@ def test_pixels_are_those_of_opencv(points, k, fisheye):
 @LENSES
 def test_undistorted_points_are_distorted_back(points, k, fisheye):
     assert_near(undistort(distort(points, k, fisheye), k, fisheye), points, ROUNDING)
+
+
+def test_rays_through_a_lens_can_be_transformed():
+    """By the matrix of the camera's rotation."""
+    K, pixels = (
+        torch.tensor([[80.0, 0, 32], [0, 80, 24], [0, 0, 1]]).double(),
+        torch.tensor([[5.5, 7.5], [40.5, 30.5]]).double(),
+    )
+    k = torch.tensor([-0.2, 0.05, 1e-3, -2e-3, 0.01], dtype=torch.float64)
+    R = torch.eye(3, dtype=torch.float64)
+    along = 1e-4 * torch.arange(9.0).reshape(3, 3).double().sin()
+    slope = torch.func.jacrev(lambda R: rays(K, R, pixels, k))(R)
+    secant = (rays(K, R + along, pixels, k) - rays(K, R - along, pixels, k)) / 2
+    assert torch.allclose(torch.einsum("niab,ab->ni", slope, along), secant, rtol=0, atol=1e-10)
+    assert_near(torch.func.jacfwd(lambda R: rays(K, R, pixels, k))(R), slope, ROUNDING)
 
 
 def test_points_far_off_the_image_stay_there():

@@ -65,7 +65,7 @@ class _WithoutZeros(TorchFunctionMode):
             tangent = da.expand_as(value)
         else:
             tangent = (db if func is Tensor.add else -db).expand_as(value)
-        return _dual(value, tangent)
+        return _dual(value, tangent if tangent.dtype == value.dtype else tangent.to(value.dtype))
 
 
 def _dual(x: Tensor, tangent: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 # Correlations of a memory of one part
-SINGLE_CORRELATIONS = np.array([0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
+SINGLE_CORRELATIONS = np.concatenate([np.arange(0.0, 0.9, 0.05), np.arange(0.9, 0.995, 0.01)])
 # Those of the part that is forgotten soon
 FAST_CORRELATIONS = (0.0, 0.2, 0.4, 0.6, 0.8)
 LASTING_TIMES = 4.0 * 2.0 ** np.arange(7)  # [instants] in which the other part falls to 1/e
@@ -66,6 +66,10 @@ def lasting_memory(series: Sequence[Tensor]) -> Memory | None:
         series: Values (instants, quantities) of normal noise of mean 0, one tensor for each independent recording; rows that are NaN were not measured.
     """
     values = [part.numpy() for part in series if len(part)]
+    varied = np.any([np.nan_to_num(part).any(0) for part in values], 0)  # a quantity that is 0 has no memory
+    if not np.any(varied):
+        return None
+    values = [part[:, varied] for part in values]
     single = _misfit(
         values, SINGLE_CORRELATIONS, np.zeros(len(SINGLE_CORRELATIONS)), np.zeros(len(SINGLE_CORRELATIONS))
     )

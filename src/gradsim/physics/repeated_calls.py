@@ -404,7 +404,9 @@ class GroupCall:
         assert self.group.bound is not None
         with self.group.lock:
             outputs = self.group.bound.forward(self.numbers.outputs)
-        self.group.is_finite = self.group.are_finite(outputs)
+            self.group.is_finite = self.group.are_finite(
+                outputs
+            )  # some read arrays that another thread's adjoint writes to
         return outputs
 
     def inner_inputs(self, inputs: Sequence[Tensor]) -> Sequence[Tensor]:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
+from gradsim.engine.operation import is_transformed
 from gradsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -176,14 +177,25 @@ def undistort(points: Tensor, coefficients: Tensor, fisheye: bool = False) -> Te
         goal, k = points.detach().clone(), coefficients.detach().clone()
         x = goal.clone()
         for _ in range(UNDISTORT_STEPS):
-            x.requires_grad_()
-            y = distort(x, k, fisheye)
-            rows = [torch.autograd.grad(y[..., j].sum(), x, retain_graph=True)[0] for j in range(2)]
-            step = torch.linalg.solve(torch.stack(rows, -2), goal - y.detach())
-            x = x.detach() + step
+            y, slope = _distortion_slope(x, k, fisheye)
+            step = torch.linalg.solve(slope, goal - y)
+            x = x + step
             if step.abs().max() < 1e-15:
                 break
     return x
+
+
+def _distortion_slope(x: Tensor, k: Tensor, fisheye: bool) -> tuple[Tensor, Tensor]:
+    """Distorted points, and their derivatives (..., 2, 2) by the points."""
+    if is_transformed():  # which leaves no adjoints to others
+        columns = [
+            torch.func.jvp(lambda x: distort(x, k, fisheye), (x,), (axis.expand_as(x),)) for axis in torch.eye(2).to(x)
+        ]
+        return columns[0][0], torch.stack([slope for _, slope in columns], -1)
+    x = x.detach().requires_grad_()
+    y = distort(x, k, fisheye)
+    rows = [torch.autograd.grad(y[..., j].sum(), x, retain_graph=True)[0] for j in range(2)]
+    return y.detach(), torch.stack(rows, -2)
 
 
 def rays(K: Tensor, R: Tensor, pixels: Tensor, coefficients: Tensor | None = None, fisheye: bool = False) -> Tensor:

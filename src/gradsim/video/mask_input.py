@@ -6,7 +6,6 @@ grabcut:X,Y,W,H[@FRAME]     the body in a rectangle, cut out along its edges, as
 color:X,Y,W,H[@FRAME]       what has the colors of the body in a rectangle, as `gradsim.video.color_model`
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,38 +86,6 @@ def matching_frames(other: str | Path, film: Video, path: str | Path, fps: float
     return second.frames
 
 
-def matching_windows(
-    other: str | Path,
-    film: WindowedVideo,
-    shape: tuple[int, ...],
-    path: str | Path,
-    fps: float | None,
-    look: Callable[[np.ndarray], np.ndarray],
-) -> np.ndarray:
-    """Images (T, *shape) of the frames of `matching_frames` in the windows of a video; they are read one at a time.
-
-    Args:
-        other: As in `matching_frames`.
-        film: The video.
-        shape: Height and width of its windows, or frames.
-        path: Its file, for errors.
-        fps: As in `masks_and_edges`.
-        look: Makes an image (h, w) of a part (h, w, 3) of a frame.
-
-    Raises:
-        InputError: As `matching_frames`.
-    """
-    frames, parts, size = Frames(other, _rate(other, film, fps)), [], (0, 0)
-    corner = np.zeros((len(film.times), 2), int) if film.corner is None else film.corner
-    for k, frame in enumerate(frames):
-        size, (row, column) = frame.shape[:2], corner[min(k, len(corner) - 1)]
-        parts.append(look(frame[row : row + shape[0], column : column + shape[1]]))
-    nothing = np.zeros(len(parts), bool)
-    second = WindowedVideo([], [], None, nothing, size[1], size[0], frames.times, frames.fps)
-    _require_match(second, film, other, path, fps)
-    return np.stack(parts)
-
-
 def is_mask_video(mask: str | Path) -> bool:
     """True for a video, or a folder of png, False for annotations and ways to make masks."""
     return not is_method(mask) and Path(mask).suffix.lower() != ".json"
@@ -141,9 +108,17 @@ def windowed_masks(
     Raises:
         InputError: As `masks_and_edges`.
     """
-    brightest = lambda part: part.max(-1) / 255
+    levels = np.zeros(256, bool)
+
+    def brightest(part: np.ndarray) -> np.ndarray:
+        level = part.max(-1)
+        levels[level.ravel()] = True
+        return level / 255
+
     second = read_windows(Frames(mask, _rate(mask, film, fps)), brightest)
     _require_match(second, film, mask, path, fps)
+    if second.corner is not None:  # windows of labels may show none
+        from_mask_video(np.flatnonzero(levels).astype(np.uint8)[None, None, :, None], grey=True)
     masks = from_mask_video(np.stack(second.parts), grey=True)
     return replace(film, corner=second.corner), masks
 

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 from fit_cases import throw
+from PIL import Image
 
 from gradsim import video as videos
+from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares
 from gradsim.identification.observation import base
@@ -28,8 +30,8 @@ def trajectory():
         return Model(SCENE).rollout()
 
 
-def pair(trajectory, reach: int, ignored: bool = False) -> tuple[Masks, Masks]:
-    """Masks in windows about the body, by whole multiples of 4 pixels, and the same with zeros around; some pixels do not count if `ignored`."""
+def pair(trajectory, reach: int) -> tuple[Masks, Masks]:
+    """Masks in windows about the body, by whole multiples of 4 pixels, and the same with zeros around."""
     silhouettes = Silhouettes.of(SCENE)
     with torch.no_grad():
         image = silhouettes.union(trajectory.surface, trajectory.values)[0]
@@ -45,13 +47,7 @@ def pair(trajectory, reach: int, ignored: bool = False) -> tuple[Masks, Masks]:
     windows = Windows(torch.tensor(corners), (reach, reach), (size[0], size[1]))
     used = torch.ones(len(image), 1, 1)
     used[2] = 0
-    if not ignored:
-        return Masks(parts, 0.01, silhouettes, used, windows=windows), Masks(whole, 0.01, silhouettes, used)
-    counts, all_counts = used.expand_as(parts).clone(), used.expand_as(whole).clone()
-    for k, (row, column) in enumerate(corners):
-        counts[k, 4:8, 4:7] = 0
-        all_counts[k, row + 4 : row + 8, column + 4 : column + 7] = 0
-    return Masks(parts, 0.01, silhouettes, counts, windows=windows), Masks(whole, 0.01, silhouettes, all_counts)
+    return Masks(parts, 0.01, silhouettes, used, windows=windows), Masks(whole, 0.01, silhouettes, used)
 
 
 def elsewhere():
@@ -60,11 +56,9 @@ def elsewhere():
         return Model(throw(velocity=[2.5, 0.0, 1.0])).rollout()
 
 
-@pytest.mark.parametrize("ignored", [False, True])
 @pytest.mark.parametrize("residual", ["pixels", "cdf"])
-def test_costs_are_those_of_whole_masks_with_zeros(trajectory, residual, ignored, monkeypatch):
-    monkeypatch.setattr(base, "FEW_IMAGES", 3 * 24 * 24)
-    part, whole = pair(trajectory, 12, ignored)
+def test_costs_are_those_of_whole_masks_with_zeros(trajectory, residual):
+    part, whole = pair(trajectory, reach=12)
     for motion in (trajectory, elsewhere()):
         torch.testing.assert_close(
             part.cost(motion, part.frames, residual), whole.cost(motion, part.frames, residual), rtol=1e-10, atol=0
@@ -87,9 +81,8 @@ def test_residuals_of_a_few_frames_at_a_time_are_those_of_all(trajectory, residu
     assert len(blocks) > 2 and torch.equal(torch.cat(blocks, 1), whole)
 
 
-@pytest.mark.parametrize("ignored", [False, True])
-def test_binned_windows_are_windows_of_binned_masks(trajectory, ignored):
-    part, whole = pair(trajectory, 12, ignored)
+def test_binned_windows_are_windows_of_binned_masks(trajectory):
+    part, whole = pair(trajectory, reach=12)
     assert part.can_be_binned(4) and not part.can_be_binned(8)
     own, expected = part.binned(4), whole.binned(4)
     cost = own.cost(trajectory, own.frames, "pixels")
@@ -128,39 +121,40 @@ def test_a_fit_to_windows_is_that_to_the_whole_video(trajectory, tmp_path, monke
     assert abs(a.value - b.value) < 1e-3 * b.std
 
 
-@pytest.mark.parametrize(("masked", "hidden"), [(True, False), (False, True), (True, True)])
-def test_mask_and_ignore_films_are_read_in_windows(trajectory, tmp_path, monkeypatch, masked, hidden):
-    """Pixel for pixel those of whole frames; films of few pixels have the bits of before."""
+def test_mask_films_are_read_in_windows_but_not_where_some_pixels_are_ignored(trajectory, tmp_path, monkeypatch):
+    """Pixel for pixel those of whole frames; a body may go on behind what is ignored, beyond the window of what is in view."""
     with torch.no_grad():
         image = Silhouettes.of(SCENE).union(trajectory.surface, trajectory.values)[0].numpy()
     frames = synthetic.noisy_8bit(synthetic.render_video(SCENE, trajectory), 1 / 255, 0)
     grey = np.rint(255 * image).astype(np.uint8)[..., None].repeat(3, -1)
     post = np.zeros_like(frames)
     post[:, 6:18, 11:13] = 255
-    post[1] = 255  # the first pixel of its window, too
     for name, film in (("v", frames), ("mask", grey), ("post", post)):
         videos.write(tmp_path / f"{name}.webm", film, SCENE.timing.fps)
-    choice = {"mask": tmp_path / "mask.webm"} if masked else {}
-    choice |= {"ignore": tmp_path / "post.webm"} if hidden else {}
-    read = lambda: from_video(SCENE, tmp_path / "v.webm", noise=1 / 255, **choice)
-    whole = read()
+    (tmp_path / "labels").mkdir()
+    label = np.zeros_like(grey[0])
+    label[-4:, -4:] = 1
+    for k in range(len(grey)):
+        Image.fromarray(label).save(tmp_path / "labels" / f"{k:02}.png")
+    mask = {"mask": tmp_path / "mask.webm"}
+    read = lambda **choice: from_video(SCENE, tmp_path / "v.webm", noise=1 / 255, **mask | choice)
+    whole, hidden = read(), read(ignore=tmp_path / "post.webm")
     assert isinstance(whole, Masks) and whole.windows is None
-    if masked:
-        assert np.array_equal(whole.masks.numpy(), grey[..., 0] / 255)
-    if hidden:
-        assert np.array_equal(whole.weight.numpy(), (post[..., 0] == 0).astype(float))
+    assert np.array_equal(whole.masks.numpy(), grey[..., 0] / 255)
     monkeypatch.setattr(windowed, "MARGIN", 4)
     monkeypatch.setattr(windowed, "GRID", 4)
     smaller = partial(windowed.read_windows, whole_pixels=64**2)
     monkeypatch.setattr(from_video_module, "read_windows", smaller)
     monkeypatch.setattr(mask_input, "read_windows", smaller)
+    again = read(ignore=tmp_path / "post.webm")
+    assert again.windows is None and torch.equal(again.weight, hidden.weight) and torch.equal(again.masks, hidden.masks)
+    assert np.array_equal(hidden.weight.numpy(), (post[..., 0] == 0).astype(float))
     monkeypatch.setattr(mask_input, "read", None)  # of all frames
     part = read()
     assert isinstance(part, Masks) and part.windows is not None
     height, width = part.windows.shape
     for k, (row, column) in enumerate(part.windows.corner.tolist()):
         at = slice(row, row + height), slice(column, column + width)
-        weight, mask = whole.weight[k][at].clone(), whole.masks[k][at].clone()
-        if not weight[0, 0]:
-            weight[0, 0], mask[0, 0] = 1, 0
-        assert torch.equal(part.weight[k], weight) and torch.equal(part.masks[k], mask)
+        assert torch.equal(part.masks[k], whole.masks[k][at])
+    with pytest.raises(InputError, match="levels 0 and 1 alone"):
+        read(mask=tmp_path / "labels")

@@ -34,7 +34,6 @@ OUTLINE_SIGMAS = 4.0  # [σ] distance from 0 and from 1 above which a pixel is o
 OFF_BY_A_PIXEL = 0.3  # mean square of differences of coverage near an outline that is off by a pixel
 CHUNK = 2**25  # elements of one block of an image Jacobian: 256 MB
 WINDOWS_CHUNK = 2**20  # the same where the memory is that of windows
-FEW_IMAGES = 2**22  # pixels of whole images, of which some do not count, that are summed together
 LEVEL_PIXELS = 2**22  # of windows that tell the level of the noise
 
 
@@ -194,7 +193,7 @@ class Masks(Observation):
         weight: Optional weight of each squared residual (frames, height, width), or (frames, 1, 1) if alike in all pixels of a frame, at least
             0: 0 for excluded pixels, 1/4 for a noise of 2 σ.
         loss: "gaussian", or "huber" or "cauchy" against outlier pixels; applies to "pixels" residuals only.
-        windows: Where masks are windows of images. A model is compared with 0 outside of them, with the weight of the first pixel of its window.
+        windows: Where masks are windows of images. A model is compared with 0 outside of them. `weight` is (frames, 1, 1) then.
 
     Raises:
         InputError: If the loss is unknown, a shape does not match, or a weight is negative.
@@ -256,11 +255,7 @@ class Masks(Observation):
     def _cdf(self) -> Tensor:
         if self.windows is None:
             return cdf(self.masks * self._counts)
-        if self._distinct_counts.shape[1:] == (1, 1):
-            sums = self.windows.sums(self.masks) * self._distinct_counts[:, 0]
-        else:
-            sums = self.windows.sums(self.masks * self._distinct_counts)
-        return cdf_of_sums(sums, self.windows.size[0])
+        return cdf_of_sums(self.windows.sums(self.masks) * self._distinct_counts[:, 0], self.windows.size[0])
 
     @cached_property
     def _target(self) -> Target:
@@ -421,28 +416,15 @@ class Masks(Observation):
         """Residuals of whole images (worlds, n) of the CDF and derivatives (worlds, n, unknowns), some frames at a time."""
         size, count = (self.silhouettes.camera.height, self.silhouettes.camera.width), self.silhouettes.instants
         step = max(1, CHUNK // (16 * len(screen) * sum(size) * max(1, slope.shape[1])))
-        if self.windows and self._distinct_counts.shape[1:] != (1, 1):
-            step = max(1, min(step, FEW_IMAGES // math.prod(size)))
         for first in range(0, frames, step):
             last = min(first + step, frames)
             images = slice(first * count, last * count)
-            counts = self._counts_of_images(first, last).repeat_interleave(count, 0)
+            counts = self._distinct_counts[first:last].repeat_interleave(count, 0)
             drawing = profiles(screen[:, images], slope[:, :, images], faces, counts, convex, size)
             sums, along = map(self.silhouettes.mean_of_instants, drawing)
             value, along = cdf_of_sums_tangent(sums, along, size[0])
             r = (value - self._cdf[first:last]) / self.sigma
             yield r.flatten(1), (along / self.sigma).flatten(1, 2)
-
-    def _counts_of_images(self, first: int, last: int) -> Tensor:
-        """1 where a pixel of whole images counts, else 0, (frames, height, width), or (frames, 1, 1) if alike in all; outside of windows that of their first."""
-        counts = self._distinct_counts[first:last]
-        if self.windows is None or counts.shape[1:] == (1, 1):
-            return counts
-        whole = counts[:, :1, :1].repeat(1, *self.windows.size)
-        height, width = self.windows.shape
-        for image, part, (row, column) in zip(whole, counts, self.windows.corner[first:last].tolist(), strict=True):
-            image[row : row + height, column : column + width] = part
-        return whole
 
     def noise_floor(self, frames: int) -> NoiseFloor:
         key = frames, self.outline_noise
@@ -500,7 +482,7 @@ class Masks(Observation):
             _binned(self.masks[k : k + step], self.weight[k : k + step], factor) for k in range(0, self.frames, step)
         ]
         masks, weight = (torch.cat(part) for part in zip(*parts, strict=True))
-        if windows and self._distinct_weight.shape[1:] == (1, 1):
+        if windows:
             weight = weight[:, :1, :1]
         part = Masks(masks, self.sigma, self.silhouettes.binned(factor), weight, self.loss, windows)
         part.notes, part.outline_noise = self.notes, self.outline_noise

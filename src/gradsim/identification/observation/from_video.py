@@ -29,7 +29,6 @@ from gradsim.video.mask_input import (
     is_mask_video,
     masks_and_edges,
     matching_frames,
-    matching_windows,
     require_no_category,
     windowed_masks,
 )
@@ -137,8 +136,8 @@ def from_video(
     """
     width, height = scene.view(camera).size
     fps, stamps = scene.timing.fps, scene.timing.stamps
-    flat = mask is None and background is None and not textured and len(colors(scene)) == 1
-    from_masks = mask is not None and is_mask_video(mask) and background is None and not textured
+    flat = mask is None and background is None and ignore is None and not textured and len(colors(scene)) == 1
+    from_masks = mask is not None and is_mask_video(mask) and background is None and ignore is None and not textured
     if flat:
         film = _read_windows(scene, path)
     else:
@@ -176,7 +175,8 @@ def from_video(
                 f"--noise {AUTO_NOISE} (of one camera, with one mask), or observe tracks (--tracks), whose error bars take the covariance of the poses."
             )
         _exclude_frames_without_pose(alignment, poses, scene, path)
-    if ignore is not None and isinstance(film, videos.Video):
+    if ignore is not None:  # what a body hides behind may be wider than a window
+        assert isinstance(film, videos.Video)
         weight *= _included(ignore, film, path, fps if stamps is None else None)
     view, edges = scene.view(camera), None
     gamma, gain = view.gamma or 1.0, view.gain or 1.0
@@ -223,8 +223,6 @@ def from_video(
         assert masks is not None
         masks = _filled(masks)
     assert masks is not None
-    if ignore is not None and isinstance(film, WindowedVideo):
-        weight = weight * _included_in_windows(ignore, film, masks, path, fps if stamps is None else None)
     windows = film.windows if isinstance(film, WindowedVideo) else None
     places = centroids(masks) + (0.0 if windows is None else windows[0][:, ::-1])
     alignment.suspected.extend(suspicious_steps(places[alignment.index], alignment))
@@ -306,27 +304,11 @@ def _hull(piece: np.ndarray) -> np.ndarray:
     return covered
 
 
-def _is_dark(frames: np.ndarray) -> np.ndarray:
-    """True where no channel of an ignore video (..., 3) is bright."""
-    return frames.max(-1) < BRIGHT
-
-
 def _included(ignore, film: videos.Video, path, fps: float | None) -> np.ndarray:
     """1 where no channel of the ignore video is bright, else 0."""
-    included = _is_dark(matching_frames(ignore, film, path, fps))
+    included = matching_frames(ignore, film, path, fps).max(-1) < BRIGHT
     if not included.any():
         raise InputError(f"{ignore} is bright everywhere, so no pixel is left; only ignored pixels should be bright.")
-    return included.astype(np.float64)
-
-
-def _included_in_windows(ignore, film: WindowedVideo, masks: np.ndarray, path, fps: float | None) -> np.ndarray:
-    """The same in the windows of masks (T, h, w), of which the first pixel, of the background, counts always: it tells the weight outside of them."""
-    included = matching_windows(ignore, film, masks.shape[1:], path, fps, _is_dark)
-    if not included.any():
-        raise InputError(f"{ignore} is bright everywhere, so no pixel is left; only ignored pixels should be bright.")
-    if film.corner is not None:
-        masks[~included[:, 0, 0], 0, 0] = 0.0
-        included[:, 0, 0] = True
     return included.astype(np.float64)
 
 

@@ -51,7 +51,7 @@ def target(
         image: (frames, height, width).
         weight: Of each squared difference; (frames, 1, 1) if alike in all pixels of a frame.
         loss: ρ.
-        windows: Where targets are windows of images. Outside of them targets are 0, with the weight of the first pixel of their window.
+        windows: Where targets are windows of images. Outside of them targets are 0, with the weight of their frame.
     """
     image, weight = image.double(), weight.double()
     frames, rows, columns = image.shape
