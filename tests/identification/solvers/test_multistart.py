@@ -74,7 +74,7 @@ def test_a_search_in_frames_close_in_time_compares_some_and_ends_at_the_minimum_
     outcome = search(problem, MultistartConfig(starts=4), np.random.default_rng(0))
     some = sum(n for n in compared if n < problem.frames)
     del compared[:]
-    monkeypatch.setattr(multistart, "_thinned", lambda problem, plan: problem)
+    monkeypatch.setattr(multistart, "thinned", lambda problem: problem)
     expected = search(filmed_fast(), MultistartConfig(starts=4), np.random.default_rng(0))
     assert 0 < some < sum(n for n in compared if n < problem.frames) / 3
     assert outcome.best_cost == pytest.approx(expected.best_cost, abs=0.02)  # χ²: a seventh of an error bar
@@ -84,10 +84,9 @@ def test_a_search_in_frames_close_in_time_compares_some_and_ends_at_the_minimum_
 
 
 def test_all_frames_are_compared_where_there_is_no_noise_or_bodies_move_far_between_them():
-    plan = multistart._paced(filmed_fast(), MultistartConfig())
-    assert isinstance(multistart._thinned(filmed_fast(), plan).observation, EveryNth)
+    assert isinstance(multistart.thinned(filmed_fast()).observation, EveryNth)
     for problem in (filmed_fast(noise=0.0), thrown_in_noise()):
-        assert multistart._thinned(problem, multistart._paced(problem, MultistartConfig())) is problem
+        assert multistart.thinned(problem) is problem
 
 
 def test_interrupted_sampling_goes_on_to_the_same_samples_bit_for_bit():
