@@ -110,6 +110,15 @@ def test_any_number_of_threads_makes_the_same_bits(made, tmp_path, count):
     assert hashed(tmp_path) == hashed(made)
 
 
+def test_a_record_that_a_killed_run_was_writing_is_removed(tmp_path):
+    draft = tmp_path / "runs" / ".20200101T000000-01234567.json.abcdefgh.part"
+    draft.parent.mkdir()
+    draft.touch()
+    os.utime(draft, (1e9, 1e9))
+    generate("rigid", COUNT, tmp_path, sizes=SIZES, unit=UNIT)
+    assert not draft.exists()
+
+
 def test_kill_9_loses_nothing_that_was_finished(made, tmp_path):
     """At any moment: here, as soon as the first unit counts, and again a little later."""
     for finished in (1, 2):

@@ -31,7 +31,7 @@ from gradsim.dataset.render import RenderedVideo, render_sample
 from gradsim.dataset.sample import Sample, sample
 from gradsim.dataset.zarr_shard import ShardFile, file_fingerprint
 from gradsim.errors import InputError
-from gradsim.runtime.atomic import atomic_write, drafts, remove_draft
+from gradsim.runtime.atomic import atomic_write, drafts, remove_abandoned_drafts, remove_draft
 from gradsim.runtime.parallel import check_engine, run_jobs
 from gradsim.runtime.threads import map_in_threads
 
@@ -105,6 +105,7 @@ def generate_units(
         totals["cpu_s"] += manifest.cpu_s
         with atomic_write(record, fsync=True) as file:
             file.write(json.dumps({**run, **totals, "wall_s": time.monotonic() - start}, indent=1).encode())
+    remove_abandoned_drafts(record.parent)
     return {**run, **totals, "wall_s": time.monotonic() - start}
 
 
