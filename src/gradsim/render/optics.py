@@ -188,10 +188,8 @@ def undistort(points: Tensor, coefficients: Tensor, fisheye: bool = False) -> Te
 def _distortion_slope(x: Tensor, k: Tensor, fisheye: bool) -> tuple[Tensor, Tensor]:
     """Distorted points, and their derivatives (..., 2, 2) by the points."""
     if is_transformed():  # which leaves no adjoints to others
-        columns = [
-            torch.func.jvp(lambda x: distort(x, k, fisheye), (x,), (axis.expand_as(x),)) for axis in torch.eye(2).to(x)
-        ]
-        return columns[0][0], torch.stack([slope for _, slope in columns], -1)
+        lens, axes = lambda x: distort(x, k, fisheye), torch.eye(2, dtype=x.dtype, device=x.device)
+        return lens(x), torch.stack([torch.func.jvp(lens, (x,), (axis.expand_as(x),))[1] for axis in axes], -1)
     x = x.detach().requires_grad_()
     y = distort(x, k, fisheye)
     rows = [torch.autograd.grad(y[..., j].sum(), x, retain_graph=True)[0] for j in range(2)]
