@@ -1,7 +1,7 @@
-"""Every k-th frame of masks, compared with the same trajectories: what a search looks at while frames are close in time.
+"""Every k-th frame of masks, compared with the same trajectories: what a search and a cloud of samples look at while frames are close in time.
 
-Frames between which bodies hardly move tell the same, but for their noise. A search needs to know where valleys are, not where their last digits
-are, so it compares a part of such frames, and the answer descends on all of them.
+Frames between which bodies hardly move tell the same, but for their noise. Both need to know where valleys are, not where their last digits
+are, so they compare a part of such frames; the answer descends, and samples are drawn, on all of them.
 """
 
 from copy import copy

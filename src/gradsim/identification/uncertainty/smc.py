@@ -11,7 +11,8 @@ single frame leaves fewer, it comes in by a power φ that grows from 0 to 1 (seq
 
 and each step is followed by moves (`Cloud`). A valley that no start met is found if it is within the error bars of the first
 frames: the cloud is a search, too. All later frames at once would not do: after a few contacts they vary by thousands where
-the next frame varies by ten, so a small φ of theirs already picks what the next frame would not.
+the next frame varies by ten, so a small φ of theirs already picks what the next frame would not. Of frames between which bodies hardly
+move, a cloud takes in every k-th (`observation.thinned`).
 
 Rounds of moves go on until samples are no longer where they were. Where they cannot leave the teeth that the last frames have
 cut into the likelihood, resampling alone would pick one tooth of many, and error bars would be its width. So the cloud goes
