@@ -23,10 +23,12 @@ def kept(run: Path) -> dict:
     """
     path = run / "result.json"
     if not path.is_file():
-        raise InputError(f"{run} holds no result.json; give folders made by `gradsim reproduce`.")
+        raise InputError(
+            f"{run} holds no result.json; give folders made by `gradsim reproduce` or `benchmarks/run.py`."
+        )
     result = json.loads(path.read_text(encoding="utf-8"))
     if not result.get("figures"):
-        raise InputError(f"{path} has no figures; give folders made by `gradsim reproduce`.")
+        raise InputError(f"{path} has no figures; give folders made by `gradsim reproduce` or `benchmarks/run.py`.")
     left_out = [key for key, value in result.items() if len(json.dumps(value)) > LONG and key != "figures"]
     return {key: value for key, value in result.items() if key not in (*left_out, "images")} | {"left_out": left_out}
 
@@ -34,11 +36,13 @@ def kept(run: Path) -> dict:
 def section(name: str, result: dict) -> str:
     """A run as Markdown."""
     made = result.get("made_by", {})
+    command = result["command"]
+    command = f"benchmarks/run.py {command.split()[1]}" if command.startswith("benchmarks ") else f"gradsim {command}"
     machine = f"{made.get('processor')}, {made.get('cores')} cores"
     lines = [
         f"## {name}",
         "",
-        f"`gradsim {result['command']}`, seed {result.get('seed', 0)}; commit {made.get('commit')}; {machine}.",
+        f"`{command}`, seed {result.get('seed', 0)}; commit {made.get('commit')}; {machine}.",
         "",
     ]
     for table in [*([result["table"]] if result.get("table") else []), *result.get("tables", ())]:

@@ -1,10 +1,13 @@
 """Speed, as ratios of CPU time measured side by side in one run: `python benchmarks/run.py NAME|all --out DIR`.
 
-`precision` and `implicit` have the error of a rollout in addition, and draw both.
+`precision` and `implicit` have the error of a rollout in addition, and draw both. `result.json` is written after each case, so
+that a run that was interrupted or failed goes on where it stopped, given again with the same folder.
 """
 
 import argparse
+import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -30,8 +33,11 @@ from gradsim.app.commands.demo import UNKNOWNS
 from gradsim.app.figures import figure, write_result
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares
+from gradsim.runtime.provenance import provenance
 from gradsim.runtime.threads import set_threads
 from gradsim.scene import Scene
+
+Case = Callable[[], tuple[dict, list[str]]]
 
 
 def identify() -> tuple[dict, list[str]]:
@@ -48,7 +54,7 @@ def identify() -> tuple[dict, list[str]]:
     return figures, []
 
 
-CASES = {
+CASES: dict[str, Case] = {
     "calls": calls,
     "rigid": rigid,
     "solid": solid,
@@ -68,23 +74,56 @@ CASES = {
 }
 
 
+def unfinished(out: Path, command: str) -> tuple[dict, dict]:
+    """Figures and notes, by case, of an earlier run of the same command, commit and machine in that folder; empty if there is none."""
+    path = out / "result.json"
+    if path.is_file():
+        earlier = json.loads(path.read_text(encoding="utf-8"))
+        if (earlier["command"], earlier["made_by"]) == (command, provenance()) and not earlier["complete"]:
+            return earlier["figures"], earlier["notes"]
+    return {}, {}
+
+
+def run(cases: dict[str, Case], out: Path, command: str) -> dict:
+    """Run cases, write `result.json` after each, and return all figures.
+
+    Args:
+        cases: By name.
+        out: Folder of the run.
+        command: As it was given.
+    """
+    figures, notes = unfinished(out, command)
+    for name, case in cases.items():
+        if name in notes:
+            print(f"{name}: in {out} from the run before", flush=True)
+            continue
+        print(f"{name} …", flush=True)
+        more, notes[name] = case()
+        figures |= more
+        print(*notes[name], sep="\n", flush=True)
+        write_result(out, command, {"notes": notes, "complete": len(notes) == len(cases)}, figures)
+    return figures
+
+
+def line(name: str, f: dict) -> str:
+    """One figure beside its goal."""
+    words = [f"{name:<48}", "not measured" if f["value"] is None else f"{f['value']:.4g}"]
+    words += [f"original or paper {f['paper']:g}"] if f["paper"] else []
+    words += [f"goal {f['goal']:g}: {'met' if f['ok'] else 'missed'}"] if f["goal"] is not None else []
+    return "   ".join(words)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", choices=[*CASES, "precision", "implicit", "all"])
     parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args()
-    cases = CASES | {"precision": lambda: precision(given.out), "implicit": lambda: implicit(given.out)}
+    options = parser.parse_args()
+    cases = CASES | {"precision": lambda: precision(options.out), "implicit": lambda: implicit(options.out)}
     torch.set_num_threads(1)
     set_threads(1)
-    figures, notes = {}, {}
-    for name in cases if given.name == "all" else [given.name]:
-        print(f"{name} …", flush=True)
-        more, notes[name] = cases[name]()
-        figures |= more
-        print(*notes[name], sep="\n")
-    write_result(given.out, f"benchmarks {given.name}", {"notes": notes}, figures)
-    for name, f in figures.items():
-        print(f"{name:<48} {f['value']:.4g}" + (f"   original or paper {f['paper']:g}" if f["paper"] else ""))
+    names = cases if options.name == "all" else {options.name: cases[options.name]}
+    figures = run(names, options.out, f"benchmarks {options.name}")
+    print(*(line(name, f) for name, f in figures.items()), sep="\n")
     return 0
 
 

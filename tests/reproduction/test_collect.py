@@ -42,3 +42,28 @@ def test_what_is_kept_names_its_commit_and_machine(path):
     made = json.loads(path.read_text())["made_by"]
     assert made["commit"] and made["processor"] and made["cores"]
     assert f"## {path.stem}\n" in (path.parent / "results.md").read_text()
+
+
+def test_a_run_of_benchmarks_goes_on_where_it_stopped(tmp_path):
+    run = importlib.import_module("run")
+    calls = []
+
+    def case(name):
+        calls.append(name)
+        if calls == ["first", "second"]:
+            raise KeyboardInterrupt
+        return {name: figure(float(len(calls)), goal=2.0)}, [f"{name} ran"]
+
+    cases = {name: (lambda name=name: case(name)) for name in ("first", "second")}
+    with pytest.raises(KeyboardInterrupt):
+        run.run(cases, tmp_path, "benchmarks all")
+    assert json.loads((tmp_path / "result.json").read_text())["figures"]["first"]["value"] == 1
+    figures = run.run(cases, tmp_path, "benchmarks all")
+    assert calls == ["first", "second", "second"]
+    assert [run.line(name, f).split() for name, f in figures.items()] == [
+        ["first", "1", "goal", "2:", "met"],
+        ["second", "3", "goal", "2:", "missed"],
+    ]
+    run.run(cases, tmp_path, "benchmarks all")
+    assert len(calls) == 5  # a whole run is made again
+    assert "`benchmarks/run.py all`" in collect.section("speed", json.loads((tmp_path / "result.json").read_text()))
