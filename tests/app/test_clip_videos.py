@@ -33,6 +33,7 @@ def film(tmp_path_factory):
 
 def test_parts_of_a_film_make_the_videos_of_all_of_it(film, tmp_path, monkeypatch):
     trajectory, path = film
+    monkeypatch.setattr(fit_job, "DRAWN_PIXELS", 3 * PIXELS)
     for name, pixels in (("whole", 100 * PIXELS), ("parts", 3 * PIXELS)):
         monkeypatch.setattr(fit_job, "WHOLE_PIXELS", pixels)
         (tmp_path / name).mkdir()

@@ -11,7 +11,8 @@ from gradsim import video as videos
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.physics.model import Model
-from gradsim.video.background import SPECKLE, _is_ghost, read_background, subtract_background
+from gradsim.video.background import read_background, subtract_background
+from gradsim.video.background_checks import SPECKLE, is_ghost
 
 SIZE, COUNT, SIGMA = 40, 14, 1.5 / 255
 BODY = np.array([0.85, 0.3, 0.1])
@@ -125,8 +126,8 @@ def test_an_edge_that_a_codec_blurs_is_not_a_ghost_and_one_of_the_background_alo
     behind[:10] = 1.0
     softer, strip = 0.95 * behind + 0.05 * 0.75, np.zeros((20, 20), bool)  # as in some frames of h264
     strip[8:12, 3:17] = True
-    assert not _is_ghost(255 * softer, behind, strip)
-    assert _is_ghost(np.full((20, 20, 3), 127.5), np.where(strip[..., None], 0.8, 0.5), strip)
+    assert not is_ghost(255 * softer, behind, strip)
+    assert is_ghost(np.full((20, 20, 3), 127.5), np.where(strip[..., None], 0.8, 0.5), strip)
 
 
 def test_single_hot_pixels_are_not_a_body(exact):

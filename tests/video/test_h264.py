@@ -4,10 +4,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter
 
 from gradsim import video
 from gradsim.video import masks
-from gradsim.video.background import COLOR_WEIGHTS, subtract_background
+from gradsim.video.background import subtract_background
+from gradsim.video.front_coverage import COLOR_WEIGHTS
 from gradsim.video.h264 import write_h264
 from gradsim.video.read import is_subsampled
 from gradsim.video.soft_edges import with_soft_edges
@@ -107,3 +109,18 @@ def test_edges_of_masks_by_a_method_go_by_luma_as_well(orange):
     bodies = np.stack([cover > 0.5 for cover in disks()])
     assert abs(aside(with_soft_edges(orange, bodies)[0])) > 0.06
     assert abs(aside(with_soft_edges(orange, bodies, metric=COLOR_WEIGHTS)[0])) < 0.04
+
+
+@pytest.mark.parametrize("crf", ["18", "23", "28"])
+def test_a_codec_that_changes_blocks_of_the_background_is_no_body(tmp_path, crf):
+    """Before a texture with noise of two levels, of which the codec leaves a part."""
+    cover, path = disks(80, 128, 9.0)[::2], tmp_path / "film.mp4"
+    rng = np.random.default_rng(3)
+    wall = gaussian_filter(rng.normal(size=(128, 128, 3)), (3, 3, 0))
+    wall = 0.55 + 0.12 * wall / wall.std()
+    clean = cover[..., None] * ORANGE + (1 - cover[..., None]) * wall
+    noisy = (clean + 0.008 * rng.normal(size=clean.shape)).clip(0, 1)
+    write_h264(path, np.rint(255 * noisy).astype(np.uint8), Fraction(30), {"crf": crf})
+    bodies = subtract_background(video.read(path).frames, None, subsampled=True).masks > 0.5
+    both = (bodies & (cover > 0.5)).sum((1, 2)) / (bodies | (cover > 0.5)).sum((1, 2))
+    assert both.min() > 0.7

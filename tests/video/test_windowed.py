@@ -38,9 +38,9 @@ def film(request, tmp_path) -> tuple[np.ndarray, Frames]:
 def test_windows_are_parts_of_the_frames_and_hold_the_body(film):
     frames, stream = film
     windowed = read_windows(stream, coverage, whole_pixels=3 * HEIGHT * WIDTH)
-    assert windowed.corner is not None
+    assert windowed.windows is not None
     assert (windowed.width, windowed.height, windowed.fps) == (WIDTH, HEIGHT, 30)
-    for frame, part, (row, column) in zip(frames, windowed.parts, windowed.corner, strict=True):
+    for frame, part, (row, column) in zip(frames, windowed.parts, windowed.windows.corner, strict=True):
         height, width = part.shape[:2]
         np.testing.assert_array_equal(part, frame[row : row + height, column : column + width])
         away = np.pad(np.ones((height - 2 * MARGIN + 2 * GRID, width - 2 * MARGIN + 2 * GRID), bool), MARGIN - GRID)
@@ -54,7 +54,7 @@ def test_windows_are_parts_of_the_frames_and_hold_the_body(film):
 def test_a_video_of_few_pixels_is_whole(film):
     frames, stream = film
     windowed = read_windows(stream, coverage, whole_pixels=COUNT * HEIGHT * WIDTH)
-    assert windowed.corner is None and windowed.samples is windowed.parts
+    assert windowed.windows is None and windowed.samples is windowed.parts
     np.testing.assert_array_equal(np.stack(windowed.parts), frames)
     np.testing.assert_array_equal(windowed.times, videos.read(stream._path).times)
 

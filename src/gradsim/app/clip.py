@@ -97,7 +97,9 @@ def _masks(video: videos.Video, path: Path, mask: Path | None, background: str, 
             raise InputError("got a category (--category) and no COCO annotations; give them (--mask FILE.json).")
         return read_masks(mask, video, path, category=category)
     empty = None if background == "median" else MOG2 if background == MOG2 else read_background(background)
-    return subtract_background(video.frames, empty, subsampled=True).masks
+    subtraction = subtract_background(video.frames, empty, subsampled=True, windowed=True)
+    assert subtraction.windows is not None
+    return subtraction.windows.spread(subtraction.masks)
 
 
 def _range(text: str, count: int) -> tuple[int, int]:

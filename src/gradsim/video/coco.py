@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from gradsim.errors import InputError
+from gradsim.video.connected_regions import box_of
 
 LINES = 8  # per row of pixels, on which a polygon is sampled
 
@@ -51,7 +52,10 @@ def read_coco(path: str | Path, count: int, height: int, width: int, category: s
     masks = np.zeros((count, height, width))
     for k, segmentations in enumerate(frames):
         for segmentation in segmentations:
-            np.maximum(masks[k], _decoded(segmentation, height, width, f"{path}, frame {k}"), out=masks[k])
+            part = _decoded(segmentation, height, width, f"{path}, frame {k}")
+            if part.any():
+                box = box_of(part)  # memory of what is never written is not taken
+                np.maximum(masks[k][box], part[box], out=masks[k][box])
     if not masks.any():
         raise InputError(f"{path} has no mask pixel in any frame; annotate the body, or give another mask (--mask).")
     return masks

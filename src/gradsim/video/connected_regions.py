@@ -58,3 +58,23 @@ def label_regions(body: np.ndarray) -> tuple[np.ndarray, list[Region]]:
         for k, (area, (rows, columns)) in enumerate(zip(areas, ndimage.find_objects(labels), strict=True))
     ]
     return labels, sorted(regions, key=lambda r: -r.area)
+
+
+def box_of(region: np.ndarray, margin: int = 1) -> tuple[slice, slice]:
+    """Rows and columns of a region (height, width), and a margin."""
+    sides = []
+    for axis in (1, 0):
+        (at,) = np.nonzero(region.any(axis))
+        sides.append(slice(max(0, at[0] - margin), at[-1] + 1 + margin))
+    return sides[0], sides[1]
+
+
+def grown(bodies: np.ndarray) -> np.ndarray:
+    """Bodies dilated by one pixel, which the edge may cover in part."""
+    tall = bodies.copy()
+    tall[:, 1:] |= bodies[:, :-1]
+    tall[:, :-1] |= bodies[:, 1:]
+    near = tall.copy()
+    near[..., 1:] |= tall[..., :-1]
+    near[..., :-1] |= tall[..., 1:]
+    return near

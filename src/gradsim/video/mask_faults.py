@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradsim.video.connected_regions import label_regions
+from gradsim.video.windowed import FrameWindows
 
 BODY_COVERAGE = 0.5  # coverage from which a pixel is of the body
 FULL_IMAGE_SHARE = 0.95  # share of the image
@@ -80,7 +81,7 @@ def mask_faults(
     masks: np.ndarray,
     bodies: int | None = 1,
     used: Iterable[int] | None = None,
-    windows: tuple[np.ndarray, tuple[int, int]] | None = None,
+    windows: FrameWindows | None = None,
 ) -> MaskFaults:
     """Frames of masks (T, height, width) that cannot be right.
 
@@ -91,10 +92,11 @@ def mask_faults(
         masks: Coverage.
         bodies: Most pieces that a mask can be in: the number of bodies; None: as many as it usually is in.
         used: Frames that count; None: all.
-        windows: First row and column (T, 2) of masks that are windows of images, and the height and width of these.
+        windows: Those of images that the masks are; None: they are whole.
     """
     inside = masks > BODY_COVERAGE
-    corner, size = windows or (np.zeros((len(masks), 2), int), masks.shape[1:])
+    corner = np.zeros((len(masks), 2), int) if windows is None else windows.corner
+    size = masks.shape[1:] if windows is None else windows.size
     area = inside.sum((1, 2))
     (visible,) = np.nonzero(area)
     depth = np.full(len(masks), np.inf)  # [px] of the border that has no body

@@ -6,21 +6,21 @@ grabcut:X,Y,W,H[@FRAME]     the body in a rectangle, cut out along its edges, as
 color:X,Y,W,H[@FRAME]       what has the colors of the body in a rectangle, as `gradsim.video.color_model`
 """
 
-from dataclasses import replace
+import math
 from pathlib import Path
 
 import numpy as np
 
 from gradsim.errors import InputError
-from gradsim.video.background import COLOR_WEIGHTS
 from gradsim.video.coco import read_coco
 from gradsim.video.color_model import Rectangle, color_masks
+from gradsim.video.front_coverage import COLOR_WEIGHTS
 from gradsim.video.grabcut import grabcut_masks
 from gradsim.video.masks import from_mask_video
 from gradsim.video.read import Clocked, Frames, Video, check_video, is_subsampled, read
 from gradsim.video.response import Edges
 from gradsim.video.soft_edges import with_soft_edges
-from gradsim.video.windowed import WindowedVideo, read_windows
+from gradsim.video.windowed import WHOLE_PIXELS, FrameWindows, read_windows
 
 METHODS = {"grabcut": grabcut_masks, "color": color_masks}
 
@@ -35,34 +35,60 @@ def read_masks(
     mask: str | Path, film: Video, path: str | Path, fps: float | None = None, category: str = "", gamma: float = 1.0
 ) -> np.ndarray:
     """Masks (T, height, width) in [0, 1] of the bodies in a video; arguments and errors as of `masks_and_edges`."""
-    return masks_and_edges(mask, film, path, fps, category, gamma)[0]
+    masks, _, windows = masks_and_edges(mask, film, path, fps, category, gamma)
+    return masks if windows is None else windows.spread(masks)
 
 
 def masks_and_edges(
-    mask: str | Path, film: Video, path: str | Path, fps: float | None = None, category: str = "", gamma: float = 1.0
-) -> tuple[np.ndarray, Edges | None]:
-    """Masks (T, height, width) in [0, 1] of the bodies in a video, and the colors that their edges are measured by; None of a file.
+    mask: str | Path,
+    film: Clocked,
+    path: str | Path,
+    fps: float | None = None,
+    category: str = "",
+    gamma: float = 1.0,
+    whole_pixels: int = WHOLE_PIXELS,
+) -> tuple[np.ndarray, Edges | None, FrameWindows | None]:
+    """Masks (T, height, width) in [0, 1] of the bodies in a video, or of windows about them.
 
     Args:
         mask: A file, a folder of png (with the clock of the video), or a method with a rectangle.
-        film: The video.
+        film: The video; of a file or a folder, its pixels are not needed.
         path: Its file, for errors.
         fps: Frames per second of the scene, which a mask video has too; None: its clock does not matter.
         category: Of COCO annotations, as in `read_coco`.
         gamma: Of the camera's response, for soft edges.
+        whole_pixels: Pixels of a video up to which masks are whole.
+
+    Returns:
+        Masks, the colors that their edges are measured by (None of a file), and where masks are windows; None: they are whole.
 
     Raises:
         InputError: If the mask cannot be read or made, differs in size, clock or length from the video, or shows no body; or
             if a category is given for another kind of mask.
     """
     require_no_category(mask, category)
-    if is_method(mask):
-        method, _, rectangle = str(mask).partition(":")
-        metric = COLOR_WEIGHTS if is_subsampled(path) else None
-        return with_soft_edges(film.frames, METHODS[method](film.frames, Rectangle.parse(rectangle)), gamma, metric)
-    if Path(mask).suffix.lower() == ".json":
-        return read_coco(mask, len(film.frames), film.height, film.width, category), None
-    return from_mask_video(matching_frames(mask, film, path, fps), grey=True), None
+    if needs_no_pixels(mask) and Path(mask).suffix.lower() != ".json":
+        masks, windows = _masks_of_video(mask, film, path, fps, whole_pixels)
+        return masks, None, windows
+    size, count = (film.height, film.width), len(film.times)
+    is_whole = count * math.prod(size) <= whole_pixels
+    if not is_method(mask):
+        masks = read_coco(mask, count, *size, category)
+        windows = None if is_whole else FrameWindows.about(masks > 0)
+        return masks if windows is None else np.stack(windows.cut(masks)), None, windows
+    assert isinstance(film, Video)
+    method, _, rectangle = str(mask).partition(":")
+    metric = COLOR_WEIGHTS if is_subsampled(path) else None
+    frames, bodies = film.frames, METHODS[method](film.frames, Rectangle.parse(rectangle))
+    windows = None if is_whole else FrameWindows.about(bodies)
+    if windows is not None:
+        frames, bodies = windows.cut(frames), np.stack(windows.cut(bodies))
+    return *with_soft_edges(frames, bodies, gamma, metric), windows
+
+
+def needs_no_pixels(mask: str | Path) -> bool:
+    """True for masks that a file or a folder has, False for ways to make them."""
+    return not is_method(mask)
 
 
 def require_no_category(mask: str | Path, category: str) -> None:
@@ -86,28 +112,10 @@ def matching_frames(other: str | Path, film: Video, path: str | Path, fps: float
     return second.frames
 
 
-def is_mask_video(mask: str | Path) -> bool:
-    """True for a video, or a folder of png, False for annotations and ways to make masks."""
-    return not is_method(mask) and Path(mask).suffix.lower() != ".json"
-
-
-def windowed_masks(
-    mask: str | Path, film: WindowedVideo, path: str | Path, fps: float | None = None
-) -> tuple[WindowedVideo, np.ndarray]:
-    """Masks of `read_masks` of a mask video, in the windows of its bodies where it is large; it is read one frame at a time.
-
-    Args:
-        mask: The mask video, or a folder of png.
-        film: The video, of which no frames are needed.
-        path: Its file, for errors.
-        fps: As in `masks_and_edges`.
-
-    Returns:
-        The video with the windows of the masks, and these (T, h, w).
-
-    Raises:
-        InputError: As `masks_and_edges`.
-    """
+def _masks_of_video(
+    mask: str | Path, film: Clocked, path: str | Path, fps: float | None, whole_pixels: int
+) -> tuple[np.ndarray, FrameWindows | None]:
+    """Masks of a mask video, or of the windows of its bodies where it is large; it is read one frame at a time."""
     levels = np.zeros(256, bool)
 
     def brightest(part: np.ndarray) -> np.ndarray:
@@ -115,12 +123,11 @@ def windowed_masks(
         levels[level.ravel()] = True
         return level / 255
 
-    second = read_windows(Frames(mask, _rate(mask, film, fps)), brightest)
+    second = read_windows(Frames(mask, _rate(mask, film, fps)), brightest, whole_pixels)
     _require_match(second, film, mask, path, fps)
-    if second.corner is not None:  # windows of labels may show none
+    if second.windows is not None:  # windows of labels may show none
         from_mask_video(np.flatnonzero(levels).astype(np.uint8)[None, None, :, None], grey=True)
-    masks = from_mask_video(np.stack(second.parts), grey=True)
-    return replace(film, corner=second.corner), masks
+    return from_mask_video(np.stack(second.parts), grey=True), second.windows
 
 
 def _rate(other: str | Path, film: Clocked, fps: float | None) -> float | None:

@@ -7,6 +7,8 @@ discs of radius 6 and 11 px on a texture, coverage at the edge is off by 0.10 (R
 centres are as exact as before (0.05 px), where they would be off by 0.09 px, and outlines 0.06 px wide instead of 0.01.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gradsim.video.connected_regions import EIGHT_CONNECTED
@@ -29,7 +31,7 @@ def soft_edges(frames: np.ndarray, bodies: np.ndarray, gamma: float = 1.0) -> np
 
 
 def with_soft_edges(
-    frames: np.ndarray, bodies: np.ndarray, gamma: float = 1.0, metric: np.ndarray | None = None
+    frames: Sequence[np.ndarray] | np.ndarray, bodies: np.ndarray, gamma: float = 1.0, metric: np.ndarray | None = None
 ) -> tuple[np.ndarray, Edges | None]:
     """The same, and the colors from which it follows; None without an edge. `metric` (3, 3) weighs differences of color."""
     from scipy import ndimage

@@ -2,13 +2,15 @@
 
 Videos of at most `WHOLE_PIXELS` pixels are kept whole. Of longer or larger ones, each frame is looked at once, in every `STEP`-th row and
 column, and cut down to the pixels about what is body there. Windows have the size that the largest needs, and `MARGIN` more on each side.
+Where bodies are detected in all frames together, as before a background, frames stay as they are read, and windows are of what follows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from gradsim.video.connected_regions import label_regions
 from gradsim.video.read import Frames
 from gradsim.video.timing import FrameChanges
 
@@ -21,13 +23,57 @@ BODY_COVERAGE = 0.25  # coverage from which a pixel that is looked at is body
 
 
 @dataclass(frozen=True, eq=False)
+class FrameWindows:
+    """One window of each frame of a video, all of one size.
+
+    Attributes:
+        corner: First row and column (T, 2) of each.
+        shape: Height and width of windows [px].
+        size: Height and width of frames [px].
+    """
+
+    corner: np.ndarray
+    shape: tuple[int, int]
+    size: tuple[int, int]
+
+    @classmethod
+    def about(cls, bodies: np.ndarray, least_share: float = 0.0) -> "FrameWindows":
+        """Windows about bodies (T, height, width) bool; of a frame without one, where it was before, or else will be.
+
+        Args:
+            bodies: Where bodies are.
+            least_share: Of the area of a frame's largest region, below which another one is none that windows are made for.
+        """
+        size = bodies.shape[1:]
+        visible = [_box_of_regions(body, least_share) for body in bodies]
+        last = next((box for box in visible if box is not None), np.array([size, size]) // 2)
+        boxes = []
+        for box in visible:
+            last = last if box is None else box
+            boxes.append(last)
+        shape = _window_shape(boxes, size)
+        return cls(np.array([_corner(box, shape, size) for box in boxes]), shape, size)
+
+    def cut(self, images: Iterable[np.ndarray]) -> list[np.ndarray]:
+        """Windows of images (height, width, …), which are views of them."""
+        return [_cut_out(image, corner, self.shape) for image, corner in zip(images, self.corner, strict=True)]
+
+    def spread(self, parts: np.ndarray) -> np.ndarray:
+        """Images (T, height, width) of which `parts` (T, h, w) are the windows, and that are 0 elsewhere: memory is that of the windows."""
+        images = np.zeros((len(parts), *self.size), parts.dtype)
+        for window, part in zip(self.cut(images), parts, strict=True):
+            window[:] = part
+        return images
+
+
+@dataclass(frozen=True, eq=False)
 class WindowedVideo:
     """Windows of a video.
 
     Attributes:
         parts: The window (h, w, 3) uint8 of each frame, or the whole frame; none of a video whose clock alone was read.
         samples: Every second of the rows and columns in which bodies were looked for; of a video that is kept whole, `parts`.
-        corner: First row and column (T, 2) of each window in its frame; None where frames are whole.
+        windows: Where in their frames they are; None where frames are whole.
         repeated: Frames that repeat the one before, (T,) bool.
         width, height: Of frames [px].
         times: (T,) [s].
@@ -36,17 +82,12 @@ class WindowedVideo:
 
     parts: list[np.ndarray]
     samples: list[np.ndarray]
-    corner: np.ndarray | None
+    windows: FrameWindows | None
     repeated: np.ndarray
     width: int
     height: int
     times: np.ndarray
     fps: float
-
-    @property
-    def windows(self) -> tuple[np.ndarray, tuple[int, int]] | None:
-        """Corners of windows, and the height and width of frames; None where frames are whole."""
-        return None if self.corner is None else (self.corner, (self.height, self.width))
 
 
 def read_windows(
@@ -65,11 +106,11 @@ def read_windows(
     reading = _Reading(coverage, whole_pixels)
     while not reading.fits(frames):
         reading = _Reading(coverage, whole_pixels, reading.spacious())
-    parts, corner = reading.trimmed()
+    parts, windows = reading.trimmed()
     height, width = reading.size
     repeated = reading.changes.repeated()
-    samples = parts if corner is None else reading.samples
-    return WindowedVideo(parts, samples, corner, repeated, width, height, frames.times, frames.fps)
+    samples = parts if windows is None else reading.samples
+    return WindowedVideo(parts, samples, windows, repeated, width, height, frames.times, frames.fps)
 
 
 def read_clock(frames: Frames) -> WindowedVideo:
@@ -123,48 +164,71 @@ class _Reading:
         """Find the box of the body in a frame; where there is none, it is the one before."""
         sample = self.parts[k][::STEP, ::STEP]
         self.samples[k] = sample[::2, ::2].copy()
-        body = self.coverage(sample) > BODY_COVERAGE
-        sides = [np.flatnonzero(body.any(axis)) for axis in (1, 0)]
-        if len(sides[0]):
-            ends = np.array([[side[0], side[-1] + 1] for side in sides]).T * STEP
+        box = _box(self.coverage(sample) > BODY_COVERAGE)
+        if box is not None:
+            self.boxes.append(box * STEP)
         else:
-            ends = self.boxes[-1] if self.boxes else np.array([self.size, self.size]) // 2
-        self.boxes.append(ends)
+            self.boxes.append(self.boxes[-1] if self.boxes else np.array([self.size, self.size]) // 2)
 
     def _cut(self, k: int, shape: tuple[int, int]) -> None:
         """Cut a frame down to its window."""
         if len(self.boxes) == k:
             self._look(k)
-        self.parts[k] = self._window(self.parts[k], self._corner(k, shape), shape)
+        self.parts[k] = _cut_out(self.parts[k], _corner(self.boxes[k], shape, self.size), shape).copy()
 
     def _needed(self) -> tuple[int, int]:
         """Height and width of the window that the largest body needs."""
-        extent = np.max([ends[1] - ends[0] for ends in self.boxes], 0)
-        return self._on_grid(extent + 2 * MARGIN + GRID)
+        return _window_shape(self.boxes, self.size)
 
     def spacious(self) -> tuple[int, int]:
         """The same, and more for frames to come."""
-        return self._on_grid(SPARE * np.array(self._needed()))
+        return _on_grid(SPARE * np.array(self._needed()), self.size)
 
-    def _on_grid(self, sides: np.ndarray) -> tuple[int, int]:
-        height, width = (min(-int(-side // GRID) * GRID, most) for side, most in zip(sides, self.size, strict=True))
-        return height, width
-
-    def _corner(self, k: int, shape: tuple[int, int]) -> np.ndarray:
-        """First row and column of a window of a frame about its body."""
-        first = (self.boxes[k].sum(0) - np.array(shape)) / 2
-        return np.clip(np.floor(first / GRID).astype(int) * GRID, 0, np.array(self.size) - np.array(shape))
-
-    def _window(self, part: np.ndarray, first: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-        row, column = first
-        return part[row : row + shape[0], column : column + shape[1]].copy()
-
-    def trimmed(self) -> tuple[list[np.ndarray], np.ndarray | None]:
-        """Windows of the size that is needed, and their corners."""
+    def trimmed(self) -> tuple[list[np.ndarray], FrameWindows | None]:
+        """Windows of the size that is needed, and where they are."""
         if self.shape is None:
             return self.parts, None
         shape, corners = self._needed(), []
         for k, part in enumerate(self.parts):
-            corners.append(self._corner(k, shape))
-            self.parts[k] = self._window(part, corners[-1] - self._corner(k, self.shape), shape)
-        return self.parts, np.array(corners)
+            corners.append(_corner(self.boxes[k], shape, self.size))
+            within = corners[-1] - _corner(self.boxes[k], self.shape, self.size)
+            self.parts[k] = _cut_out(part, within, shape).copy()
+        return self.parts, FrameWindows(np.array(corners), shape, self.size)
+
+
+def _box(body: np.ndarray) -> np.ndarray | None:
+    """First row and column of a body (height, width) bool, and those after the last; None where there is none."""
+    sides = [np.flatnonzero(body.any(axis)) for axis in (1, 0)]
+    return np.array([[side[0], side[-1] + 1] for side in sides]).T if len(sides[0]) else None
+
+
+def _box_of_regions(body: np.ndarray, least_share: float) -> np.ndarray | None:
+    """The same, of regions that are at least a share of the largest."""
+    box = _box(body)
+    if box is None or not least_share:
+        return box
+    _, regions = label_regions(body[box[0, 0] : box[1, 0], box[0, 1] : box[1, 1]])
+    ends = np.array([r.box for r in regions if r.area >= least_share * regions[0].area])
+    return box[0] + np.array([ends[:, ::2].min(0), ends[:, 1::2].max(0)])
+
+
+def _window_shape(boxes: Sequence[np.ndarray], size: tuple[int, int]) -> tuple[int, int]:
+    """Height and width of windows about boxes as of `_box`."""
+    extent = np.max([ends[1] - ends[0] for ends in boxes], 0)
+    return _on_grid(extent + 2 * MARGIN + GRID, size)
+
+
+def _on_grid(sides: np.ndarray, size: tuple[int, int]) -> tuple[int, int]:
+    height, width = (min(-int(-side // GRID) * GRID, most) for side, most in zip(sides, size, strict=True))
+    return height, width
+
+
+def _corner(box: np.ndarray, shape: tuple[int, int], size: tuple[int, int]) -> np.ndarray:
+    """First row and column of a window of a shape about a box."""
+    first = (box.sum(0) - np.array(shape)) / 2
+    return np.clip(np.floor(first / GRID).astype(int) * GRID, 0, np.array(size) - np.array(shape))
+
+
+def _cut_out(image: np.ndarray, first: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    row, column = first
+    return image[row : row + shape[0], column : column + shape[1]]

@@ -12,7 +12,7 @@ from gradsim.identification.colors.response import (
     values_of,
     weight_of,
 )
-from gradsim.video.background import COLOR_WEIGHTS
+from gradsim.video.front_coverage import COLOR_WEIGHTS
 
 VALUES = np.random.default_rng(5).uniform(0.1, 0.95, (40, 3))
 GRAY = np.repeat(VALUES[:, :1], 3, 1)

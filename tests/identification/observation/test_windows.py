@@ -1,5 +1,6 @@
 """Masks that are windows of images, against the same masks whole."""
 
+import json
 from functools import partial
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import torch
 from fit_cases import throw
 from PIL import Image
+from scipy.ndimage import gaussian_filter
 
 from gradsim import video as videos
 from gradsim.errors import InputError
@@ -143,9 +145,7 @@ def test_mask_films_are_read_in_windows_but_not_where_some_pixels_are_ignored(tr
     assert np.array_equal(whole.masks.numpy(), grey[..., 0] / 255)
     monkeypatch.setattr(windowed, "MARGIN", 4)
     monkeypatch.setattr(windowed, "GRID", 4)
-    smaller = partial(windowed.read_windows, whole_pixels=64**2)
-    monkeypatch.setattr(from_video_module, "read_windows", smaller)
-    monkeypatch.setattr(mask_input, "read_windows", smaller)
+    monkeypatch.setattr(from_video_module, "WHOLE_PIXELS", 64**2)
     again = read(ignore=tmp_path / "post.webm")
     assert again.windows is None and torch.equal(again.weight, hidden.weight) and torch.equal(again.masks, hidden.masks)
     assert np.array_equal(hidden.weight.numpy(), (post[..., 0] == 0).astype(float))
@@ -158,3 +158,69 @@ def test_mask_films_are_read_in_windows_but_not_where_some_pixels_are_ignored(tr
         assert torch.equal(part.masks[k], whole.masks[k][at])
     with pytest.raises(InputError, match="levels 0 and 1 alone"):
         read(mask=tmp_path / "labels")
+
+
+CROSSING = throw(14, 64, position=[-1.1, 0, 0.6], velocity=[3.6, 0, 0], angular_velocity=[1, 2, 3], pushes=[])
+
+
+@pytest.fixture(scope="module")
+def crossing(tmp_path_factory):
+    """A film before a texture, with annotations of the body, an image of the empty scene and the exact coverage."""
+    folder = tmp_path_factory.mktemp("crossing")
+    with torch.no_grad():
+        coverage = synthetic.float_masks(CROSSING, Model(CROSSING).rollout()).masks.numpy()
+    smooth = gaussian_filter(np.random.default_rng(0).standard_normal((*coverage.shape[1:], 3)), (2, 2, 0))
+    wall = np.clip([0.25, 0.5, 0.6] + 0.08 * smooth / smooth.std(), 0, 1)
+    clean = coverage[..., None] * CROSSING.bodies["cube"].colour + (1 - coverage[..., None]) * wall
+    frames = synthetic.noisy_8bit(torch.tensor(clean), 1 / 255, 1)
+    (folder / "film").mkdir()
+    for k, frame in enumerate(frames):
+        Image.fromarray(frame).save(folder / "film" / f"{k:03}.png")
+    Image.fromarray(np.rint(255 * wall).astype(np.uint8)).save(folder / "wall.png")
+    outline = [
+        [[c, r, c + 1, r, c + 1, r + 1, c, r + 1] for r, c in np.argwhere(mask > 0.5).tolist()] for mask in coverage
+    ]
+    (folder / "masks.json").write_text(json.dumps([entry or None for entry in outline]))
+    full = int((coverage > 0.5).sum((1, 2)).argmax())
+    rows, columns = np.nonzero(coverage[full] > 0)
+    x, y = int(columns.min()), int(rows.min())
+    box = f"{x},{y},{int(columns.max()) + 1 - x},{int(rows.max()) + 1 - y}@{full}"
+    return folder, box
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"background": "median"},
+        {"background": "wall.png"},
+        {"background": "wall.png", "mask": "masks.json"},
+        {"background": "median", "mask": "color:BOX"},
+        {"mask": "color:BOX"},
+        {"mask": "masks.json"},
+    ],
+    ids=lambda choice: ", ".join(choice.values()),
+)
+def test_masks_that_are_made_of_all_frames_are_compared_in_windows(crossing, choice, monkeypatch):
+    """Pixel for pixel those of whole frames, with what is left out 0, the same weights and edges."""
+    folder, box = crossing
+    file = lambda name: name.replace("BOX", box) if ":" in name or name == "median" else folder / name
+    read = lambda: from_video(CROSSING, folder / "film", noise=1 / 255, **{k: file(v) for k, v in choice.items()})
+    whole = read()
+    monkeypatch.setattr(windowed, "MARGIN", 8)
+    monkeypatch.setattr(windowed, "GRID", 4)
+    monkeypatch.setattr(from_video_module, "WHOLE_PIXELS", 64**2)
+    part = read()
+    assert isinstance(whole, Masks) and whole.windows is None
+    assert isinstance(part, Masks) and part.windows is not None
+    assert (part.sigma, part.notes["frames_used"]) == (whole.sigma, whole.notes["frames_used"])
+    assert part.masks[0].numel() < 0.6 * whole.masks[0].numel()
+    height, width = part.windows.shape
+    outside = whole.masks.clone()
+    weight = whole.weight.expand_as(whole.masks)
+    for k, (row, column) in enumerate(part.windows.corner.tolist()):
+        at = slice(row, row + height), slice(column, column + width)
+        assert torch.equal(part.masks[k], whole.masks[k][at])
+        assert torch.equal(part.weight.expand_as(part.masks)[k], weight[k][at])
+        outside[k][at] = 0
+    clear = 0.0 if "mask" in choice else 0.3  # noise of a stated color
+    assert float(outside.abs().max()) <= clear

@@ -33,6 +33,8 @@ from gradsim.video.write import preview_writer
 from gradsim.visualization.overlay_video import overlay, side_by_side
 from gradsim.visualization.residual_video import write_residuals
 
+DRAWN_PIXELS = 2**22  # of a large film, drawn at once for its videos: some 150 bytes each
+
 
 class FitJob(ABC):
     """One fit. The constructor reads the inputs and raises `InputError` if they are wrong.
@@ -148,8 +150,9 @@ def write_clip_videos(
     """
     fps = scene.timing.fps
     observed, small = AlignedFrames(path, fps, frames, scene.timing.stamps), None
-    step = max(1, WHOLE_PIXELS // math.prod(observed.size))
-    whole = len(observed) <= step
+    size = math.prod(observed.size)
+    whole = len(observed) * size <= WHOLE_PIXELS
+    step = len(observed) if whole else max(1, DRAWN_PIXELS // size)
     name = lambda kind: folder / f"{kind}{suffix}.webm"
     with preview_writer(name("side_by_side"), fps) as write_pair, preview_writer(name("overlay"), fps) as write_overlay:
         for first in range(0, len(observed), step):

@@ -20,7 +20,8 @@ from gradsim.errors import InputError
 from gradsim.losses import L1, MSE, Blurred, ImageLoss, Pyramid, Schedule, coarse_to_fine, stage
 from gradsim.render.renderer import Renderer
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.video.background import QUANTIZATION_NOISE, UPPER_THRESHOLD, subtract_background
+from gradsim.video.background import subtract_background
+from gradsim.video.camera_noise import QUANTIZATION_NOISE, UPPER_THRESHOLD
 
 if TYPE_CHECKING:
     from gradsim.control.plant import Episode

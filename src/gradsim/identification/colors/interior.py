@@ -39,7 +39,7 @@ from gradsim.identification.observation.projection import Sensitivity
 from gradsim.physics.system import Values
 from gradsim.physics.trajectory import Trajectory
 from gradsim.render.silhouettes import Silhouettes
-from gradsim.video.background import COLOR_WEIGHTS
+from gradsim.video.front_coverage import COLOR_WEIGHTS
 
 # luma and two directions of chroma, by red, green and blue, where chroma has half the resolution. Where its samples lie between those of luma no file says for sure: of a
 # ball of six sectors an answer 4.5 % off in spin left a fifth less of the chroma than the truth does, and a tenth more of the luma

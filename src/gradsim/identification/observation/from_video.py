@@ -1,6 +1,7 @@
 """Observations from video files, with checks of the user's input."""
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -26,15 +27,13 @@ from gradsim.video.clip_properties import variable_stamps
 from gradsim.video.connected_regions import connected_regions
 from gradsim.video.mask_faults import mask_faults
 from gradsim.video.mask_input import (
-    is_mask_video,
     masks_and_edges,
     matching_frames,
-    require_no_category,
-    windowed_masks,
+    needs_no_pixels,
 )
 from gradsim.video.read import frames_with_clock, is_lossy, is_subsampled, read_times
 from gradsim.video.timing import FrameAlignment, align_times, centroids, repeated_frames, suspicious_steps
-from gradsim.video.windowed import WindowedVideo, read_clock, read_windows
+from gradsim.video.windowed import WHOLE_PIXELS, WindowedVideo, read_clock, read_windows
 
 QUANTIZATION_NOISE = 1 / 255 / math.sqrt(12)  # standard deviation of rounding to 8 bits
 NOMINAL_NOISE = 1 / 255  # default noise of a pixel
@@ -137,7 +136,7 @@ def from_video(
     width, height = scene.view(camera).size
     fps, stamps = scene.timing.fps, scene.timing.stamps
     flat = mask is None and background is None and ignore is None and not textured and len(colors(scene)) == 1
-    from_masks = mask is not None and is_mask_video(mask) and background is None and ignore is None and not textured
+    from_masks = mask is not None and needs_no_pixels(mask) and background is None and ignore is None and not textured
     if flat:
         film = _read_windows(scene, path)
     else:
@@ -167,7 +166,7 @@ def from_video(
             f"noise is {noise}; expected a standard deviation above 0, such as 1/255 = 0.0039, or `{AUTO_NOISE}`."
         )
     sigma, loss = math.hypot(noise, QUANTIZATION_NOISE), robust_loss(robust)
-    weight = np.ones((len(film.times), 1, 1) if isinstance(film, WindowedVideo) else film.frames.shape[:3])
+    weight = np.ones((len(film.times), 1, 1))
     if (poses := scene.view(camera).poses) is not None:
         if poses.covariance.any() and not outline_noise:
             raise InputError(
@@ -175,9 +174,11 @@ def from_video(
                 f"--noise {AUTO_NOISE} (of one camera, with one mask), or observe tracks (--tracks), whose error bars take the covariance of the poses."
             )
         _exclude_frames_without_pose(alignment, poses, scene, path)
+    windows, whole_pixels = film.windows if isinstance(film, WindowedVideo) else None, WHOLE_PIXELS
     if ignore is not None:  # what a body hides behind may be wider than a window
         assert isinstance(film, videos.Video)
-        weight *= _included(ignore, film, path, fps if stamps is None else None)
+        whole_pixels = sys.maxsize
+        weight = _included(ignore, film, path, fps if stamps is None else None)
     view, edges = scene.view(camera), None
     gamma, gain = view.gamma or 1.0, view.gain or 1.0
     if view.gain is not None and str(background) in ("None", "median", MOG2):
@@ -192,20 +193,23 @@ def from_video(
     if flat and isinstance(film, WindowedVideo):
         masks, contrast = _masks_from_color(scene, film.parts, film.samples, path, is_subsampled(path))
         sigma /= 1.0 if outline_noise else contrast
-    elif mask is not None and isinstance(film, WindowedVideo):
-        require_no_category(mask, category)
-        film, masks = windowed_masks(mask, film, path, fps if stamps is None else None)
-    elif mask is not None and isinstance(film, videos.Video):
-        masks, edges = masks_and_edges(mask, film, path, fps if stamps is None else None, category, gamma)
+    elif mask is not None:
+        clock = fps if stamps is None else None
+        masks, edges, windows = masks_and_edges(mask, film, path, clock, category, gamma, whole_pixels)
     else:
         masks = None
     if background is not None and isinstance(film, videos.Video):
         empty = {"median": None, MOG2: MOG2}.get(str(background), background)
         empty = gain ** (1 / gamma) * read_background(empty) if empty not in (None, MOG2) else empty
         bodies, blur = None if masks is None else masks > 0.5, (scene.view(camera).exposure or 0.0) * fps
+        bodies = bodies if bodies is None or windows is None else windows.spread(bodies)
+        windowed = math.prod(film.frames.shape[:3]) > whole_pixels
         color = None if textured else _common_color(scene)
-        subtraction = subtract_background(film.frames, empty, color, is_subsampled(path), bodies, blur, gamma)
+        subtraction = subtract_background(
+            film.frames, empty, color, is_subsampled(path), bodies, blur, gamma, windowed=windowed
+        )
         masks, weight, edges = subtraction.masks, weight * subtraction.weight, subtraction.edges
+        windows = subtraction.windows
         if not outline_noise:
             sigma = subtraction.sigma * (sigma / subtraction.noise if stated else 1.0)
         notes |= {"background": str(background), "video_noise": subtraction.noise}
@@ -223,8 +227,7 @@ def from_video(
         assert masks is not None
         masks = _filled(masks)
     assert masks is not None
-    windows = film.windows if isinstance(film, WindowedVideo) else None
-    places = centroids(masks) + (0.0 if windows is None else windows[0][:, ::-1])
+    places = centroids(masks) + (0.0 if windows is None else windows.corner[:, ::-1])
     alignment.suspected.extend(suspicious_steps(places[alignment.index], alignment))
     weight = weight[alignment.index] * alignment.used[:, None, None]
     if outline_noise and (count := int(alignment.used.sum())) < FEWEST:
@@ -235,7 +238,7 @@ def from_video(
     images = torch.from_numpy(masks if in_order else masks[alignment.index])
     silhouettes, views = Silhouettes.of(scene, camera), None
     if windows is not None:
-        views = Windows(torch.from_numpy(windows[0][alignment.index]), masks[0].shape, windows[1])
+        views = Windows(torch.from_numpy(windows.corner[alignment.index]), windows.shape, windows.size)
         notes["windows"] = f"{views.shape[1]} × {views.shape[0]} px"
     observation = Masks(images, sigma, silhouettes, torch.from_numpy(weight), loss, views)
     if edges is not None and (view.gamma is not None or view.gain is not None):
@@ -353,6 +356,7 @@ def _labelled_masks(
     alpha, noise, off = color_shares(film.frames, list(kinds), background)
     _check_colors(film.frames, path, " and ".join(str(list(c)) for c in kinds), background, off, alpha.sum(1))
     alignment.suspected.extend(suspicious_steps(centroids(alpha.sum(1))[alignment.index], alignment))
+    weight = np.broadcast_to(weight, film.frames.shape[:3])
     used = torch.tensor(weight[alignment.index] * alignment.used[:, None, None])
     part, silhouettes = torch.tensor(alpha[alignment.index]), Silhouettes.of(scene, camera)
     observation = LabelledMasks(part, (sigma * noise).tolist(), list(kinds.values()), silhouettes, True, used, loss)

@@ -1,0 +1,142 @@
+"""Noise of a static camera before its background, and what differs from the background by more."""
+
+from statistics import NormalDist
+
+import numpy as np
+
+from gradsim.errors import InputError
+from gradsim.video.connected_regions import box_of, connected_regions, grown
+
+UPPER_THRESHOLD, LOWER_THRESHOLD = 8.0, 4.0  # [σ] upper and lower threshold of the hysteresis
+LEVEL = 1 / 255  # grey level
+QUANTIZATION_NOISE = LEVEL / 12**0.5  # quantization noise of 8 bits
+# Noise by which bodies are detected in films of a lossy codec, at least. It leaves most pixels as they were in the frame before, so that the noise of
+# all is small, and changes blocks by some levels: of nine films (x264, crf 18 to 28, noise of 1 to 4 levels) eight were refused without it
+CODEC_NOISE = 2 * LEVEL
+MAX_SHAKE = 0.25  # [px] apparent motion of a static camera
+SATURATION = 2.5 * LEVEL  # from black or white, within which noise is cut off
+MAX_NOISE = 0.04  # of a channel of a camera; more is a body
+MIN_UNSATURATED = 0.02  # share of the background's channels that tell the noise
+SAMPLED_PIXELS = 300_000  # pixels of the video that tell noise and shake: a quantile to some 0.2 %
+
+
+def noise_and_bodies(frames: np.ndarray, B: np.ndarray, lossy: bool = False) -> tuple[float, np.ndarray]:
+    """Noise of a channel, and pixels (T, height, width) that differ from the background by more.
+
+    Args:
+        frames: (T, height, width, 3) uint8.
+        B: Background (height, width, 3) in [0, 1].
+        lossy: True for frames of a lossy codec: bodies are detected by a noise of `CODEC_NOISE` or more then.
+
+    Raises:
+        InputError: If the camera moves.
+    """
+    pixels, behind = frames[..., 0].size, (255 * B).astype(np.float32)
+    sample = np.arange(0, pixels, max(1, pixels // SAMPLED_PIXELS))
+    values, backgrounds = frames.reshape(-1, 3)[sample] / 255, B.reshape(-1, 3)[sample % B[..., 0].size]
+    difference = _unsaturated(values, backgrounds)
+    noise = _scale(difference, 0.75)  # assumes that bodies cover less than a quarter of the video
+    if noise > MAX_NOISE:  # of what is neither black nor white they cover more
+        noise = _scale(values - backgrounds, 0.75)
+    bodies, least = np.zeros(frames.shape[:3], bool), CODEC_NOISE if lossy else 0.0
+    for _ in range(2):  # the second time without the bodies
+        relative = max(noise, least)
+        for frame, body in zip(frames, bodies, strict=True):
+            body[:] = _hysteresis(_distance(frame, behind) / relative)
+        static = ~grown(bodies).reshape(-1)[sample]
+        if np.isfinite(difference[static]).any():
+            noise = _scale(difference[static], 0.9)
+    _check_camera(frames, B, relative)
+    return noise, bodies
+
+
+def noise_without(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> float:
+    """Noise of a channel where no body is, of a camera that does not move.
+
+    Args:
+        frames: (T, height, width, 3) uint8.
+        B: Background (height, width, 3) in [0, 1].
+        bodies: (T, height, width) bool.
+
+    Raises:
+        InputError: If the camera moves.
+    """
+    step, count, differences, backgrounds = max(1, bodies.size // SAMPLED_PIXELS), 0, [], []
+    for frame, near in zip(frames, map(_grown_one, bodies), strict=True):
+        static = np.flatnonzero(~near)
+        sample = static[-count % step :: step]
+        count += len(static)
+        differences.append(frame.reshape(-1, 3)[sample] / 255)
+        backgrounds.append(B.reshape(-1, 3)[sample])
+    noise = _scale(_unsaturated(np.concatenate(differences), np.concatenate(backgrounds)), 0.9)
+    _check_camera(frames, B, noise)
+    return noise
+
+
+def _grown_one(body: np.ndarray) -> np.ndarray:
+    return grown(body[None])[0]
+
+
+def _distance(frame: np.ndarray, behind: np.ndarray) -> np.ndarray:
+    """Root mean square (…) over the channels of pixels (…, 3) of their differences from the background in levels, in [0, 1]."""
+    levels = frame - behind
+    return np.sqrt(np.einsum("...c,...c->...", levels, levels) / 3) / 255
+
+
+def _unsaturated(values: np.ndarray, behind: np.ndarray) -> np.ndarray:
+    """Differences of values (n, 3) from the background behind them; NaN where that is black or white, and hides noise.
+
+    All of them are left where the background has hardly anything else.
+    """
+    difference = values - behind
+    saturated = (behind < SATURATION) | (behind > 1 - SATURATION)
+    return difference if saturated.mean() > 1 - MIN_UNSATURATED else np.where(saturated, np.nan, difference)
+
+
+def _scale(difference: np.ndarray, quantile: float) -> float:
+    """Standard deviation from quantiles of magnitudes, the larger of two: compression leaves most pixels as they were."""
+    size = np.abs(difference[np.isfinite(difference)])
+    scales = [float(np.quantile(size, q)) / NormalDist().inv_cdf((1 + q) / 2) for q in (0.5, quantile)]
+    return max(*scales, QUANTIZATION_NOISE)
+
+
+def _hysteresis(size: np.ndarray) -> np.ndarray:
+    """Regions above the lower threshold that contain pixels above the upper one, holes filled."""
+    from scipy import ndimage
+
+    labels, _ = connected_regions(size > LOWER_THRESHOLD)
+    strong = size > UPPER_THRESHOLD
+    # a single strong pixel is a defect of the sensor
+    often = np.bincount(labels[strong], minlength=labels.max() + 1) >= 4
+    often[0] = False
+    body = often[labels]
+    if body.any():
+        box = box_of(body)
+        body[box] = ndimage.binary_fill_holes(body[box])
+    return body
+
+
+def _check_camera(frames: np.ndarray, B: np.ndarray, noise: float) -> None:
+    """Refuse a moving camera, which shifts the whole background: I − B = −d·∇B, one d [px] per frame."""
+    slope = np.stack([np.gradient(B, axis=axis) for axis in (1, 0)], -1)  # (height, width, 3, 2)
+    textured = (slope**2).sum((2, 3)) ** 0.5 > 4 * LEVEL
+    if textured.mean() < 0.02:
+        return  # a motion of the camera is invisible, and harmless, on a flat background
+    rows, columns = np.nonzero(textured)
+    step = max(1, len(rows) * len(frames) // SAMPLED_PIXELS)
+    rows, columns = rows[::step], columns[::step]
+    slope, behind, shifts = slope[rows, columns].reshape(-1, 2), B[rows, columns], []
+    for frame in frames:
+        pixels = frame[rows, columns]
+        size = _distance(pixels, (255 * behind).astype(np.float32))
+        weight = 1 / (1 + (size / (3 * noise)) ** 2)  # robust against bodies in front
+        weighted = slope * np.repeat(weight, 3)[:, None]
+        difference = (pixels / 255 - behind).reshape(-1)
+        shifts.append(np.linalg.norm(np.linalg.lstsq(weighted.T @ slope, -weighted.T @ difference)[0]))
+    worst = int(np.argmax(shifts))
+    # a body that covers much of a frame may look like a shift of that frame; a moving camera shifts many
+    if np.mean(np.array(shifts) > MAX_SHAKE) > 0.2:
+        raise InputError(
+            f"the camera moves: frame {worst} is shifted by about {shifts[worst]:.1f} px against the background; "
+            "background subtraction needs a static camera. Stabilize the video, or give a mask video (--mask)."
+        )
