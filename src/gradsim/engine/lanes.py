@@ -282,8 +282,8 @@ class _Table:
 
         self.names.setdefault(name, operator).add_overload(operator)
 
-    def formula(self, name, out, *types, f):
-        """Add an overload from its NumPy formula, a polynomial in the components; derivatives are derived."""
+    def formula(self, name, out, *types, f, derivatives: tuple[str, str] | None = None):
+        """Add an overload from its NumPy formula, a polynomial in the components; derivatives are derived, unless the C++ of both is given."""
         args = []
         for x, T in zip("abc", types, strict=False):
             args.append(np.empty(self.size[T], object))
@@ -291,6 +291,10 @@ class _Table:
         shaped = [a.reshape(self.shape[T]) if self.shape[T] else a[0] for a, T in zip(args, types, strict=True)]
         result = f(*shaped)
         result = list(np.asarray(result, object).flat) if self.shape[out] else [result]
+        value = "".join(f"o[{k}] = {p}; " for k, p in enumerate(result))
+        if derivatives is not None:
+            self.native(name, out, types, value, *derivatives)
+            return
         variables = [(x, i) for x, a in zip("abc", args, strict=False) for i in range(a.size)]
         adjoint = tangent = ""
         for x, i in variables:  # one component at a time, because the arguments may alias (x * x)
@@ -299,7 +303,7 @@ class _Table:
         for k, p in enumerate(result):
             chain = (p.diff(f"{x}[{i}]") * _Polynomial({(f"t{x}[{i}]",): 1}) for x, i in variables)
             tangent += f"to[{k}] = {sum(chain, _Polynomial())}; "
-        self.native(name, out, types, "".join(f"o[{k}] = {p}; " for k, p in enumerate(result)), adjoint, tangent)
+        self.native(name, out, types, value, adjoint, tangent)
 
     def _operators(self):
         Real, Vec3, Mat3, Quat = (self.names[n] for n in ("Real", "Vec3", "Mat3", "Quat"))
@@ -336,8 +340,16 @@ class _Table:
             formula(f"column{i}", Vec3, Mat3, f=lambda A, i=i: A[:, i])
         formula("mul", Quat, Quat, Quat, f=_hamilton)
         formula("vector_part", Vec3, Quat, f=lambda q: q[:3])
-        formula("rotate", Vec3, Quat, Vec3, f=_rotate)
-        formula("unrotate", Vec3, Quat, Vec3, f=lambda q, x: _rotate(np.array([*(-q[:3]), q[3]], object), x))
+        formula("rotate", Vec3, Quat, Vec3, f=_rotate, derivatives=_rotation_derivatives("b", "c"))
+        conjugate = lambda q: np.array([*(-q[:3]), q[3]], object)
+        formula(
+            "unrotate",
+            Vec3,
+            Quat,
+            Vec3,
+            f=lambda q, x: _rotate(conjugate(q), x),
+            derivatives=_rotation_derivatives("c", "b"),
+        )
 
         native(
             "div",
@@ -454,3 +466,30 @@ def _rotate(q, x):
     """x + 2 u × (u × x + w x), for a unit quaternion (u, w)."""
     u, w = q[:3], q[3]
     return x + np.cross(u, np.cross(u, x) + x * w) * 2
+
+
+def _rotation_derivatives(first: str, second: str) -> tuple[str, str]:
+    """C++ of adjoint and tangent of `_rotate`, in a third of the products that its terms have one by one.
+
+    With s = u × x + w x, p = g × u:   adjoint of x: g + 2 (p × u + w p), of u: 2 (s × g + x × p), of w: 2 p · x.
+
+    Args:
+        first, second: "b", "c" for u, or "c", "b" for −u: components of a cross product change places.
+    """
+    places = {"b": ((1, 2), (2, 0), (0, 1)), "c": ((2, 1), (0, 2), (1, 0))}
+    turned, sign = places[first], "+" if first == "b" else "-"
+    cross = lambda x, y, places=places["b"]: [f"({x}[{i}] * {y}[{j}] - {x}[{j}] * {y}[{i}])" for i, j in places]
+    array = lambda name, rows: f"const V {name}[3] = {{{', '.join(rows)}}}; "
+    u_x, g_u, p_u = (cross(x, y, turned) for x, y in (("a", "b"), ("g", "a"), ("p", "a")))
+    adjoint = array("s", [f"{u_x[k]} + a[3] * b[{k}]" for k in range(3)])
+    adjoint += array("p", g_u)
+    for k in range(3):
+        adjoint += f"db[{k}] += g[{k}] + 2 * ({p_u[k]} + a[3] * p[{k}]); "
+        adjoint += f"da[{k}] {sign}= 2 * ({cross('s', 'g')[k]} + {cross('b', 'p')[k]}); "
+    adjoint += "da[3] += 2 * (p[0] * b[0] + p[1] * b[1] + p[2] * b[2]); "
+    slopes = zip(cross("ta", "b", turned), cross("a", "tb", turned), strict=True)
+    tangent = array("s", [f"{u_x[k]} + a[3] * b[{k}]" for k in range(3)])
+    tangent += array("ts", [f"{x} + {y} + ta[3] * b[{k}] + a[3] * tb[{k}]" for k, (x, y) in enumerate(slopes)])
+    slopes = zip(cross("ta", "s", turned), cross("a", "ts", turned), strict=True)
+    tangent += "".join(f"to[{k}] = tb[{k}] + 2 * ({x} + {y}); " for k, (x, y) in enumerate(slopes))
+    return adjoint, tangent

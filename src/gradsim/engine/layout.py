@@ -138,11 +138,10 @@ class Layout:
     def unpack(self, kind: str, array: wp.array, worlds: int) -> tuple[Tensor, Tensor | None]:
         """(worlds, *items, *components) of an array, and its tangent where the lane type is dual."""
         shape, count, width = SHAPES[kind], 2 if self.lane.dual else 1, self.lane.width
-        items = array.shape[1:]
-        if worlds == 1 and self._places(array, kind):
+        items, tensor = array.shape[1:], self.memory(array)
+        if worlds == 1 and tensor.is_contiguous() and self._places(array, kind):
             value, *tangent = (part.clone(memory_format=torch.contiguous_format) for part in self._single(array, kind))
             return value, tangent[0] if tangent else None
-        tensor = self.memory(array)
         places = tensor.view(tensor.shape[0], *items, count, *shape, width)
         lanes = (
             places[0, ..., :worlds].movedim(-1, 0) if worlds <= width else places.movedim(-1, 1).flatten(0, 1)[:worlds]

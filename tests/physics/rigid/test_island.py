@@ -7,6 +7,7 @@ from tolerances import SOLVED, ULPS, assert_near
 from gradsim import Model, Scene
 from gradsim.errors import InputError
 from gradsim.physics.model import Divergence
+from gradsim.physics.repeated_calls import RepeatedCall
 from gradsim.physics.rigid import multibody
 from gradsim.physics.rigid.body import RigidBody
 from gradsim.physics.rigid.island import ConstrainedIsland
@@ -197,3 +198,63 @@ def test_an_axis_of_length_zero_is_named():
         Divergence, match=r"`joints.hip.axis` is a direction of length 0; expected one such as \(0, 0, 1\)"
     ):
         Model(scene()).rollout({"joints.hip.axis": torch.zeros(1, 3).double()})
+
+
+def touching() -> Scene:
+    """Three boxes, one on the others, of which a joint holds one; a blow on the upper one."""
+    law = {"stiffness": 2e4, "dissipation": 0.5, "friction_stiffness": 50, "friction": 0.5}
+    box = {"shape": {"box": {"size": [0.2, 0.2, 0.2]}}, "mass": 1.0}
+    bodies = {
+        "left": box | {"position": [-0.11, 0, 0.1001]},
+        "right": box,
+        "upper": box
+        | {
+            "position": [0, 0.02, 0.3003],
+            "velocity": [0, 0, -0.3],
+            "pushes": [{"impulse": [0.3, 0.1, 0], "point": [0, 0, 0.1], "at": 0.02}],
+        },
+    }
+    joint = {"kind": "ball", "between": ["world", "right"], "parent_point": [0.11, 0, 0.1001], "child_point": [0, 0, 0]}
+    return Scene.parse(
+        {
+            "gravity": 9.81,
+            "timing": {"fps": 60, "frames": 4, "substeps": 20, "integrator": "rk4"},
+            "bodies": bodies,
+            "ground": law,
+            "joints": {"pin": joint},
+            "contacts": {"boxes": {"between": "all", **law}},
+        }
+    )
+
+
+@pytest.mark.parametrize("worlds", [1, 9])
+@pytest.mark.parametrize(
+    ("make", "body", "names"),
+    [
+        (touching, "upper", ["upper.mass", "right.mass", "contacts.boxes.friction", "gravity"]),
+        (lambda: scene(integrator="semi-implicit"), "lower", ["lower.mass", "joints.hip.angle", "gravity"]),
+        (lambda: scene(integrator="semi-implicit", substeps=1), "lower", ["lower.mass", "joints.hip.angle"]),
+    ],
+    ids=["touching", "linked", "single steps"],
+)
+def test_gradients_by_kept_steps_are_those_by_steps_that_are_computed_again(monkeypatch, worlds, make, body, names):
+    results, kept = [], []
+    for most in (multibody.MOST_SLOT_BYTES, 0):
+        monkeypatch.setattr(multibody, "MOST_SLOT_BYTES", most)
+        model, factors = Model(make()), torch.linspace(1.0, 1.1, worlds, dtype=torch.float64)
+        for scale in (1.0, 1.0, 1.2, 1.0):  # bound from the second on, with other numbers, and with those of before
+            values = {name: model.get_parameter(name).detach()[None] * scale for name in names}
+            leaves = {n: (x * factors.reshape(-1, *[1] * (x.ndim - 1))).requires_grad_() for n, x in values.items()}
+            end = model.rollout(leaves)[body]
+            model.rollout({n: x * 0.9 for n, x in leaves.items()})  # writes to the arrays before the backward pass
+            loss = end["x"].square().sum() + end["l"][:, -1].sum()
+            results.append([end["x"].detach(), end["q"].detach(), *torch.autograd.grad(loss, list(leaves.values()))])
+        (call,) = [
+            c for _, calls in model._repeated._threads.values() for c in calls.values() if isinstance(c, RepeatedCall)
+        ]
+        kept.append([g.bound.stored for g in call.groups if isinstance(g.group, ConstrainedIsland) and g.bound])
+    assert kept == [[True], [False]]
+    half = len(results) // 2
+    for first, second in zip(results[:half], results[half:], strict=True):
+        for x, y in zip(first, second, strict=True):
+            assert x.any() and torch.equal(x, y)

@@ -4,6 +4,7 @@ The equations of a body are in `rigid/wrench_kernels.py`, contact between bodies
 in `rigid/joint_kernels.py` and `rigid/constraint_kernels.py`, the steps in `rigid/multibody_kernels.py`.
 """
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -53,7 +54,9 @@ TIMED_INPUTS = ("target", "torque")
 FRAME_KINDS = {"x": "Vec3", "q": "Quat", "v": "Vec3", "w": "Vec3", "a": "Vec3", "s": "Vec3"}  # of `FrameMotion`
 ROWS = {"point": 0, "axis": 1, "turning": 2, "sliding": 3}
 MOST_POOLED, MOST_POOLED_BYTES = 4, 2**26  # sets of arrays that a rollout has for its next calls, and size of one
-MOST_SLOT_BYTES = 2**28  # of evaluations that a backward pass finds again
+MOST_SLOT_BYTES = (
+    2**28
+)  # of evaluations that a backward pass finds again, and of those of a whole rollout with its states
 COORDINATES = {"turn": 0, "slide": 1, "ball": 2}
 
 
@@ -127,10 +130,15 @@ class Bodies:
         return self._sweep(buffers, inputs, outputs, adjoints)
 
     def bind(self, inputs: Sequence[Tensor], adjoint: bool) -> "BoundBodies | None":
-        """Arrays of one caller for tensors of these shapes, see `system.BoundProgram`; None where they are large."""
+        """Arrays of one caller for tensors of these shapes, see `system.BoundProgram`; None where they are large.
+
+        Where a gradient is to come, and states and evaluations of all steps take little memory, they are kept, so that none is computed again.
+        """
         if inputs[0].device.type != "cpu":
             return None
-        bound = BoundBodies(self, inputs)
+        if adjoint and _stored_bytes(self, inputs) <= MOST_SLOT_BYTES:
+            return BoundBodies(self, inputs, True)
+        bound = BoundBodies(self, inputs, False)
         return bound if bound.ahead.nbytes <= MOST_POOLED_BYTES else None
 
     def _sweep(self, buffers: "_BodyBuffers", inputs: Sequence[Tensor], outputs, adjoints) -> list[Tensor]:
@@ -159,17 +167,17 @@ class Bodies:
     def _forward(self, inputs, tangents):
         buffers = self._buffers(inputs, tangents is not None, False)
         buffers.load(inputs, tangents)
-        return self._launch(buffers, buffers.started(inputs, tangents))
+        self._launch(buffers, buffers.started(inputs, tangents))
+        return [buffers.layout.unpack(kind, array, buffers.worlds) for kind, array in buffers.outputs]
 
-    def _launch(self, buffers: "_BodyBuffers", trajectory):
-        """States of all frames with their tangents, from those of frame 0."""
+    def _launch(self, buffers: "_BodyBuffers", trajectory) -> None:
+        """Fill the states of all frames from those of frame 0."""
         replay(
             buffers.code.forward,
             buffers.packs,
             [buffers.parameters, self.substeps, 0, self.frames - 1, trajectory],
             buffers.device,
         )
-        return [buffers.layout.unpack(kind, getattr(trajectory, name), buffers.worlds) for name, kind in STATE.items()]
 
     def _buffers(self, inputs: Sequence[Tensor], dual: bool, reverse: bool) -> "_BodyBuffers":
         """Arrays of a launch, those of the last ones with inputs of these shapes in this thread where they are small."""
@@ -186,15 +194,30 @@ class Bodies:
 
 
 class BoundBodies:
-    """A `BoundProgram` (see `system.py`) of several bodies. Arguments as of `Bodies`."""
+    """A `BoundProgram` (see `system.py`) of several bodies.
 
-    def __init__(self, program: Bodies, inputs: Sequence[Tensor]):
-        self.program, self.ahead = program, _BodyBuffers(program, inputs, False, False)
+    Args:
+        program: The rollout.
+        inputs: See `Bodies`.
+        stored: Whether states and evaluations of all steps are kept for a backward pass, which then computes none again.
+    """
+
+    def __init__(self, program: Bodies, inputs: Sequence[Tensor], stored: bool):
+        self.program, self.stored = program, stored
+        self.ahead = _BodyBuffers(program, inputs, False, stored, stored)
         self.back: _BodyBuffers | None = None
         self.nbytes = self.ahead.nbytes
         self.inputs: Sequence[Tensor] = []
+        self.last: Sequence[Tensor] = []  # inputs of the rollout whose states are in the arrays
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        self._roll_out(inputs)
+        ahead = self.ahead
+        return [ahead.layout.unpack(kind, array, ahead.worlds)[0] for kind, array in ahead.outputs]
+
+    def _roll_out(self, inputs: Sequence[Tensor]) -> None:
+        """Fill all frames."""
+        self.last = []
         if inputs is not self.inputs:
             self.inputs = []  # until all are written
             self.ahead.load(inputs, None)
@@ -202,7 +225,8 @@ class BoundBodies:
             self.inputs = inputs
         elif self.program.pairs:  # a list of the end of the last rollout
             self.ahead.parameters.work.near.pair.zero_()
-        return [value for value, _ in self.program._launch(self.ahead, self.ahead.frames)]
+        self.program._launch(self.ahead, self.ahead.frames)
+        self.last = inputs
 
     def backward(
         self,
@@ -212,6 +236,10 @@ class BoundBodies:
         adjoints: Sequence[Tensor | None],
     ) -> Sequence[Tensor | None]:
         dense = without_gaps(adjoints, outputs)
+        if self.stored:
+            if inputs is not self.last:
+                self._roll_out(inputs)
+            return self.program._sweep(self.ahead, inputs, outputs, dense)
         if self.back is None:
             back = _BodyBuffers(self.program, inputs, False, True)
             if back.nbytes > MOST_POOLED_BYTES:
@@ -229,20 +257,20 @@ class _BodyBuffers:
         inputs: Inputs of the shapes that it is for.
         dual: Whether they have tangents.
         reverse: Whether it is a backward pass.
+        stored: Whether states and evaluations of all steps are kept, and both passes have these arrays.
     """
 
-    def __init__(self, program: Bodies, inputs: Sequence[Tensor], dual: bool, reverse: bool):
+    def __init__(self, program: Bodies, inputs: Sequence[Tensor], dual: bool, reverse: bool, stored: bool = False):
         _check(program, inputs)
         like, self.n, self.nbytes = inputs[0], len(program.windows), 0
         self.program, self.like = program, like.new_empty(0)
         self.worlds, self.device = len(like), str(like.device)
-        dtype = str(like.dtype).removeprefix("torch.")
-        width = program.width or (native_width(dtype) if like.device.type == "cpu" and self.worlds > 1 else 1)
+        lane = _lane(program, like, dual)
         bodies = dict(zip(BODY, inputs, strict=False))
         loads = rollout.Loads.of(program.law, [{name: y[:, 0] for name, y in bodies.items() if y.ndim > 2}])
         self.code, self.rigid, self.layout = _code(
-            Lane(dtype, width, dual),
-            _bound(program.pairs, Lane(dtype, width, dual)),
+            lane,
+            _bound(program.pairs, lane),
             program.joints is not None,
             loads,
             program.integrator,
@@ -254,8 +282,12 @@ class _BodyBuffers:
         self.shapes = {name: x.shape for name, x in zip(program.names, inputs, strict=True)}
         parameters = self.code.Parameters()
         self._parameters_of(parameters, like.device)
-        steps = max(1, min(program.segment, program.frames - 1)) * program.substeps
-        parameters.slots = self._slots(steps if reverse and program.substeps > 1 else 1)
+        self.stored, steps = stored, max(1, min(program.segment, program.frames - 1)) * program.substeps
+        parameters.spacing = spacing = program.substeps if stored else 1
+        if stored:
+            parameters.slots = max(1, program.frames - 1) * program.substeps
+        else:
+            parameters.slots = self._slots(steps if reverse and program.substeps > 1 else 1)
         if program.pairs:
             parameters.pair = program.pairs.shape(self.code, self.layout, like.device)
         if program.joints:
@@ -268,10 +300,13 @@ class _BodyBuffers:
         self.state = self.states()
         parameters.count, parameters.state, parameters.work = self.n, self.state, self._work(parameters.slots)
         self.parameters = parameters
-        self.frames = self.blank(program.frames)
+        self.frames = self.blank(spacing * (program.frames - 1) + 1)
+        self.outputs = [
+            (kind, self.layout.subsample(kind, getattr(self.frames, name), spacing)) for name, kind in STATE.items()
+        ]
         if reverse:
             self.frame_adjoints = self.blank(program.frames)
-            self.steps = self.blank(steps + 1) if program.substeps > 1 else self.frames
+            self.steps = self.frames if stored or program.substeps == 1 else self.blank(steps + 1)
             self.gradient, self.start_adjoint = self.code.Parameters(), self.states()
             self._parameters_of(self.gradient, like.device)
 
@@ -350,7 +385,10 @@ class _BodyBuffers:
 
     def sweep_states(self, outputs: Sequence[Tensor], adjoints: Sequence[Tensor]):
         """`States` of all frames, of the steps between two checkpoints, and of the adjoints of frames."""
-        for states, values in ((self.frames, outputs), (self.frame_adjoints, adjoints)):
+        groups = [(self.frame_adjoints, adjoints)]
+        if not self.stored:  # else they are there
+            groups.append((self.frames, outputs))
+        for states, values in groups:
             for (name, kind), value in zip(STATE.items(), values, strict=True):
                 self.layout.fill(getattr(states, name), kind, value)
         return self.frames, self.steps, self.frame_adjoints
@@ -391,23 +429,16 @@ class _BodyBuffers:
 
     def _slots(self, steps: int) -> int:
         """Steps that the workspace keeps evaluations of: all between two checkpoints, or none where they would take too much memory."""
-        numbers, joints = 6 * self.n, self.program.joints
-        if joints:
-            rows = len(joints.rows)
-            numbers += 10 * rows + 9 * (self.n + 1 + self.program.recorded) + self._factor_size(joints)
-        nbytes = steps * self.stages * numbers * self.packs * self.layout.lane.width * self.like.element_size()
+        numbers = _numbers_of_step(self.program, self.layout.lane)
+        nbytes = steps * numbers * self.packs * self.layout.lane.width * self.like.element_size()
         return steps if nbytes <= MOST_SLOT_BYTES else 1
-
-    def _factor_size(self, joints: "Joints") -> int:
-        """Numbers of the factor of a world."""
-        return (joints.blocks["block"][-1] + len(joints.joints)) * block_size(self.layout.lane)
 
     def _links(self, joints: "Joints", slots: int):
         work, rows, one = self.code.LinkWork(), len(joints.rows), self.n + 1 + self.program.recorded
         evaluations = self.packs * self.layout.lane.width * slots * self.stages
         for name in ("ja", "ta", "tb"):
             setattr(work, name, self._counted("Vec3", evaluations, (rows,)))
-        work.system = self._counted("Real", evaluations, (self._factor_size(joints),))
+        work.system = self._counted("Real", evaluations, (_factor_size(joints, self.layout.lane),))
         work.y, work.inverse = self.zeros("Real", rows), self._counted("Mat3", evaluations, (one,))
         impulses = slots * (self.stages + 1)  # one more of each step
         work.mu = _stages_first(self.layout, self.worlds, rows, impulses, self.like.device)
@@ -438,6 +469,37 @@ class _BodyBuffers:
         if pairs := self.program.pairs:
             work.near = pairs.empty_list(self.code, self.layout, self.worlds, self.like.device)
         return work
+
+
+def _lane(program: Bodies, like: Tensor, dual: bool) -> Lane:
+    """Lane type for inputs like this one."""
+    dtype = str(like.dtype).removeprefix("torch.")
+    wide = like.device.type == "cpu" and len(like) > 1
+    return Lane(dtype, program.width or (native_width(dtype) if wide else 1), dual)
+
+
+def _numbers_of_step(program: Bodies, lane: Lane) -> int:
+    """Numbers of the evaluations of a step of a world, which its adjoint finds again."""
+    bodies, joints, stages = len(program.windows), program.joints, RIGID[program.integrator].stages or 1
+    numbers = 6 * bodies
+    if joints:
+        rows = len(joints.rows)
+        numbers += (9 + 1) * rows + 9 * (bodies + 1 + program.recorded) + _factor_size(joints, lane)
+    return stages * numbers + (len(joints.rows) if joints else 0)
+
+
+def _factor_size(joints: "Joints", lane: Lane) -> int:
+    """Numbers of the factor of a world."""
+    return (joints.blocks["block"][-1] + len(joints.joints)) * block_size(lane)
+
+
+def _stored_bytes(program: Bodies, inputs: Sequence[Tensor]) -> int:
+    """Memory of the states and evaluations of all steps."""
+    like, steps = inputs[0], max(1, program.frames - 1) * program.substeps
+    lane = _lane(program, like, False)
+    worlds = Layout(lane).packs(len(like)) * lane.width
+    state = sum(math.prod(SHAPES[kind]) for kind in STATE.values()) * len(program.windows)
+    return (steps + 1) * (state + _numbers_of_step(program, lane)) * worlds * like.element_size()
 
 
 @lru_cache(maxsize=64)

@@ -5,8 +5,9 @@ Each body moves by its own pushes, gravity, grounds and obstacles (`rigid/wrench
 the arrays of its parameters, and entry (i, b) of those of states; entry (i, bodies) is the world, which is at rest, and entry
 (i, bodies + 1 + f) the frame f that follows a recording (`rigid/recorded/rollout.py`): joints hold bodies at it as at the world.
 
-The backward pass computes the steps between two checkpoints again. Each leaves its forces, multipliers, rows and factor in a slot of the
-workspace, where its adjoint finds them: they are not evaluated once more. A workspace of one slot is that of the last evaluation.
+Each step leaves its forces, multipliers, rows and factor in a slot of the workspace, where its adjoint finds them: they are not evaluated once
+more. The steps are those of the rollout, where all of them are kept, or those between two checkpoints, which the backward pass computes again. A
+workspace of one slot is that of the last evaluation.
 """
 
 from typing import TYPE_CHECKING
@@ -138,6 +139,7 @@ class Parameters:
     step: wp.array2d[Real]  # h in each frame interval [s]
     count: int  # of bodies
     slots: int  # of the workspace
+    spacing: int  # states from one frame to the next: 1, or all steps
     state: State  # where forces are evaluated
     work: Work
 

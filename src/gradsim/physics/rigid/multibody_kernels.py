@@ -22,7 +22,12 @@ def step(g: Parameters, t: States, source: int, target: int, row: int, interval:
     advance(g, g.state, g.work, t, source, target, row, interval, i, g.count)
 
 
-forward = forward_sweep(__name__, Parameters, States, step)
+@wp.func
+def spacing(g: Parameters) -> int:
+    return g.spacing
+
+
+forward = forward_sweep(__name__, Parameters, States, step, spacing=spacing)
 
 
 if not DUAL:
@@ -57,7 +62,7 @@ if not DUAL:
         advance_adjoint(g, grad, g.state, g.work, a, t, source, row, interval, i, g.count)
 
     backward = reverse_sweep(
-        __name__, Parameters, States, State, step, copy_state, add_state, step_adjoint, recalls=True
+        __name__, Parameters, States, State, step, copy_state, add_state, step_adjoint, recalls=True, spacing=spacing
     )
 
     # Never launched: wp.grad emits empty adjoints of nested functions unless a differentiable kernel reaches them
