@@ -336,8 +336,8 @@ class _Table:
             formula(f"column{i}", Vec3, Mat3, f=lambda A, i=i: A[:, i])
         formula("mul", Quat, Quat, Quat, f=_hamilton)
         formula("vector_part", Vec3, Quat, f=lambda q: q[:3])
-        formula("rotate", Vec3, Quat, Vec3, f=_rotate)
-        formula("unrotate", Vec3, Quat, Vec3, f=lambda q, x: _rotate(np.array([*(-q[:3]), q[3]], object), x))
+        native("rotate", Vec3, (Quat, Vec3), *_rotation(""))
+        native("unrotate", Vec3, (Quat, Vec3), *_rotation("-"))
 
         native(
             "div",
@@ -450,7 +450,26 @@ def _hamilton(p, q):
     return np.array([*vector, p[3] * q[3] - _inner(p[:3], q[:3])], object)
 
 
-def _rotate(q, x):
-    """x + 2 u × (u × x + w x), for a unit quaternion (u, w)."""
-    u, w = q[:3], q[3]
-    return x + np.cross(u, np.cross(u, x) + x * w) * 2
+def _rotation(sign: str) -> tuple[str, str, str]:
+    """C++ of value, adjoint and tangent of the rotation of a vector x by a unit quaternion (u, w), or with "-" by its inverse (-u, w).
+
+        c = u × x + w x,   y = x + 2 u × c,   dy = dx + 2 (du × c + u × dc)
+        h = 2 ȳ × u:   x̄ = ȳ + h × u + w h,   w̄ = h·x,   ū = 2 c × ȳ + x × h
+
+    As polynomials in the components, as other operators are, derivatives would take three times the products.
+    """
+    cross = lambda p, q, i: f"({p}[{(i + 1) % 3}] * {q}[{(i + 2) % 3}] - {p}[{(i + 2) % 3}] * {q}[{(i + 1) % 3}])"
+    vector = lambda name, entry: f"const V {name}[3] = {{{', '.join(entry(i) for i in range(3))}}}; "
+    value = vector("u", lambda i: f"{sign}a[{i}]")
+    value += vector("c", lambda i: f"{cross('u', 'b', i)} + a[3] * b[{i}]")
+    adjoint = value + vector("h", lambda i: f"2 * {cross('g', 'u', i)}")
+    tangent = vector("du", lambda i: f"{sign}ta[{i}]")
+    tangent += vector(
+        "dc", lambda i: f"{cross('du', 'b', i)} + {cross('u', 'tb', i)} + (ta[3] * b[{i}] + a[3] * tb[{i}])"
+    )
+    for i in range(3):
+        value += f"o[{i}] = b[{i}] + 2 * {cross('u', 'c', i)}; "
+        tangent += f"to[{i}] = tb[{i}] + 2 * ({cross('du', 'c', i)} + {cross('u', 'dc', i)}); "
+        adjoint += f"db[{i}] += g[{i}] + {cross('h', 'u', i)} + a[3] * h[{i}]; "
+        adjoint += f"da[{i}] += {sign}(2 * {cross('c', 'g', i)} + {cross('b', 'h', i)}); "
+    return value, adjoint + "da[3] += h[0] * b[0] + h[1] * b[1] + h[2] * b[2]; ", tangent
