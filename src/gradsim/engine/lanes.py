@@ -282,8 +282,8 @@ class _Table:
 
         self.names.setdefault(name, operator).add_overload(operator)
 
-    def formula(self, name, out, *types, f, derivatives: tuple[str, str] | None = None):
-        """Add an overload from its NumPy formula, a polynomial in the components; derivatives are derived, unless the C++ of both is given."""
+    def formula(self, name, out, *types, f):
+        """Add an overload from its NumPy formula, a polynomial in the components; derivatives are derived."""
         args = []
         for x, T in zip("abc", types, strict=False):
             args.append(np.empty(self.size[T], object))
@@ -291,10 +291,6 @@ class _Table:
         shaped = [a.reshape(self.shape[T]) if self.shape[T] else a[0] for a, T in zip(args, types, strict=True)]
         result = f(*shaped)
         result = list(np.asarray(result, object).flat) if self.shape[out] else [result]
-        value = "".join(f"o[{k}] = {p}; " for k, p in enumerate(result))
-        if derivatives is not None:
-            self.native(name, out, types, value, *derivatives)
-            return
         variables = [(x, i) for x, a in zip("abc", args, strict=False) for i in range(a.size)]
         adjoint = tangent = ""
         for x, i in variables:  # one component at a time, because the arguments may alias (x * x)
@@ -303,7 +299,7 @@ class _Table:
         for k, p in enumerate(result):
             chain = (p.diff(f"{x}[{i}]") * _Polynomial({(f"t{x}[{i}]",): 1}) for x, i in variables)
             tangent += f"to[{k}] = {sum(chain, _Polynomial())}; "
-        self.native(name, out, types, value, adjoint, tangent)
+        self.native(name, out, types, "".join(f"o[{k}] = {p}; " for k, p in enumerate(result)), adjoint, tangent)
 
     def _operators(self):
         Real, Vec3, Mat3, Quat = (self.names[n] for n in ("Real", "Vec3", "Mat3", "Quat"))
@@ -340,16 +336,8 @@ class _Table:
             formula(f"column{i}", Vec3, Mat3, f=lambda A, i=i: A[:, i])
         formula("mul", Quat, Quat, Quat, f=_hamilton)
         formula("vector_part", Vec3, Quat, f=lambda q: q[:3])
-        formula("rotate", Vec3, Quat, Vec3, f=_rotate, derivatives=_rotation_derivatives("b", "c"))
-        conjugate = lambda q: np.array([*(-q[:3]), q[3]], object)
-        formula(
-            "unrotate",
-            Vec3,
-            Quat,
-            Vec3,
-            f=lambda q, x: _rotate(conjugate(q), x),
-            derivatives=_rotation_derivatives("c", "b"),
-        )
+        native("rotate", Vec3, (Quat, Vec3), *_rotation(""))
+        native("unrotate", Vec3, (Quat, Vec3), *_rotation("-"))
 
         native(
             "div",
@@ -462,34 +450,26 @@ def _hamilton(p, q):
     return np.array([*vector, p[3] * q[3] - _inner(p[:3], q[:3])], object)
 
 
-def _rotate(q, x):
-    """x + 2 u × (u × x + w x), for a unit quaternion (u, w)."""
-    u, w = q[:3], q[3]
-    return x + np.cross(u, np.cross(u, x) + x * w) * 2
+def _rotation(sign: str) -> tuple[str, str, str]:
+    """C++ of value, adjoint and tangent of the rotation of a vector x by a unit quaternion (u, w), or with "-" by its inverse (-u, w).
 
+        c = u × x + w x,   y = x + 2 u × c,   dy = dx + 2 (du × c + u × dc)
+        h = 2 ȳ × u:   x̄ = ȳ + h × u + w h,   w̄ = h·x,   ū = 2 c × ȳ + x × h
 
-def _rotation_derivatives(first: str, second: str) -> tuple[str, str]:
-    """C++ of adjoint and tangent of `_rotate`, in a third of the products that its terms have one by one.
-
-    With s = u × x + w x, p = g × u:   adjoint of x: g + 2 (p × u + w p), of u: 2 (s × g + x × p), of w: 2 p · x.
-
-    Args:
-        first, second: "b", "c" for u, or "c", "b" for −u: components of a cross product change places.
+    As polynomials in the components, as other operators are, derivatives would take three times the products.
     """
-    places = {"b": ((1, 2), (2, 0), (0, 1)), "c": ((2, 1), (0, 2), (1, 0))}
-    turned, sign = places[first], "+" if first == "b" else "-"
-    cross = lambda x, y, places=places["b"]: [f"({x}[{i}] * {y}[{j}] - {x}[{j}] * {y}[{i}])" for i, j in places]
-    array = lambda name, rows: f"const V {name}[3] = {{{', '.join(rows)}}}; "
-    u_x, g_u, p_u = (cross(x, y, turned) for x, y in (("a", "b"), ("g", "a"), ("p", "a")))
-    adjoint = array("s", [f"{u_x[k]} + a[3] * b[{k}]" for k in range(3)])
-    adjoint += array("p", g_u)
-    for k in range(3):
-        adjoint += f"db[{k}] += g[{k}] + 2 * ({p_u[k]} + a[3] * p[{k}]); "
-        adjoint += f"da[{k}] {sign}= 2 * ({cross('s', 'g')[k]} + {cross('b', 'p')[k]}); "
-    adjoint += "da[3] += 2 * (p[0] * b[0] + p[1] * b[1] + p[2] * b[2]); "
-    slopes = zip(cross("ta", "b", turned), cross("a", "tb", turned), strict=True)
-    tangent = array("s", [f"{u_x[k]} + a[3] * b[{k}]" for k in range(3)])
-    tangent += array("ts", [f"{x} + {y} + ta[3] * b[{k}] + a[3] * tb[{k}]" for k, (x, y) in enumerate(slopes)])
-    slopes = zip(cross("ta", "s", turned), cross("a", "ts", turned), strict=True)
-    tangent += "".join(f"to[{k}] = tb[{k}] + 2 * ({x} + {y}); " for k, (x, y) in enumerate(slopes))
-    return adjoint, tangent
+    cross = lambda p, q, i: f"({p}[{(i + 1) % 3}] * {q}[{(i + 2) % 3}] - {p}[{(i + 2) % 3}] * {q}[{(i + 1) % 3}])"
+    vector = lambda name, entry: f"const V {name}[3] = {{{', '.join(entry(i) for i in range(3))}}}; "
+    value = vector("u", lambda i: f"{sign}a[{i}]")
+    value += vector("c", lambda i: f"{cross('u', 'b', i)} + a[3] * b[{i}]")
+    adjoint = value + vector("h", lambda i: f"2 * {cross('g', 'u', i)}")
+    tangent = vector("du", lambda i: f"{sign}ta[{i}]")
+    tangent += vector(
+        "dc", lambda i: f"{cross('du', 'b', i)} + {cross('u', 'tb', i)} + (ta[3] * b[{i}] + a[3] * tb[{i}])"
+    )
+    for i in range(3):
+        value += f"o[{i}] = b[{i}] + 2 * {cross('u', 'c', i)}; "
+        tangent += f"to[{i}] = tb[{i}] + 2 * ({cross('du', 'c', i)} + {cross('u', 'dc', i)}); "
+        adjoint += f"db[{i}] += g[{i}] + {cross('h', 'u', i)} + a[3] * h[{i}]; "
+        adjoint += f"da[{i}] += {sign}(2 * {cross('c', 'g', i)} + {cross('b', 'h', i)}); "
+    return value, adjoint + "da[3] += h[0] * b[0] + h[1] * b[1] + h[2] * b[2]; ", tangent
