@@ -13,6 +13,9 @@ from gradsim.app.report import plots
 from gradsim.app.report.report import write_report
 from gradsim.app.report.sections import VERDICTS, Section
 from gradsim.errors import InputError, Status
+from gradsim.identification.uncertainty.discrepancy import Discrepancy, Process
+from gradsim.identification.unknowns import Ranges, Unknown
+from gradsim.runtime.atomic import jsonable
 
 WEBM = bytes.fromhex("1a45dfa3") + b"not much of a video"
 
@@ -112,6 +115,24 @@ def test_a_mismatch_states_values_to_three_digits_without_errors(undrawn, run_fo
 def test_an_approximate_answer_states_its_intervals(undrawn, run_folder, answered):
     words = text_of(write_report(run_folder(answered | {"status_8bit": "approximate"})).read_text())
     assert "5.30996 ± 0.00011 kg" in words and "Approximate: the numbers are good to their intervals" in words
+
+
+def test_error_bars_with_a_discrepancy_have_a_table(undrawn, run_folder, answered):
+    """The mass is known to 2 %, of the friction nothing is; files of before have no ranges there."""
+    space = Ranges([Unknown("cube.mass", 2.0, 12.0), Unknown("ground.friction", 0.2, 1.0)], [True, True], ["kg", ""])
+    covariance, process = np.diag([0.02**2, 1.0]), Process(2.0, 0.3, 1.0)
+    is_open, degrees = np.array([False, True]), np.full(2, 1e9)
+    bars = Discrepancy(np.log([5.0, 0.5]), covariance, is_open, np.zeros((2, 2)), process, 1.0, degrees, 1)
+    content = jsonable(bars.result(space))
+
+    def table() -> str:
+        words = text_of(write_report(run_folder(answered | {"discrepancy": content})).read_text())
+        return words.partition("With a discrepancy")[2].partition("Values are those of the fit")[0]
+
+    assert "5.00 ± 0.10 kg 4.81 … 5.20" in table() and "all of 0.2 … 1" in table()
+    for unknown in content["unknowns"].values():
+        del unknown["low"], unknown["high"]
+    assert "5.00 ± 0.10 kg 4.81 … 5.20" in table()
 
 
 def test_open_directions_are_told_in_words(undrawn, run_folder, unanswered):

@@ -188,7 +188,7 @@ def interval(unknown: Mapping) -> str:
     """95 % interval, rounded like the estimate: "4.976 … 5.023"; a dash without errors."""
     if not has_error(unknown):
         return "–"
-    return interval_in_range(unknown["interval95"], unknown["low"], unknown["high"], unknown["std"])
+    return interval_in_range(unknown["interval95"], unknown.get("low"), unknown.get("high"), unknown["std"])
 
 
 def comparison(unknown: Mapping) -> tuple[str, str, str]:

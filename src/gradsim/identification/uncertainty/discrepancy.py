@@ -177,6 +177,8 @@ class Discrepancy:
                     "value": e.value,
                     "std": e.std,
                     "interval95": list(e.interval95),
+                    "low": e.low,
+                    "high": e.high,
                     "unit": e.unit,
                     "between_recordings": float(natural[k]),
                 }
