@@ -42,6 +42,17 @@ LONGEST = (  # tests that begin before all others, so that no worker is left wit
 )
 
 
+def resolve_options(module, *args, resolve=wp._src.context.Module.resolve_options, **kwargs) -> dict:
+    """Options of a Warp module; the compiler makes no pass over one that is not to be optimized, which halves its time."""
+    options = resolve(module, *args, **kwargs)
+    if options["optimization_level"] == 0:
+        options["cpu_compiler_flags"] = f"{options['cpu_compiler_flags']} -disable-llvm-passes"
+    return options
+
+
+wp._src.context.Module.resolve_options = resolve_options
+
+
 def pytest_runtest_setup(item):
     """Let tests by random numbers draw subnormal ones: a library with fast math, loaded by another test, flushes them to zero."""
     if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
@@ -86,7 +97,11 @@ def pytest_collection_finish():
 
 @pytest.fixture
 def unoptimized_kernels(monkeypatch):
-    """Kernels that a test is the first to need take half the time to compile; for files of tests that run them little."""
+    """Kernels that a test is the first to need take a third of the time to compile; for tests that run them little.
+
+    They stay so for the process: not for kernels that fits and pictures of other files share, nor for tests that compare bits
+    of two modules, which optimization rounds differently.
+    """
     monkeypatch.setattr(wp.config, "optimization_level", 0)
 
 

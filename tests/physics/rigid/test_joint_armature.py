@@ -9,6 +9,8 @@ from scipy.integrate import solve_ivp
 
 from gradsim import Model, Scene
 
+pytestmark = pytest.mark.usefixtures("unoptimized_kernels")
+
 ARMATURE = {"elbow": 0.03, "rail": 0.8}
 G = 9.81
 

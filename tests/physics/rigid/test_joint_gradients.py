@@ -16,6 +16,8 @@ from joint_cases import four_bar, tree
 
 from gradsim import Model, Scene
 
+pytestmark = pytest.mark.usefixtures("unoptimized_kernels")
+
 FRAMES = 4
 
 

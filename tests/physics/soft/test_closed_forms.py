@@ -12,6 +12,8 @@ from gradsim.physics.forces import aerodynamics, anchor, bending, membrane, spri
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.rollout import Particles
 
+pytestmark = pytest.mark.usefixtures("unoptimized_kernels")
+
 G = 9.81
 
 

@@ -20,6 +20,8 @@ from gradsim.errors import InputError
 from gradsim.physics.soft.driven import RecordedPoses, RecordedPositions, slopes
 from gradsim.physics.soft.rollout_buffers import drive_instants
 
+pytestmark = pytest.mark.usefixtures("unoptimized_kernels")
+
 DRIVEN = (5, 2)  # in an order of its own; 5 is among the vertices that are pinned without a recording, too
 PINNED = (0, 5, 2)
 WIDE = native_width("float64")

@@ -13,6 +13,8 @@ from gradsim.physics.forces.base import Elements
 from gradsim.physics.soft.implicit import ImplicitParticles
 from gradsim.physics.soft.rollout import Particles
 
+pytestmark = pytest.mark.usefixtures("unoptimized_kernels")
+
 WORLDS = Worlds(Lane("float64", native_width("float64")))
 MAPPINGS = [
     pytest.param(WORLDS, marks=pytest.mark.slow, id="worlds"),  # its adjoint takes as long again to compile

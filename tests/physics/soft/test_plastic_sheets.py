@@ -12,6 +12,8 @@ from gradsim.physics.model import Model
 from gradsim.scene import Scene
 from gradsim.scene.exporters.export import export
 
+pytestmark = pytest.mark.usefixtures("unoptimized_kernels")
+
 SIDE = 0.1  # [m], of a square of two triangles with one hinge across
 EDGE, WEIGHT = math.sqrt(2) * SIDE, 1.0  # its length [m], and w = |E|²/(|N1| + |N2|)
 BENDING, YIELD = 1e-3, 2e-3  # [N m], [N]

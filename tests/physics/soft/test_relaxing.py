@@ -12,6 +12,8 @@ from gradsim.physics.model import Model
 from gradsim.physics.soft.relaxing import RESPONSE
 from gradsim.scene import Scene
 
+pytestmark = pytest.mark.usefixtures("unoptimized_kernels")
+
 RATIO, TIME = 0.6, 0.05  # of the branch; the first mode turns at 13 rad/s
 BRANCH = {"relaxation": [{"ratio": RATIO, "time": TIME}]}
 
