@@ -206,6 +206,7 @@ class BoundLaunch:
     def __init__(self, kernel: wp.Kernel, dim: int, args: Sequence[Any]):
         with _recording:
             command = wp.launch(kernel, dim=dim, inputs=args, device="cpu", record_cmd=True)
+        self.kernel = kernel.key
         self._args = args  # which have to live as long, as the command has
         self._command = command
         packed = _packed(command)
@@ -218,6 +219,15 @@ class BoundLaunch:
         for name, tensor in tensors.items():
             places[name].data = tensor.data_ptr()
         self._launch()
+
+    def takes(self, name: str) -> bool:
+        """True if the kernel has an argument of this name."""
+        return name in self._places
+
+    def place(self, **addresses: int) -> None:
+        """Addresses of arguments by name, for the launches to come; who gives them keeps the memory."""
+        for name, address in addresses.items():
+            self._places[name].data = address
 
 
 def check_memory(tensor: Tensor) -> None:

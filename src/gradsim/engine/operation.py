@@ -39,6 +39,18 @@ class BoundCall(Protocol):
         ...
 
 
+class ImageCall(Protocol):
+    """One call of a program that has run; it keeps what its backward pass reads."""
+
+    leaves: Sequence[Tensor]
+
+    def backward_by(
+        self, needed: Sequence[bool], inputs: Sequence[Tensor], outputs: Sequence[Any], adjoints: Sequence[Any]
+    ) -> Sequence[Tensor | None]:
+        """Gradients by the leaves, for which they are needed; nothing but the adjoint of the one output is read."""
+        ...
+
+
 class Program(Protocol):
     """Forward and backward pass of an operation. Inputs and outputs are lists of tensors in a fixed order.
 
@@ -179,6 +191,23 @@ class _Bound(torch.autograd.Function):
         return None, *ctx.program.backward_by(needed, (), tensors[ctx.count :], adjoints)
 
 
+class _Image(torch.autograd.Function):
+    """A call whose output is there already, and that has numbers of its own to go back with; outside of transforms."""
+
+    @staticmethod
+    def forward(ctx, call: "ImageCall", output: list[Tensor], *leaves: Tensor) -> Tensor:
+        ctx.program = call
+        return output.pop()
+
+    @staticmethod
+    def backward(ctx, adjoint: Tensor | None):
+        needed, call = ctx.needs_input_grad[2:], ctx.program
+        if torch.is_grad_enabled() or is_transformed():
+            leaves = call.leaves
+            return None, None, *_Gradient.apply(call, needed, *leaves, None, adjoint)
+        return None, None, *call.backward_by(needed, (), (), (adjoint,))
+
+
 # PyTorch asks for it at each call
 vars(_Eager.forward)["__signature__"] = inspect.signature(_Eager.forward)
 
@@ -305,3 +334,8 @@ def operation(program: Program) -> Callable[..., list[Tensor]]:
 def apply_bound(call: BoundCall, leaves: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Outputs of a call, differentiable once by its leaves; not within transforms."""
     return _Bound.apply(call, *leaves)
+
+
+def apply_image(call: ImageCall, output: Tensor) -> Tensor:
+    """The output of a call, differentiable once by its leaves; not within transforms."""
+    return _Image.apply(call, [output], *call.leaves)

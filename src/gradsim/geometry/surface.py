@@ -14,6 +14,9 @@ from torch import Tensor
 from gradsim.errors import InputError
 from gradsim.geometry.index_tables import entry_range
 
+BLACK = (0.0, 0.0, 0.0)
+FLOATS = torch.float32, torch.float64
+WHOLE = torch.int64, torch.int32  # of other whole numbers `_check` tells
 WAY = ", as `Surface.of(vertices, faces)` makes of (n, 3)"
 
 
@@ -37,20 +40,28 @@ def _tensor(values: Tensor | ArrayLike) -> Tensor:
     return values if isinstance(values, Tensor) else torch.tensor(values)
 
 
-def _check_range(name: str, indices: Tensor, count: int, of: str) -> None:
+def _check_range(name: str, indices: Tensor, count: int, of: str, part: str = "") -> None:
     if not indices.numel():
         return
     low, high = entry_range(indices)
     if low < 0 or high >= count:
+        name = f"{name} `{part}`" if part else name
         raise InputError(f"{name} name {low} to {high}; there are {count} {of}, counted from 0.")
 
 
 def _check_color(color: Any) -> None:
+    if color is BLACK:
+        return
     if isinstance(color, Tensor):
         _check("appearance.color", color, (3,), whole=False)
         return
     if len(color) != 3 or not all(isinstance(c, Real) and 0 <= float(c) <= 1 for c in color):
         raise InputError(f"appearance.color is {color!r}; expected red, green and blue in [0, 1], or a tensor of them.")
+
+
+def _has_rows(values: Any, ndim: int, dtypes: tuple[torch.dtype, ...]) -> bool:
+    """True for tensors (..., 3) as `_check` wants them: surfaces are made at each call, and texts for messages cost more than what they say."""
+    return isinstance(values, Tensor) and values.dtype in dtypes and values.ndim == ndim and values.shape[-1] == 3
 
 
 class Pattern(NamedTuple):
@@ -86,7 +97,7 @@ class Appearance:
         InputError: If a shape or dtype does not fit, a number is out of range, or a texture has no uv.
     """
 
-    color: Sequence[float] | Tensor = (0.0, 0.0, 0.0)
+    color: Sequence[float] | Tensor = BLACK
     vertex_colors: Tensor | None = None
     uv: Tensor | None = None
     uv_faces: Tensor | None = None
@@ -99,9 +110,12 @@ class Appearance:
 
     def __post_init__(self):
         _check_color(self.color)
-        for name, rows in (("vertex_colors", ("n", 3)), ("uv", ("k", 2)), ("texture", (3, "h", "w"))):
-            if getattr(self, name) is not None:
-                _check(f"appearance.{name}", getattr(self, name), rows, whole=False)
+        if self.vertex_colors is not None and not _has_rows(self.vertex_colors, 2, FLOATS):
+            _check("appearance.vertex_colors", self.vertex_colors, ("n", 3), whole=False)
+        if self.uv is not None:
+            _check("appearance.uv", self.uv, ("k", 2), whole=False)
+        if self.texture is not None:
+            _check("appearance.texture", self.texture, (3, "h", "w"), whole=False)
         if self.uv_faces is not None:
             _check("appearance.uv_faces", self.uv_faces, ("m", 3), whole=True)
             if self.uv is None:
@@ -111,7 +125,7 @@ class Appearance:
             raise InputError("appearance.texture has no `uv`; give texture coordinates (n, 2) in [0, 1].")
         for name in ("ambient", "diffuse", "specular", "shininess"):
             value = getattr(self, name)
-            if not isinstance(value, Tensor) and not 0 <= value < math.inf:
+            if not (isinstance(value, Tensor) or 0 <= value < math.inf):
                 raise InputError(f"appearance.{name} is {value!r}; it is a number of at least 0.")
 
     @property
@@ -151,23 +165,24 @@ class Part:
     appearance: Appearance
 
     def __post_init__(self):
-        part, appearance, n = f"`{self.name}`", self.appearance, self.size
-        _check(f"faces of {part}", self.faces, ("m", 3), whole=True)
-        _check_range(f"faces of {part}", self.faces, n, "vertices")
+        appearance, n = self.appearance, self.size
+        if not _has_rows(self.faces, 2, WHOLE):
+            _check(f"faces of `{self.name}`", self.faces, ("m", 3), whole=True)
+        _check_range("faces of", self.faces, n, "vertices", self.name)
         if appearance.vertex_colors is not None and len(appearance.vertex_colors) != n:
             raise InputError(
-                f"{part} has {n} vertices, and {len(appearance.vertex_colors)} vertex colors; give one for each."
+                f"`{self.name}` has {n} vertices, and {len(appearance.vertex_colors)} vertex colors; give one for each."
             )
         if appearance.uv is not None and appearance.uv_faces is None:
             if len(appearance.uv) != n:
                 raise InputError(
-                    f"{part} has {n} vertices, and {len(appearance.uv)} uv; give one for each, or `uv_faces` with "
+                    f"`{self.name}` has {n} vertices, and {len(appearance.uv)} uv; give one for each, or `uv_faces` with "
                     "their rows at the corners of the faces."
                 )
             object.__setattr__(self, "appearance", replace(appearance, uv_faces=self.faces))
         elif appearance.uv_faces is not None and len(appearance.uv_faces) != len(self.faces):
             raise InputError(
-                f"{part} has {len(self.faces)} faces, and {len(appearance.uv_faces)} uv_faces; give one for each."
+                f"`{self.name}` has {len(self.faces)} faces, and {len(appearance.uv_faces)} uv_faces; give one for each."
             )
 
     @property
@@ -220,7 +235,8 @@ class Surface:
     times: Tensor | None = None
 
     def __post_init__(self):
-        _check("vertices of a surface", self.vertices, ("worlds", "frames", "n", 3), False, WAY)
+        if not _has_rows(self.vertices, 4, FLOATS):
+            _check("vertices of a surface", self.vertices, ("worlds", "frames", "n", 3), False, WAY)
         first = 0
         for part in self.parts:
             if part.vertices.start != first:

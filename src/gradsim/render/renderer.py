@@ -18,6 +18,7 @@ from gradsim.render.camera import Camera, from_scene
 from gradsim.render.dibr.rasterizer import DibR
 from gradsim.render.raster.fragments import Fragments
 from gradsim.render.raster.zbuffer import rasterize
+from gradsim.render.repeated_images import Passes, RepeatedImages
 from gradsim.render.shading.shading import Shading
 from gradsim.render.shading.surface_color import ColorSource, Labels, SurfaceColor
 from gradsim.render.silhouettes import Silhouettes
@@ -221,11 +222,17 @@ class Renderer:
         Raises:
             InputError: If a vertex is not finite, or a parameter of a light is unknown.
         """
+        image = None if values else self._repeated(surface, True)
+        if image is not None:
+            return image
         colors, _, paint = self._sampled(surface, values, None)
         return self._pooled(colors, paint.view)
 
     def alpha(self, surface: Surface, values: Mapping[str, Tensor] | None = None) -> Tensor:
         """Opacity of all parts together (worlds, frames, height, width); arguments as for `__call__`."""
+        alpha = None if values else self._repeated(surface, False)
+        if alpha is not None:
+            return alpha
         view = self._view(surface, values)
         return self._pooled(self._raster.alpha(view)[:, None], view)[:, :, 0]
 
@@ -269,6 +276,25 @@ class Renderer:
     @cached_property
     def _silhouettes(self) -> Silhouettes:
         return Silhouettes(self.camera, lens=self.lens)
+
+    @cached_property
+    def _repeated(self) -> RepeatedImages:
+        return RepeatedImages(self._silhouettes, self._passes)
+
+    def _passes(self, surface: Surface, is_colored: bool) -> tuple[Passes, Tensor | None] | None:
+        """Launches that alone draw images, or opacity, of a surface like this one, and colors of its vertices; else None."""
+        raster = self._raster
+        if self.samples > 1 or isinstance(self.background, Tensor):
+            return None
+        if not is_colored:
+            passes = raster.passes(self._view(surface, None)) if type(raster) is SoftRas else None
+            return passes and (passes, None)
+        if type(raster) is not Antialiased:
+            return None
+        view = self._view(surface, None)
+        paint = SurfaceColor(view, self._shading)
+        passes, colors = raster.passes(view, paint, self._behind(view.points)), paint.by_vertex
+        return None if passes is None or colors is None else (passes, colors.contiguous())
 
     @cached_property
     def _constant_backgrounds(self) -> dict[tuple, Tensor]:

@@ -28,6 +28,7 @@ from gradsim.render.windows import Windows
 from gradsim.scene.parameters import OPTICS, RESPONSE, camera_prefix
 
 NEAR_DEPTH = 1e-3  # [m] parts with a vertex of smaller depth are not drawn in that frame
+MOST_PROJECTIONS = 8  # of a camera whose numbers change
 LENS = (
     "focal",
     "centre",
@@ -357,9 +358,11 @@ class Silhouettes:
         arrays = camera.K, camera.R, camera.t
         if changed or self.binning != 1 or any(x.requires_grad for x in arrays):
             return self._projection(points, values, samples)
-        key = points.dtype, points.device, samples, *(x._version for x in arrays)
+        key = points.dtype, points.device, samples, *((x._version, bytes_of(x)) for x in arrays)
         known = _projections.setdefault(camera, {})
         if key not in known:
+            if len(known) >= MOST_PROJECTIONS:
+                known.clear()
             exact = self._projection(camera.K, {}, samples)
             M, c = (x.to(points.device) for x in (exact.M, exact.c))
             known[key] = Projection(M, c, exact.eye.to(points))

@@ -16,7 +16,7 @@ from gradsim.engine.lanes import lane_of, specialize
 from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import may_be_differentiated
 from gradsim.errors import InputError
-from gradsim.geometry.index_tables import memory_key
+from gradsim.geometry.index_tables import memory_key, table_bytes
 from gradsim.geometry.surface import Part, Surface
 from gradsim.render.coverage.edges import MESHES, is_closed
 from gradsim.render.silhouettes import Projection, Silhouettes
@@ -192,18 +192,20 @@ def _code(dtype: torch.dtype) -> ModuleType:
     return specialize(view_kernels, lane_of(dtype))
 
 
-_meshes: dict[tuple, Tensor] = {}
+_meshes: dict[tuple, tuple[list[bytes | None], Tensor]] = {}
 
 
 def _faces(parts: tuple[Part, ...], device: torch.device) -> Tensor:
     """Triangles (m, 3) of all parts, int32; the same tensor as long as the parts have the same tables."""
     key = device, *((memory_key(p.faces), p.vertices.start) for p in parts)
-    faces = _meshes.get(key)
-    if faces is None:
+    entries = [table_bytes(p.faces) for p in parts]
+    known = _meshes.get(key)
+    if known is None or known[0] != entries:
         while len(_meshes) >= MESHES:
             _meshes.pop(next(iter(_meshes)), None)
-        faces = _meshes[key] = torch.cat([p.faces + p.vertices.start for p in parts]).to(device, torch.int32)
-    return faces
+        faces = torch.cat([p.faces + p.vertices.start for p in parts]).to(device, torch.int32)
+        known = _meshes[key] = entries, faces
+    return known[1]
 
 
 @cache

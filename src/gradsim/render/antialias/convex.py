@@ -21,6 +21,7 @@ from gradsim.render.coverage.coverage import coverage_code, outline_code, outlin
 from gradsim.render.coverage.edges import functions, is_closed, mesh_of
 from gradsim.render.raster.vertex_colors import vertex_color_code
 from gradsim.render.raster.zbuffer import CULL
+from gradsim.render.repeated_images import Passes
 from gradsim.render.view import View
 
 if TYPE_CHECKING:
@@ -51,6 +52,21 @@ def draw(view: View, colors: Tensor, background: Tensor, cull: str) -> tuple[Ten
         background: (images or 1, 3, height or 1, width or 1).
         cull: Faces to leave out: "none", "back" or "front".
     """
+    inputs = _inputs(view, colors, background, cull)
+    if inputs is None:
+        return None
+    run = _operation(view.height, view.width, view.shape[1], view.near, CULL[cull])
+    image, alpha, mark, status = run(*inputs)
+    if status[0].item():
+        return None
+    if may_be_differentiated(background):
+        clear = 1 - torch.where(mark >= 0, alpha, 0.0)[:, None]
+        image = image + clear * (background - background.detach())  # 0, with the background's derivative
+    return image, alpha
+
+
+def _inputs(view: View, colors: Tensor, background: Tensor, cull: str) -> tuple[Tensor, ...] | None:
+    """Inputs of `_Draw`; None where it is not for the view."""
     inputs, width = view.plain_inputs(), _lane(view.points.dtype).width
     if inputs is None or width == 1 or view.height * view.width < width or cull not in CULL:
         return None
@@ -62,14 +78,20 @@ def draw(view: View, colors: Tensor, background: Tensor, cull: str) -> tuple[Ten
     colors, background = colors.to(points), background.to(points)  # launches are bound for one dtype
     if background.shape[2:] != (1, 1):
         background = background.expand(-1, -1, view.height, view.width)
-    run = _operation(view.height, view.width, view.shape[1], view.near, CULL[cull])
-    image, alpha, mark, status = run(points, colors, background, matrices, offsets, view.faces)
-    if status[0].item():
+    return points, colors, background, matrices, offsets, view.faces
+
+
+def passes(view: View, colors: Tensor, background: Tensor, cull: str) -> Passes | None:
+    """The launches of `draw`, for images of this kind; None where this file is not for the view, and arguments as there."""
+    inputs = _inputs(view, colors, background, cull)
+    if inputs is None:
         return None
-    if may_be_differentiated(background):
-        clear = 1 - torch.where(mark >= 0, alpha, 0.0)[:, None]
-        image = image + clear * (background - background.detach())  # 0, with the background's derivative
-    return image, alpha
+    bound = _Bound(_Draw(view.height, view.width, view.shape[1], view.near, CULL[cull]), inputs)
+    size, background = len(inputs[0]) * view.height * view.width, inputs[2].contiguous()
+    saved = {"alpha": size * background.element_size(), "mark": size * torch.int32.itemsize}
+    shape = (*view.shape, CHANNELS, view.height, view.width)
+    constants, aliases = {"background": background}, {"flat": "alpha"}
+    return Passes(bound.forward, lambda: bound.backward, shape, saved, constants, "painted", aliases, has_colors=True)
 
 
 @cache

@@ -30,6 +30,7 @@ from gradsim.render.raster.composite import composite
 from gradsim.render.raster.fragments import Fragments
 from gradsim.render.raster.vertex_colors import paint
 from gradsim.render.raster.zbuffer import nearest
+from gradsim.render.repeated_images import Passes
 from gradsim.render.shading.surface_color import ColorSource
 from gradsim.render.view import View
 
@@ -59,6 +60,11 @@ class Antialiased:
     def alpha(self, view: View) -> Tensor:
         """Coverage (images, height, width)."""
         return _covered(view)
+
+    def passes(self, view: View, color_source: ColorSource, background: Tensor) -> Passes | None:
+        """Launches that are all of `draw` for images of this kind, see there; None where it has more to do."""
+        colors = None if _is_divided(view, color_source.flat) else color_source.by_vertex
+        return None if colors is None else convex.passes(view, colors, background, self.cull)
 
     def draw(self, view: View, color_source: ColorSource, background: Tensor) -> tuple[Tensor, Tensor]:
         """Color (images, 3, height, width) over the background, and alpha (images, height, width).

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gradsim.engine.lanes import lane_of, members, specialize
 from gradsim.engine.launch import check_memory
-from gradsim.geometry.index_tables import memory_key
+from gradsim.geometry.index_tables import memory_key, table_bytes
 from gradsim.runtime.warp_init import init_warp
 
 if TYPE_CHECKING:
@@ -77,19 +77,19 @@ def _index_range(table: bytes) -> tuple[int, int]:
     return int(indices.min()), int(indices.max())
 
 
-_tables: dict[tuple, bytes] = {}
+_tables: dict[tuple, tuple[bytes | None, bytes]] = {}
 
 
 def _table(faces: Tensor) -> bytes:
     """Table of faces as bytes: always the same object for the same memory, since hashing a large one takes long."""
     check_memory(faces)
-    key = memory_key(faces)
-    table = _tables.get(key)
-    if table is None:
+    key, entries = memory_key(faces), table_bytes(faces)
+    known = _tables.get(key)
+    if known is None or known[0] != entries:
         while len(_tables) >= MESHES:
             _tables.pop(next(iter(_tables)), None)
-        table = _tables[key] = faces.cpu().numpy().astype(np.int32).tobytes()
-    return table
+        known = _tables[key] = entries, faces.cpu().numpy().astype(np.int32).tobytes()
+    return known[1]
 
 
 def functions(dtype: torch.dtype, *names: str) -> dict[str, Any]:

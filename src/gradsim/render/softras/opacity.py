@@ -16,6 +16,7 @@ from gradsim.engine.launch import BoundLaunch, array
 from gradsim.engine.operation import operation
 from gradsim.engine.runs import lists, tiles
 from gradsim.render.coverage.edges import mesh_of
+from gradsim.render.repeated_images import Passes
 from gradsim.render.softras.color import border_code
 from gradsim.render.softras.faces import SHAPES, Tiles, reach, with_faces
 from gradsim.render.view import View
@@ -43,6 +44,17 @@ def opacity(view: View, settings: tuple[float, float, float]) -> Tensor | None:
     run = _operation(view.height, view.width, view.shape[1], view.near, settings)
     alpha, _, status = run(*inputs, view.faces)
     return None if status.item() else alpha
+
+
+def passes(view: View, settings: tuple[float, float, float]) -> Passes | None:
+    """The launches of `opacity`, for images of this kind; None where this file is not for the view, and arguments as there."""
+    inputs = view.plain_inputs()
+    if inputs is None or not len(view.faces):
+        return None
+    bound = _Bound(_Opacity(view.height, view.width, view.shape[1], view.near, settings), (*inputs, view.faces))
+    points, shape = inputs[0], (*view.shape, view.height, view.width)
+    saved = {"clear": len(points) * math.prod(bound.layout.shape) * points.element_size()}
+    return Passes(bound.forward, lambda: bound.backward, shape, saved, {}, image="alpha")
 
 
 @cache

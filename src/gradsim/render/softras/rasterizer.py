@@ -21,10 +21,11 @@ from gradsim.engine.launch import array, replay
 from gradsim.engine.operation import operation
 from gradsim.errors import InputError
 from gradsim.render.near_clipping import cut_near
+from gradsim.render.repeated_images import Passes
 from gradsim.render.shading.surface_color import ColorSource
+from gradsim.render.softras import opacity
 from gradsim.render.softras.color import border_code, color
 from gradsim.render.softras.faces import MIN_FACE_COVERAGE, blur, check, face_arguments, table
-from gradsim.render.softras.opacity import opacity
 from gradsim.render.view import View
 
 __all__ = ["SoftRas", "color", "silhouette"]
@@ -82,11 +83,15 @@ class SoftRas:
 
     def alpha(self, view: View) -> Tensor:
         """Opacity (images, height, width), see `silhouette`."""
-        alpha = opacity(view, blur(self.sigma, MIN_FACE_COVERAGE, self.cull))
+        alpha = opacity.opacity(view, blur(self.sigma, MIN_FACE_COVERAGE, self.cull))
         if alpha is not None:
             return alpha
         cut = cut_near(view.clip, view.faces, view.near)
         return self.silhouette(cut.screen, cut.faces, view.height, view.width)
+
+    def passes(self, view: View) -> Passes | None:
+        """Launches that are all of `alpha` for images of this kind; None where it has more to do."""
+        return opacity.passes(view, blur(self.sigma, MIN_FACE_COVERAGE, self.cull))
 
     def draw(self, view: View, color_source: ColorSource, background: Tensor) -> tuple[Tensor, Tensor]:
         """Color (images, 3, height, width) mixed with the background, and alpha (images, height, width).
