@@ -41,7 +41,7 @@ def _tensor(values: Tensor | ArrayLike) -> Tensor:
 
 
 def _check_range(name: str, indices: Tensor, count: int, of: str, part: str = "") -> None:
-    if not indices.numel():
+    if 0 in indices.shape:
         return
     low, high = entry_range(indices)
     if low < 0 or high >= count:
@@ -61,7 +61,12 @@ def _check_color(color: Any) -> None:
 
 def _has_rows(values: Any, ndim: int, dtypes: tuple[torch.dtype, ...]) -> bool:
     """True for tensors (..., 3) as `_check` wants them: surfaces are made at each call, and texts for messages cost more than what they say."""
-    return isinstance(values, Tensor) and values.dtype in dtypes and values.ndim == ndim and values.shape[-1] == 3
+    if not isinstance(values, Tensor) or values.dtype not in dtypes:
+        return False
+    shape = (
+        values.shape
+    )  # of which all is read here: each attribute of a tensor costs where nothing is in the caches of the CPU
+    return len(shape) == ndim and shape[-1] == 3
 
 
 class Pattern(NamedTuple):
@@ -269,11 +274,12 @@ class Surface:
             InputError: If a shape or dtype does not fit, or faces or appearance do not fit the vertices.
         """
         x, table = _tensor(vertices), _tensor(faces)
-        if x.ndim not in (2, 3, 4):
+        dimensions = len(x.shape)
+        if dimensions not in (2, 3, 4):
             raise InputError(
                 f"vertices have shape {tuple(x.shape)}; expected (n, 3), with frames or worlds and frames before."
             )
-        x = x[(None,) * (4 - x.ndim)] if x.ndim < 4 else x
+        x = x[(None,) * (4 - dimensions)] if dimensions < 4 else x
         return cls(x, (Part(name, slice(0, x.shape[2]), table, convex, appearance),))
 
     def __add__(self, other: "Surface") -> "Surface":

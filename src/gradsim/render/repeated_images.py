@@ -158,8 +158,8 @@ class BoundImage:
         self.color_shape = () if colors is None else colors.shape
         self._places: dict[str, int] = {}  # in what is kept [bytes]
         self.size = 0
-        sizes = {"points": points.nbytes, "colors": 0 if colors is None else colors.nbytes}
-        for name, size in (sizes | dict(passes.saved)).items():
+        self.sizes = {"points": points.nbytes, "colors": 0 if colors is None else colors.nbytes, **passes.saved}
+        for name, size in self.sizes.items():
             self._places[name] = self.size
             self.size += -(-size // ALIGNMENT) * ALIGNMENT
         self._place_constants(passes.forward)
@@ -200,9 +200,9 @@ class BoundImage:
         if not torch.is_grad_enabled() or not any(x.requires_grad for x in leaves):
             return image
         # the numbers of the caller may change before the backward pass
-        ctypes.memmove(base, points.data_ptr(), points.nbytes)
+        ctypes.memmove(base, arguments["points"], self.sizes["points"])
         if colors is not None:
-            ctypes.memmove(base + places["colors"], colors.data_ptr(), colors.nbytes)
+            ctypes.memmove(base + places["colors"], arguments["colors"], self.sizes["colors"])
         return apply_image(call, image)
 
     def pull_back(self, call: "ImageCall", adjoint: Tensor, points: Tensor, colors: Tensor | None) -> None:
