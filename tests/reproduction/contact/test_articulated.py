@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from gradsim.identification.unknowns import Space
 from gradsim_reproduction.contact import articulated, chain
@@ -28,6 +29,11 @@ def test_links_are_lagranges_and_tops_precess():
     assert max(articulated.precession_error(which) for which in (0, 1)) < 1e-6
 
 
+def colored_share(file) -> float:
+    """Share of the pixels of an image that are no gray; axes, ticks and words are gray."""
+    return (np.ptp(np.asarray(Image.open(file).convert("RGB")).astype(int), axis=-1) > 60).mean()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_quick_form_finds_two_arms(tmp_path):
@@ -36,5 +42,5 @@ def test_the_quick_form_finds_two_arms(tmp_path):
     assert figures["identified_rel_err"] < 1e-6 and figures["solved"] == 1
     if chain.has_newton():
         assert abs(figures["newton_order"] - 1) < 0.1 and figures["newton_difference"] < 1e-3
-    assert all((tmp_path / p["file"]).stat().st_size > 10_000 for p in result["images"])
+    assert result["images"] and all(colored_share(tmp_path / p["file"]) > 5e-4 for p in result["images"])
     assert (tmp_path / "side_by_side.webm").is_file()
