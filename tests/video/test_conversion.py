@@ -97,3 +97,24 @@ def test_a_frame_cannot_be_written_to(tmp_path):
     for frame in Frames(tmp_path / "v.mp4"):
         with pytest.raises(ValueError, match="read-only"):
             frame[0] = 0
+
+
+@pytest.mark.parametrize("width", [64, 61])
+def test_planes_of_red_green_and_blue_are_not_converted_by_swscale(width):
+    image = np.random.default_rng(1).integers(0, 256, (40, width, 3), np.uint8)
+    frame = av.VideoFrame.from_ndarray(image, format="rgb24").reformat(format="gbrp")
+    frame.color_range = 1  # limited, as of luma; of RGB it says nothing
+    assert np.array_equal(Conversion()(frame), image)
+    assert np.array_equal(frame.to_ndarray(format="rgb24", interpolation=exact_conversion()), image)
+
+
+def test_noise_in_all_of_a_frame_is_noticed_by_a_part_of_its_rows(monkeypatch):
+    compared = []
+    monkeypatch.setattr(conversion, "_boxes", lambda cells, cuts: compared.append(cells) or [])
+    convert = Conversion()
+    for image in moving(HEIGHT, WIDTH, noise=8):
+        convert(av.VideoFrame.from_ndarray(image, format="rgb24").reformat(format="yuv444p"))
+    assert not compared
+    for image in moving(HEIGHT, WIDTH):
+        convert(av.VideoFrame.from_ndarray(image, format="rgb24").reformat(format="yuv444p"))
+    assert compared
