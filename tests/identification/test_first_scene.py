@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.spatial import ConvexHull
 from wavy_ball import ANGLES, DISTANCE, FOCAL, HEIGHT, RADIUS, START, WIDTH, centres, masks
 
 from gradsim.errors import InputError
@@ -160,3 +161,21 @@ def test_a_box_that_is_not_found_is_not_taken_to_slide():
     box = {"bodies": {"box": {"shape": {"box": {"size": [0.3, 0.2, 0.12]}}, "mass": 2.0}}, "ground": {}}
     first = resting_scene(box, (WIDTH, HEIGHT), 30.0, 12)
     assert "box.velocity.z" in " ".join(first_unknowns(first.scene))
+
+
+@pytest.mark.parametrize("radius", [9.0, 40.0, 90.0])
+def test_the_mesh_of_a_ball_is_as_round_as_its_outline_is_seen(radius):
+    """By the area of its convex hull; coarse ones are as quick to fit where a tenth of a pixel is not seen."""
+    across = np.linspace(200, 400, 6)
+    regular = Regions(
+        np.arange(6),
+        np.stack([across, np.full(6, 240.0)], 1),
+        np.full(6, np.pi * radius**2),
+        np.full(6, 240 + radius),
+    )
+    coarse = {"bodies": {"ball": {"shape": {"sphere": {"radius": 0.1, "subdivisions": 2}}, "mass": 2.0}}}
+    scene = first_scene(coarse, regular, (640, 480), 30.0, 6, body_size=0.2, focal=800.0).scene
+    mesh = scene.bodies["ball"].shape.mesh()
+    inset = 1 - np.sqrt(ConvexHull(mesh.vertices).area / (4 * np.pi)) / 0.1
+    assert inset * radius < 0.16
+    assert len(mesh.faces) == {9.0: 320, 40.0: 1280, 90.0: 5120}[radius]

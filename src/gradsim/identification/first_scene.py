@@ -41,6 +41,11 @@ SPIN_RANGE = "-10:10"  # of a body other than a ball [rad/s]
 DIRECTIONS = 500  # from which a body may be seen
 DEFAULT_BODY_WIDTH = 0.1  # of the height of the image, that a body is wide which is not found
 DEFAULT_STRING_LENGTH = 0.5  # of the height of the image, that a pendulum is long whose ball is not found
+FACET_DEPTH = (
+    0.153  # of its radius, over 4^subdivisions: of the outline of a ball's mesh within the ball's, in the mean
+)
+MAX_FACET_DEPTH = 0.15  # [px]
+FINEST_SUBDIVISIONS = 4  # 5 120 triangles
 LENGTHS = ("radius", "size", "height", "tube_radius", "scale")  # of shapes
 
 
@@ -152,11 +157,12 @@ def first_scene(
         content = _content(start, {name: pendulum}, size, fps, frames, *lens)
         return FirstScene(Scene.parse(_without_ground(content)), sources)
     sources = {}
-    shape = Shape.model_validate(body["shape"])
-    extent = float(np.ptp(shape.mesh().vertices, axis=0).max())
     off = np.hypot(*(regions.centre - np.array(size) / 2).T)
     slant = np.cos(np.arctan(off / (focal or PHONE * max(size))))  # a ball off the axis covers 1/cos as much
     typical = math.sqrt(float(np.median(regions.area * slant)))  # px
+    body = {**body, "shape": round_enough(body["shape"], typical / math.sqrt(math.pi))}
+    shape = Shape.model_validate(body["shape"])
+    extent = float(np.ptp(shape.mesh().vertices, axis=0).max())
     rough = f"± {100 * MARGIN / typical:.1g} %, if masks are half a pixel wide"
     if (sides := _unevenness(shape)) > MARGIN / typical:
         rough = f"± {100 * sides:.1g} %, by the side that it shows"
@@ -405,6 +411,18 @@ def _unevenness(shape: Shape) -> float:
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     root = np.sqrt(np.abs(directions @ faces.T).sum(1))
     return float(root.std() / root.mean())
+
+
+def round_enough(shape: Mapping[str, Any], radius: float) -> dict[str, Any]:
+    """Content of a shape whose outline, if it is a ball's, is nearer than `MAX_FACET_DEPTH` to a circle of a radius [px]: a mesh is within its ball."""
+    plain = Shape.model_validate(shape)
+    if plain.sphere is None:
+        return dict(shape)
+    subdivisions = plain.sphere.subdivisions
+    while subdivisions < FINEST_SUBDIVISIONS and radius * FACET_DEPTH / 4**subdivisions > MAX_FACET_DEPTH:
+        subdivisions += 1
+    sphere = plain.sphere.model_dump(exclude_unset=True)
+    return {"sphere": sphere | ({"subdivisions": subdivisions} if subdivisions > plain.sphere.subdivisions else {})}
 
 
 def scaled_shape(shape: Mapping[str, Any], factor: float) -> dict[str, Any]:
