@@ -29,6 +29,8 @@ def kept(run: Path) -> dict:
     result = json.loads(path.read_text(encoding="utf-8"))
     if not result.get("figures"):
         raise InputError(f"{path} has no figures; give folders made by `gradsim reproduce` or `benchmarks/run.py`.")
+    if result.get("complete") is False:
+        raise InputError(f"{path} is of a run that did not end; give the command again, which goes on.")
     left_out = [key for key, value in result.items() if len(json.dumps(value)) > LONG and key != "figures"]
     return {key: value for key, value in result.items() if key not in (*left_out, "images")} | {"left_out": left_out}
 

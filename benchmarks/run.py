@@ -75,11 +75,16 @@ CASES: dict[str, Case] = {
 
 
 def unfinished(out: Path, command: str) -> tuple[dict, dict]:
-    """Figures and notes, by case, of an earlier run of the same command, commit and machine in that folder; empty if there is none."""
+    """Figures and notes, by case, of an earlier run of the same command, commit and machine in that folder; empty if there is none.
+
+    Nor of code that is in no commit: it may have changed since.
+    """
     path = out / "result.json"
     if path.is_file():
         earlier = json.loads(path.read_text(encoding="utf-8"))
-        if (earlier["command"], earlier["made_by"]) == (command, provenance()) and not earlier["complete"]:
+        is_committed = not str(provenance()["commit"]).endswith("+")
+        is_alike = (earlier.get("command"), earlier.get("made_by")) == (command, provenance())
+        if is_committed and is_alike and earlier.get("complete") is False:
             return earlier["figures"], earlier["notes"]
     return {}, {}
 

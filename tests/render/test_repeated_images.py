@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from gradsim.engine.launch import BoundLaunch
 from gradsim.errors import InputError
 from gradsim.geometry import mesh
 from gradsim.geometry.surface import Appearance, Surface
@@ -334,3 +335,51 @@ def test_images_are_not_written_again():
     scene.repeat()
     assert torch.equal(image.detach(), numbers) and torch.equal(slope, copied)
     assert torch.equal(torch.autograd.grad(image, scene.points, scene.weight)[0], copied)
+
+
+def test_a_compiled_function_that_draws_has_the_values_and_gradients_of_a_plain_one():
+    scene = Scene("alpha")
+    other = scene.points.detach().clone().requires_grad_()
+    loss = lambda x: scene.new_renderer().alpha(scene.surface(x)).square().sum()
+    for function, leaf in ((loss, scene.points), (torch.compile(loss, backend="aot_eager"), other)):
+        function(leaf).backward()
+    assert scene.points.grad is not None and scene.points.grad.any()
+    torch.testing.assert_close(other.grad, scene.points.grad)
+
+
+def test_gradients_have_the_shape_of_the_call_whatever_becomes_of_the_vertices(scene):
+    for _ in range(3):
+        image = scene.draw()
+    shape = scene.points.shape
+    scene.points.data = scene.points.data[:, :, :4].clone()
+    (gradient,) = torch.autograd.grad((image * scene.weight).sum(), [scene.points])
+    assert gradient.shape == shape and gradient.any()
+
+
+def test_a_camera_whose_taking_is_interrupted_is_taken_again(scene, monkeypatch):
+    for _ in range(3):
+        scene.draw()
+    before = scene.draw().detach().clone()
+    place, fails = BoundLaunch.place, [True]
+
+    def interrupted(launch, **arguments):
+        place(launch, **arguments)
+        if fails and "matrices" in arguments:
+            fails.clear()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(BoundLaunch, "place", interrupted)
+    original = scene.camera.R.clone()
+    scene.camera.R.copy_(TURN.to(original) @ original)
+    with pytest.raises(KeyboardInterrupt):
+        scene.draw()
+    scene.camera.R.copy_(original)
+    torch.testing.assert_close(scene.draw(), before, rtol=0, atol=1e-12)
+
+
+def test_faces_that_change_at_each_call_are_no_longer_bound(scene):
+    for _ in range(6):
+        scene.faces.copy_(scene.faces.roll(1, 0))
+        for one, other in zip(scene.results(), scene.results(scene.new_renderer()), strict=True):
+            torch.testing.assert_close(one, other)
+    assert not bound_calls(scene.renderer)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gradsim.app import figures as figures_module
 from gradsim.app.figures import figure, write_result
 from gradsim.errors import InputError
 from gradsim_reproduction.tables import write_table
@@ -44,9 +45,11 @@ def test_what_is_kept_names_its_commit_and_machine(path):
     assert f"## {path.stem}\n" in (path.parent / "results.md").read_text()
 
 
-def test_a_run_of_benchmarks_goes_on_where_it_stopped(tmp_path):
+def test_a_run_of_benchmarks_goes_on_where_it_stopped(tmp_path, monkeypatch):
     run = importlib.import_module("run")
-    calls = []
+    made_by, calls = {**run.provenance(), "commit": "1"}, []
+    for module in (run, figures_module):
+        monkeypatch.setattr(module, "provenance", lambda: made_by)
 
     def case(name):
         calls.append(name)
@@ -58,6 +61,8 @@ def test_a_run_of_benchmarks_goes_on_where_it_stopped(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run.run(cases, tmp_path, "benchmarks all")
     assert json.loads((tmp_path / "result.json").read_text())["figures"]["first"]["value"] == 1
+    with pytest.raises(InputError, match="did not end"):
+        collect.collect([tmp_path], tmp_path / "results")
     figures = run.run(cases, tmp_path, "benchmarks all")
     assert calls == ["first", "second", "second"]
     assert [run.line(name, f).split() for name, f in figures.items()] == [
@@ -66,4 +71,10 @@ def test_a_run_of_benchmarks_goes_on_where_it_stopped(tmp_path):
     ]
     run.run(cases, tmp_path, "benchmarks all")
     assert len(calls) == 5  # a whole run is made again
+    (tmp_path / "result.json").write_text(json.dumps({"command": "benchmarks all"}))
+    assert run.unfinished(tmp_path, "benchmarks all") == ({}, {})
+    made_by["commit"] = "1+"
+    run.write_result(tmp_path, "benchmarks all", {"notes": {"first": []}, "complete": False}, {})
+    assert run.unfinished(tmp_path, "benchmarks all") == ({}, {})
+    run.run(cases, tmp_path, "benchmarks all")
     assert "`benchmarks/run.py all`" in collect.section("speed", json.loads((tmp_path / "result.json").read_text()))

@@ -13,6 +13,7 @@ from gradsim.video.background import MOG2, read_background, subtract_background
 from gradsim.video.clip_properties import ClipProperties, clip_properties
 from gradsim.video.mask_faults import MaskFaults, mask_faults
 from gradsim.video.mask_input import read_masks
+from gradsim.video.read import is_subsampled
 
 MIN_FRAMES = 3  # frames of a clip
 
@@ -97,7 +98,7 @@ def _masks(video: videos.Video, path: Path, mask: Path | None, background: str, 
             raise InputError("got a category (--category) and no COCO annotations; give them (--mask FILE.json).")
         return read_masks(mask, video, path, category=category)
     empty = None if background == "median" else MOG2 if background == MOG2 else read_background(background)
-    subtraction = subtract_background(video.frames, empty, subsampled=True, windowed=True)
+    subtraction = subtract_background(video.frames, empty, subsampled=is_subsampled(path), windowed=True)
     assert subtraction.windows is not None
     return subtraction.windows.spread(subtraction.masks)
 

@@ -24,6 +24,7 @@ from gradsim.render.silhouettes import Projection, Silhouettes
 
 MOST_CALLS = 8  # kinds of images of one renderer in one thread
 MOST_THREADS = 8  # threads with calls of one renderer
+MOST_CHANGES = 2  # of faces, after which calls with others at the same address are no longer bound
 MOST_IDLE = 2  # calls whose memory is used again
 MAX_PIXELS = (
     512**2
@@ -116,8 +117,13 @@ class RepeatedImages:
             calls[key] = True
         if call is None or call is False:
             return None
-        if call is True or call.entries != entries:
+        if call is True:
             call = calls[key] = self._bound(surface, is_colored, entries)
+        elif call.entries != entries:
+            changes = call.changes + 1  # of faces, which are bound anew
+            call = calls[key] = changes <= MOST_CHANGES and self._bound(surface, is_colored, entries)
+            if isinstance(call, BoundImage):
+                call.changes = changes
         return call.draw(points, colors) if isinstance(call, BoundImage) else None
 
     def _bound(self, surface: Surface, is_colored: bool, entries: bytes) -> "BoundImage | bool":
@@ -151,7 +157,7 @@ class BoundImage:
         self.silhouettes, self.passes, self.colors, self.entries = silhouettes, passes, colors, entries
         self.lock = threading.RLock()  # of the arrays: a backward pass may run in another thread
         self.idle: deque[Tensor] = deque(maxlen=MOST_IDLE)  # memory of calls whose graphs are gone
-        self.status = (ctypes.c_int * 2)()
+        self.status, self.changes = (ctypes.c_int * 2)(), 0
         self._numbers: tuple[bytes | None, ...] = ()  # of the camera
         self._projection: Projection | None = None
         self._backward: BoundLaunch | None = None
@@ -220,8 +226,9 @@ class BoundImage:
         with self.lock:
             launch = self._backward
             if launch is None:
-                launch = self._backward = self.passes.backward()
+                launch = self.passes.backward()
                 self._place_constants(launch)
+                self._backward = launch  # as a whole, or not if it is interrupted
             arguments = {name: base + places[name] for name in ("points", *self.passes.saved)}
             if colors is not None:
                 arguments |= {"colors": base + places["colors"], "colors_adjoint": colors.data_ptr()}
@@ -242,8 +249,9 @@ class BoundImage:
             return False
         with torch.no_grad():
             projection = self.silhouettes.projection(points, {})
+        self._numbers, self._projection = (), projection  # an interruption leaves a camera that is taken again
         self.passes.forward.place(matrices=projection.M.data_ptr(), offsets=projection.c.data_ptr())
-        self._projection, self._numbers = projection, numbers
+        self._numbers = numbers
         return True
 
 
@@ -257,6 +265,10 @@ class ImageCall:
 
     def __init__(self, bound: BoundImage, leaves: Sequence[Tensor]):
         self.bound, self.leaves = bound, leaves
+        self.shapes, self.dtype = (
+            [x.shape for x in leaves],
+            leaves[0].dtype,
+        )  # those of the call: `x.data` may be replaced
         try:
             self.saved = bound.idle.pop()
         except IndexError:  # all are in graphs
@@ -265,7 +277,8 @@ class ImageCall:
         self.projection: Projection | None = None
 
     def __del__(self):
-        self.bound.idle.append(self.saved)
+        if hasattr(self, "saved"):  # not where an interruption came before it
+            self.bound.idle.append(self.saved)
 
     @property
     def kernel(self) -> str:
@@ -279,11 +292,11 @@ class ImageCall:
         outputs: Sequence[Tensor],
         adjoints: Sequence[Tensor | None],
     ) -> list[Tensor | None]:
-        (adjoint,), leaves = adjoints, self.leaves
+        (adjoint,), shapes, like = adjoints, self.shapes, {"dtype": self.dtype, "device": "cpu"}
         if adjoint is None:
-            return [None] * len(leaves)
-        points, colors = leaves[0].new_empty(leaves[0].shape), None
+            return [None] * len(shapes)
+        points, colors = torch.empty(shapes[0], **like), None
         if self.bound.passes.has_colors:
-            colors = leaves[0].new_zeros(self.bound.color_shape if len(leaves) == 1 else leaves[1].shape)
+            colors = torch.zeros(self.bound.color_shape if len(shapes) == 1 else shapes[1], **like)
         self.bound.pull_back(self, adjoint, points, colors)
-        return [points, colors][: len(leaves)]
+        return [points, colors][: len(shapes)]

@@ -358,7 +358,9 @@ class Silhouettes:
         arrays = camera.K, camera.R, camera.t
         if changed or self.binning != 1 or any(x.requires_grad for x in arrays):
             return self._projection(points, values, samples)
-        key = points.dtype, points.device, samples, *((x._version, bytes_of(x)) for x in arrays)
+        is_compiled = torch.compiler.is_compiling()  # which sees no memory
+        numbers = [(x._version, None if is_compiled else bytes_of(x)) for x in arrays]
+        key = points.dtype, points.device, samples, *numbers
         known = _projections.setdefault(camera, {})
         if key not in known:
             if len(known) >= MOST_PROJECTIONS:

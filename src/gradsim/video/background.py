@@ -30,7 +30,7 @@ from gradsim.video.front_coverage import (
     sweep,
 )
 from gradsim.video.masks import median_background
-from gradsim.video.mog2 import MIN_REGION_SHARE, mixture_background
+from gradsim.video.mog2 import mixture_background
 from gradsim.video.response import Edges, edges_of
 from gradsim.video.windowed import FrameWindows
 
@@ -88,7 +88,7 @@ def subtract_background(
         gamma: γ of the camera's response: light is a value to this power. What differs, and the noise, are of values.
         inside: (T, height, width, 3) in [0, 1], colors of `bodies` at the pixels about their edges; NaN where it is that further inside.
         windowed: True for masks and weights of windows about the bodies alone, which take some 40 bytes for each of their pixels, and some 10 for each pixel of the frames
-            meanwhile. Regions of less than a tenth of the largest one, which a codec leaves, count in windows of others alone.
+            meanwhile.
 
     Raises:
         InputError: If the camera moves, nothing differs from the background, the body has the background's color, or
@@ -132,7 +132,7 @@ def subtract_background(
         raise InputError(
             f"nothing in the video differs from the background by more than {UPPER_THRESHOLD:g} times the noise of {noise:.2g}: "
             "the body is not visible, or it never moves and is part of the median. Give an image of the empty scene "
-            "(--background FILE)."
+            "(--background FILE), or masks (--mask)."
         )
     if median:
         check_background(frames, B, bodies, "median")
@@ -202,7 +202,7 @@ def _subtraction(
         InputError: If the background has the body's color, or the body another than stated.
     """
     shaded, passed = near is not None, passage(bodies, blur)
-    windows = FrameWindows.about(bodies if near is None else near, MIN_REGION_SHARE) if windowed else None
+    windows = FrameWindows.about(bodies if near is None else near) if windowed else None
     images: Images = frames
     backgrounds, inner_colors = [B] * len(frames), inside
     if windows is not None:

@@ -26,7 +26,8 @@ def noise_and_bodies(frames: np.ndarray, B: np.ndarray, lossy: bool = False) -> 
     Args:
         frames: (T, height, width, 3) uint8.
         B: Background (height, width, 3) in [0, 1].
-        lossy: True for frames of a lossy codec: bodies are detected by a noise of `CODEC_NOISE` or more then.
+        lossy: True for frames of a lossy codec: bodies are detected by a noise of `CODEC_NOISE` or more then, or of a part of what
+            differs most, if that is less.
 
     Raises:
         InputError: If the camera moves.
@@ -38,7 +39,10 @@ def noise_and_bodies(frames: np.ndarray, B: np.ndarray, lossy: bool = False) -> 
     noise = _scale(difference, 0.75)  # assumes that bodies cover less than a quarter of the video
     if noise > MAX_NOISE:  # of what is neither black nor white they cover more
         noise = _scale(values - backgrounds, 0.75)
-    bodies, least = np.zeros(frames.shape[:3], bool), CODEC_NOISE if lossy else 0.0
+    bodies, least = np.zeros(frames.shape[:3], bool), 0.0
+    if lossy:  # a body that differs by little is still to be seen
+        largest = np.median([_largest(_distance(frame, behind)) for frame in frames])
+        least = min(CODEC_NOISE, float(largest) / (2 * UPPER_THRESHOLD))
     for _ in range(2):  # the second time without the bodies
         relative = max(noise, least)
         for frame, body in zip(frames, bodies, strict=True):
@@ -75,6 +79,13 @@ def noise_without(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> floa
 
 def _grown_one(body: np.ndarray) -> np.ndarray:
     return grown(body[None])[0]
+
+
+def _largest(distance: np.ndarray) -> float:
+    """Largest mean over 3 × 3 pixels of an image (height, width)."""
+    from scipy import ndimage
+
+    return float(ndimage.uniform_filter(distance, 3).max())
 
 
 def _distance(frame: np.ndarray, behind: np.ndarray) -> np.ndarray:

@@ -62,10 +62,13 @@ def mixture_background(frames: np.ndarray, shadows: bool = True) -> tuple[np.nda
         for k in rng.permutation(len(frames)):
             count += 1
             model.apply(np.ascontiguousarray(frames[k]), learningRate=1 / count)
-    front = np.stack([model.apply(np.ascontiguousarray(frame), learningRate=0) > 0 for frame in frames])
+    front, contrast = np.empty(frames.shape[:3], bool), np.empty(frames.shape[:3], np.float32)
+    for frame, mask in zip(frames, front, strict=True):
+        mask[:] = model.apply(np.ascontiguousarray(frame), learningRate=0) > 0
     background = model.getBackgroundImage() / 255
     shade = _shadows(frames, background, front) if shadows else np.zeros_like(front)
-    contrast = np.stack([np.linalg.norm(frame / 255 - background, axis=-1) for frame in frames]).astype(np.float32)
+    for frame, size in zip(frames, contrast, strict=True):
+        size[:] = np.linalg.norm(frame / 255 - background, axis=-1)
     raw = front & ~shade
     clear = contrast > MIN_CONTRAST_SHARE * (np.median(contrast[raw]) if raw.any() else np.inf)
     bodies = remove_flashes(np.stack([clean_region(mask) for mask in raw & clear]))
@@ -124,5 +127,5 @@ def _shadows(frames: np.ndarray, background: np.ndarray, front: np.ndarray) -> n
         darker[:] = (brightness >= MIN_SHADOW_BRIGHTNESS) & (brightness < 1)
         distance[:] = np.linalg.norm(image - brightness[..., None] * behind, axis=-1)
     static = tint[~front]
-    limit = max(TINT, TAIL_FACTOR * float(np.quantile(static, TAIL))) if static.size else TINT
+    limit = max(TINT, TAIL_FACTOR * float(np.quantile(static, TAIL, overwrite_input=True))) if static.size else TINT
     return dark & (tint < limit)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradsim.video.connected_regions import label_regions
 from gradsim.video.read import Frames
 from gradsim.video.timing import FrameChanges
 
@@ -37,15 +36,10 @@ class FrameWindows:
     size: tuple[int, int]
 
     @classmethod
-    def about(cls, bodies: np.ndarray, least_share: float = 0.0) -> "FrameWindows":
-        """Windows about bodies (T, height, width) bool; of a frame without one, where it was before, or else will be.
-
-        Args:
-            bodies: Where bodies are.
-            least_share: Of the area of a frame's largest region, below which another one is none that windows are made for.
-        """
+    def about(cls, bodies: np.ndarray) -> "FrameWindows":
+        """Windows about bodies (T, height, width) bool; of a frame without one, where it was before, or else will be."""
         size = bodies.shape[1:]
-        visible = [_box_of_regions(body, least_share) for body in bodies]
+        visible = [_box(body) for body in bodies]
         last = next((box for box in visible if box is not None), np.array([size, size]) // 2)
         boxes = []
         for box in visible:
@@ -200,16 +194,6 @@ def _box(body: np.ndarray) -> np.ndarray | None:
     """First row and column of a body (height, width) bool, and those after the last; None where there is none."""
     sides = [np.flatnonzero(body.any(axis)) for axis in (1, 0)]
     return np.array([[side[0], side[-1] + 1] for side in sides]).T if len(sides[0]) else None
-
-
-def _box_of_regions(body: np.ndarray, least_share: float) -> np.ndarray | None:
-    """The same, of regions that are at least a share of the largest."""
-    box = _box(body)
-    if box is None or not least_share:
-        return box
-    _, regions = label_regions(body[box[0, 0] : box[1, 0], box[0, 1] : box[1, 1]])
-    ends = np.array([r.box for r in regions if r.area >= least_share * regions[0].area])
-    return box[0] + np.array([ends[:, ::2].min(0), ends[:, 1::2].max(0)])
 
 
 def _window_shape(boxes: Sequence[np.ndarray], size: tuple[int, int]) -> tuple[int, int]:

@@ -32,8 +32,11 @@ def trajectory():
         return Model(SCENE).rollout()
 
 
-def pair(trajectory, reach: int) -> tuple[Masks, Masks]:
-    """Masks in windows about the body, by whole multiples of 4 pixels, and the same with zeros around."""
+def pair(trajectory, reach: int, uneven: bool = False) -> tuple[Masks, Masks]:
+    """Masks in windows about the body, by whole multiples of 4 pixels, and the same with zeros around.
+
+    `uneven`: pixels of the windows have weights of their own, as before a background; a corner has 0.
+    """
     silhouettes = Silhouettes.of(SCENE)
     with torch.no_grad():
         image = silhouettes.union(trajectory.surface, trajectory.values)[0]
@@ -47,9 +50,17 @@ def pair(trajectory, reach: int) -> tuple[Masks, Masks]:
         part[:], full[at] = frame[at], frame[at]
         corners.append(ends)
     windows = Windows(torch.tensor(corners), (reach, reach), (size[0], size[1]))
-    used = torch.ones(len(image), 1, 1)
+    used = torch.ones(len(image), 1, 1, dtype=torch.float64)
     used[2] = 0
-    return Masks(parts, 0.01, silhouettes, used, windows=windows), Masks(whole, 0.01, silhouettes, used)
+    own = used
+    if uneven:
+        own = torch.rand(parts.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 0.3
+        own[own < 0.5] = 0
+        own[:, 0, 0] = 0
+        own, used = own * used, used.expand(whole.shape).clone()
+        for full, weight, (row, column) in zip(used, own, corners, strict=True):
+            full[row : row + reach, column : column + reach] = weight
+    return Masks(parts, 0.01, silhouettes, own, windows=windows), Masks(whole, 0.01, silhouettes, used)
 
 
 def elsewhere():
@@ -58,17 +69,19 @@ def elsewhere():
         return Model(throw(velocity=[2.5, 0.0, 1.0])).rollout()
 
 
+@pytest.mark.parametrize("uneven", [False, True])
 @pytest.mark.parametrize("residual", ["pixels", "cdf"])
-def test_costs_are_those_of_whole_masks_with_zeros(trajectory, residual):
-    part, whole = pair(trajectory, reach=12)
+def test_costs_are_those_of_whole_masks_with_zeros(trajectory, residual, uneven):
+    part, whole = pair(trajectory, reach=12, uneven=uneven)
     for motion in (trajectory, elsewhere()):
         torch.testing.assert_close(
             part.cost(motion, part.frames, residual), whole.cost(motion, part.frames, residual), rtol=1e-10, atol=0
         )
 
 
-def test_residuals_are_those_of_the_pixels_of_windows(trajectory):
-    part, whole = pair(trajectory, reach=12)
+@pytest.mark.parametrize("uneven", [False, True])
+def test_residuals_are_those_of_the_pixels_of_windows(trajectory, uneven):
+    part, whole = pair(trajectory, reach=12, uneven=uneven)
     (own,), (all_pixels,) = (list(y.residuals(trajectory, y.frames, "pixels")) for y in (part, whole))
     torch.testing.assert_close(own.square().sum(1), all_pixels.square().sum(1), rtol=1e-10, atol=0)
 
@@ -83,8 +96,9 @@ def test_residuals_of_a_few_frames_at_a_time_are_those_of_all(trajectory, residu
     assert len(blocks) > 2 and torch.equal(torch.cat(blocks, 1), whole)
 
 
-def test_binned_windows_are_windows_of_binned_masks(trajectory):
-    part, whole = pair(trajectory, reach=12)
+@pytest.mark.parametrize("uneven", [False, True])
+def test_binned_windows_are_windows_of_binned_masks(trajectory, uneven):
+    part, whole = pair(trajectory, reach=12, uneven=uneven)
     assert part.can_be_binned(4) and not part.can_be_binned(8)
     own, expected = part.binned(4), whole.binned(4)
     cost = own.cost(trajectory, own.frames, "pixels")
@@ -224,3 +238,29 @@ def test_masks_that_are_made_of_all_frames_are_compared_in_windows(crossing, cho
         outside[k][at] = 0
     clear = 0.0 if "mask" in choice else 0.3  # noise of a stated color
     assert float(outside.abs().max()) <= clear
+
+
+def test_a_fit_before_a_wall_of_the_color_of_the_body_is_that_to_the_whole_film(tmp_path, monkeypatch):
+    """Pixels without contrast tell nothing, and count for nothing in windows, too, nor do corners of windows in them."""
+    with torch.no_grad():
+        coverage = synthetic.float_masks(CROSSING, Model(CROSSING).rollout()).masks.numpy()[..., None]
+    color = np.array(CROSSING.bodies["cube"].colour)
+    wall = np.tile([0.3, 0.5, 0.6], (64, 64, 1))
+    wall[:, 20:23] = color
+    wall[:16] = color
+    frames = synthetic.noisy_8bit(torch.tensor(coverage * color + (1 - coverage) * wall), 1 / 255, 1)
+    videos.write(tmp_path / "v.webm", frames, CROSSING.timing.fps)
+    Image.fromarray(np.rint(255 * wall).astype(np.uint8)).save(tmp_path / "wall.png")
+    monkeypatch.setattr(windowed, "MARGIN", 8)
+    monkeypatch.setattr(windowed, "GRID", 4)
+    fits = []
+    for pixels in (2**24, 64**2):
+        monkeypatch.setattr(from_video_module, "WHOLE_PIXELS", pixels)
+        observed = from_video(CROSSING, tmp_path / "v.webm", noise=1 / 255, background=tmp_path / "wall.png")
+        assert isinstance(observed, Masks)
+        fits.append(
+            (observed.windows, least_squares(CROSSING, observed, ["cube.velocity.x:3:4"]).unknowns["cube.velocity.x"])
+        )
+    (_, whole), (windows, part) = fits
+    assert windows is not None
+    assert abs(part.value - whole.value) < 0.3 * whole.std and abs(part.std / whole.std - 1) < 0.1

@@ -193,7 +193,8 @@ class Masks(Observation):
         weight: Optional weight of each squared residual (frames, height, width), or (frames, 1, 1) if alike in all pixels of a frame, at least
             0: 0 for excluded pixels, 1/4 for a noise of 2 σ.
         loss: "gaussian", or "huber" or "cauchy" against outlier pixels; applies to "pixels" residuals only.
-        windows: Where masks are windows of images. A model is compared with 0 outside of them. `weight` is (frames, 1, 1) then.
+        windows: Where masks are windows of images. A model is compared with 0 outside of them, with the weight of the frame if it is alike in all pixels,
+            else with weight 1, or 0 if none of them counts.
 
     Raises:
         InputError: If the loss is unknown, a shape does not match, or a weight is negative.
@@ -240,7 +241,14 @@ class Masks(Observation):
 
     @cached_property
     def _distinct_counts(self) -> Tensor:
-        return (self._distinct_weight > 0).double()
+        counts = (self._distinct_weight > 0).double()
+        return counts[:, :1, :1] if (counts == counts[:, :1, :1]).all() else counts
+
+    @cached_property
+    def _outside(self) -> Tensor:
+        """Weight (frames) outside of windows."""
+        weight = self._distinct_weight
+        return weight[:, 0, 0] if weight.shape[1:] == (1, 1) else (weight > 0).flatten(1).any(1).double()
 
     @property
     def _counts(self) -> Tensor:
@@ -255,11 +263,12 @@ class Masks(Observation):
     def _cdf(self) -> Tensor:
         if self.windows is None:
             return cdf(self.masks * self._counts)
-        return cdf_of_sums(self.windows.sums(self.masks) * self._distinct_counts[:, 0], self.windows.size[0])
+        return cdf_of_sums(self.windows.sums(self.masks * self._distinct_counts), self.windows.size[0])
 
     @cached_property
     def _target(self) -> Target:
-        return target(self.masks, self._distinct_weight / self.sigma**2, self.loss, self.windows)
+        scale = 1 / self.sigma**2
+        return target(self.masks, self._distinct_weight * scale, self.loss, self.windows, self._outside * scale)
 
     def from_corners(self, screen: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
         """Vertices on the screen, and their derivatives, of the first frames, from the corners of the windows, if there are any."""
@@ -410,16 +419,28 @@ class Masks(Observation):
             return normal_equations(self._linear(screen, slope, faces, convex, frames, far))
         return normal_equations(self._linear_cdf(screen, slope, faces, convex, frames))
 
+    def _image_counts(self, first: int, last: int) -> Tensor:
+        """1 where pixels of whole images count, else 0 (frames, height, width), or (frames, 1, 1) if alike in a frame."""
+        counts = self._distinct_counts[first:last]
+        if self.windows is None or counts.shape[1:] == (1, 1):
+            return counts
+        images = (self._outside[first:last, None, None] > 0).to(counts).repeat(1, *self.windows.size)
+        for image, part, (row, column) in zip(images, counts, self.windows.corner[first:last].tolist(), strict=True):
+            image[row : row + part.shape[0], column : column + part.shape[1]] = part
+        return images
+
     def _linear_cdf(
         self, screen: Tensor, slope: Tensor, faces: Tensor, convex: bool, frames: int
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Residuals of whole images (worlds, n) of the CDF and derivatives (worlds, n, unknowns), some frames at a time."""
         size, count = (self.silhouettes.camera.height, self.silhouettes.camera.width), self.silhouettes.instants
         step = max(1, CHUNK // (16 * len(screen) * sum(size) * max(1, slope.shape[1])))
+        if self.windows and self._distinct_counts.shape[1:] != (1, 1):  # counts are of whole images then
+            step = min(step, max(1, CHUNK // math.prod(size)))
         for first in range(0, frames, step):
             last = min(first + step, frames)
             images = slice(first * count, last * count)
-            counts = self._distinct_counts[first:last].repeat_interleave(count, 0)
+            counts = self._image_counts(first, last).repeat_interleave(count, 0)
             drawing = profiles(screen[:, images], slope[:, :, images], faces, counts, convex, size)
             sums, along = map(self.silhouettes.mean_of_instants, drawing)
             value, along = cdf_of_sums_tangent(sums, along, size[0])
@@ -482,7 +503,7 @@ class Masks(Observation):
             _binned(self.masks[k : k + step], self.weight[k : k + step], factor) for k in range(0, self.frames, step)
         ]
         masks, weight = (torch.cat(part) for part in zip(*parts, strict=True))
-        if windows:
+        if windows and self._distinct_weight.shape[1:] == (1, 1):
             weight = weight[:, :1, :1]
         part = Masks(masks, self.sigma, self.silhouettes.binned(factor), weight, self.loss, windows)
         part.notes, part.outline_noise = self.notes, self.outline_noise

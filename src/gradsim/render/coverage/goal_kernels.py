@@ -1,7 +1,7 @@
 # pyright: reportInvalidTypeForm=false
 """Targets that coverage is compared with, and sums over pixels that are covered alike: a template for `engine.lanes`.
 
-Targets may be windows of the image, one of the same size for each frame. Outside of its window T is 0, and w that of the window.
+Targets may be windows of the image, one of the same size for each frame. Outside of its window T is 0, and w one number for each frame.
 """
 
 import warp as wp
@@ -19,6 +19,7 @@ class Goal:
 
     image: wp.array3d[Scalar]  # T, (frames, rows, columns)
     weight: wp.array3d[Scalar]  # as the image, or (frames, 1, 1)
+    outside: wp.array[Scalar]  # w outside of the window, (frames)
     blocks: wp.array3d[
         Pair
     ]  # Σ ρ(√w T) and Σ ρ(√w (1 − T)) of a row before each BLOCK columns, (frames, rows, blocks + 1)
@@ -67,7 +68,7 @@ def target_of(goal: Goal, frame: int, row: int, column: int):
     c = column - goal.corner[frame][1]
     if r >= 0 and r < goal.image.shape[1] and c >= 0 and c < goal.image.shape[2]:
         return goal.image[frame, r, c], weight_of(goal, frame, r, c)
-    return Scalar(0.0), goal.weight[frame, 0, 0]
+    return Scalar(0.0), goal.outside[frame]
 
 
 @wp.func
@@ -99,7 +100,7 @@ def run(goal: Goal, frame: int, row: int, first: int, end: int, alpha: Scalar):
     total = Scalar(0.0)
     beyond = end - first - (high - low)
     if beyond > 0 and alpha == Scalar(1.0):
-        total = Scalar(beyond) * rho(goal.weight[frame, 0, 0], goal.kind, goal.bend)
+        total = Scalar(beyond) * rho(goal.outside[frame], goal.kind, goal.bend)
     begin = (low + BLOCK - 1) // BLOCK
     last = high // BLOCK
     if high == width:

@@ -80,7 +80,7 @@ def alike(
             else:
                 high = low
             if alpha == Scalar(1.0) and end - first > high - low:
-                sum += Scalar(end - first - (high - low)) * rho(goal.weight[frame, 0, 0], goal.kind, goal.bend)
+                sum += Scalar(end - first - (high - low)) * rho(goal.outside[frame], goal.kind, goal.bend)
     return sum
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:
     goal_kernels = "gradsim.render.coverage.goal_kernels"
 
-IMAGES = ("image", "weight", "above", "below")
+IMAGES = ("image", "weight", "outside", "above", "below")
 BLOCK = 4  # columns of sums, as in `goal_kernels.py`
 
 _goals: WeakKeyDictionary["Target", dict[torch.device, Any]] = WeakKeyDictionary()
@@ -31,6 +31,7 @@ class Target:
 
     image: Tensor
     weight: Tensor
+    outside: Tensor
     blocks: Tensor
     above: Tensor
     below: Tensor
@@ -44,6 +45,7 @@ def target(
     weight: Tensor,
     loss: RobustLoss = GAUSSIAN,
     windows: Windows | None = None,
+    outside: Tensor | None = None,
 ) -> Target:
     """Prepare targets for `objective`.
 
@@ -51,12 +53,14 @@ def target(
         image: (frames, height, width).
         weight: Of each squared difference; (frames, 1, 1) if alike in all pixels of a frame.
         loss: ρ.
-        windows: Where targets are windows of images. Outside of them targets are 0, with the weight of their frame.
+        windows: Where targets are windows of images. Outside of them targets are 0.
+        outside: Weight there (frames); None: that of the window, which is alike in all of its pixels.
     """
     image, weight = image.double(), weight.double()
     frames, rows, columns = image.shape
     if (weight == weight[:, :1, :1]).all():
         weight = weight[:, :1, :1]
+    outside = weight[:, 0, 0].contiguous() if outside is None else outside.double()
     pad = torch.nn.functional.pad
     count = -(-columns // BLOCK)
     blocks = image.new_zeros(frames, rows, count + 1, 2)
@@ -69,7 +73,7 @@ def target(
     sums = blocks, before(of_rows), before(of_rows.flip(-1)).flip(-1)
     height, width = windows.size if windows else image.shape[1:]
     corner = windows.corner.int() if windows else torch.zeros(len(image), 2, dtype=torch.int32)
-    return Target(image, weight, *sums, corner, (height, width), loss)
+    return Target(image, weight, outside, *sums, corner, (height, width), loss)
 
 
 def goal_of(observed: Target, screen: Tensor):
