@@ -33,7 +33,7 @@ def scene_of(ground: dict, **further) -> Scene:
 def matched():
     scene = scene_of(TILTED)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contact_match, "TRIES_PER_SPREAD", 4)
+        patch.setattr(contact_match, "TRIES_PER_SPREAD", 8)
         return scene, match_contacts(scene, 2e-3)
 
 

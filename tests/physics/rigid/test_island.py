@@ -257,4 +257,6 @@ def test_gradients_by_kept_steps_are_those_by_steps_that_are_computed_again(monk
     half = len(results) // 2
     for first, second in zip(results[:half], results[half:], strict=True):
         for x, y in zip(first, second, strict=True):
-            assert x.any() and torch.equal(x, y)
+            assert x.any()
+            # modules that other tests load without optimization round differently
+            torch.testing.assert_close(x, y, rtol=1e-11, atol=1e-12)
