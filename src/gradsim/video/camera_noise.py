@@ -1,4 +1,8 @@
-"""Noise of a static camera before its background, and what differs from the background by more."""
+"""Noise of a static camera before its background, and what differs from the background by more.
+
+σ = max(q₀.₅ / 0.67, q₀.₉ / 1.64)      quantiles of |I − B| over channels and pixels without bodies
+d = |I − B| / (√3 σ)                   of a pixel; bodies are regions with d > 4 that have pixels with d > 8
+"""
 
 from statistics import NormalDist
 
@@ -66,7 +70,7 @@ def noise_without(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> floa
         InputError: If the camera moves.
     """
     step, count, differences, backgrounds = max(1, bodies.size // SAMPLED_PIXELS), 0, [], []
-    for frame, near in zip(frames, map(_grown_one, bodies), strict=True):
+    for frame, near in zip(frames, map(grown, bodies), strict=True):
         static = np.flatnonzero(~near)
         sample = static[-count % step :: step]
         count += len(static)
@@ -75,10 +79,6 @@ def noise_without(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> floa
     noise = _scale(_unsaturated(np.concatenate(differences), np.concatenate(backgrounds)), 0.9)
     _check_camera(frames, B, noise)
     return noise
-
-
-def _grown_one(body: np.ndarray) -> np.ndarray:
-    return grown(body[None])[0]
 
 
 def _largest(distance: np.ndarray) -> float:

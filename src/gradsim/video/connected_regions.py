@@ -70,10 +70,10 @@ def box_of(region: np.ndarray, margin: int = 1) -> tuple[slice, slice]:
 
 
 def grown(bodies: np.ndarray) -> np.ndarray:
-    """Bodies dilated by one pixel, which the edge may cover in part."""
+    """Bodies (…, height, width) dilated by one pixel, which the edge may cover in part."""
     tall = bodies.copy()
-    tall[:, 1:] |= bodies[:, :-1]
-    tall[:, :-1] |= bodies[:, 1:]
+    tall[..., 1:, :] |= bodies[..., :-1, :]
+    tall[..., :-1, :] |= bodies[..., 1:, :]
     near = tall.copy()
     near[..., 1:] |= tall[..., :-1]
     near[..., :-1] |= tall[..., 1:]

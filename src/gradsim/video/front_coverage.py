@@ -1,4 +1,10 @@
-"""Coverage of pixels by bodies in front of a known background, from the stated color of a body or the color inside it."""
+"""Coverage of pixels by bodies in front of a known background, from the stated color of a body or the color inside it.
+
+    α = (I − B)ᵀ M (F − B) / (F − B)ᵀ M (F − B)      M: weights of differences of color; contrast² = (F − B)ᵀ M (F − B)
+
+of light I = value^γ, contrast of values. F is the stated color, or that a few pixels further inside, with its shading continued to the edge; B is
+the background, as bright as next to the body where shadows may be.
+"""
 
 from collections.abc import Sequence
 

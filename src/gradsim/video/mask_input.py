@@ -67,12 +67,13 @@ def masks_and_edges(
             if a category is given for another kind of mask.
     """
     require_no_category(mask, category)
-    if needs_no_pixels(mask) and Path(mask).suffix.lower() != ".json":
+    is_coco = Path(mask).suffix.lower() == ".json"
+    if not is_method(mask) and not is_coco:
         masks, windows = _masks_of_video(mask, film, path, fps, whole_pixels)
         return masks, None, windows
     size, count = (film.height, film.width), len(film.times)
     is_whole = count * math.prod(size) <= whole_pixels
-    if not is_method(mask):
+    if is_coco:
         masks = read_coco(mask, count, *size, category)
         windows = None if is_whole else FrameWindows.about(masks > 0)
         return masks if windows is None else np.stack(windows.cut(masks)), None, windows
@@ -84,11 +85,6 @@ def masks_and_edges(
     if windows is not None:
         frames, bodies = windows.cut(frames), np.stack(windows.cut(bodies))
     return *with_soft_edges(frames, bodies, gamma, metric), windows
-
-
-def needs_no_pixels(mask: str | Path) -> bool:
-    """True for masks that a file or a folder has, False for ways to make them."""
-    return not is_method(mask)
 
 
 def require_no_category(mask: str | Path, category: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradsim.video.connected_regions import EIGHT_CONNECTED
+from gradsim.video.connected_regions import EIGHT_CONNECTED, box_of
 from gradsim.video.response import Edges, edges_of
 
 CORE = 2  # [px] from the edge, where pixels have the color of their side
@@ -40,10 +40,7 @@ def with_soft_edges(
     for k, (frame, body, mask) in enumerate(zip(frames, bodies, masks, strict=True)):
         if not body.any():
             continue
-        box = tuple(
-            slice(max(0, np.flatnonzero(side)[0] - MARGIN), np.flatnonzero(side)[-1] + 1 + MARGIN)
-            for side in (body.any(1), body.any(0))
-        )
+        box = box_of(body, MARGIN)
         frame, body, mask = frame[box], body[box], mask[box]
         core = ndimage.binary_erosion(body, EIGHT_CONNECTED, CORE)
         outside = np.logical_not(ndimage.binary_dilation(body, EIGHT_CONNECTED, CORE))

@@ -27,9 +27,9 @@ from gradsim.video.clip_properties import variable_stamps
 from gradsim.video.connected_regions import connected_regions
 from gradsim.video.mask_faults import mask_faults
 from gradsim.video.mask_input import (
+    is_method,
     masks_and_edges,
     matching_frames,
-    needs_no_pixels,
 )
 from gradsim.video.read import frames_with_clock, is_lossy, is_subsampled, read_times
 from gradsim.video.timing import FrameAlignment, align_times, centroids, repeated_frames, suspicious_steps
@@ -136,7 +136,7 @@ def from_video(
     width, height = scene.view(camera).size
     fps, stamps = scene.timing.fps, scene.timing.stamps
     flat = mask is None and background is None and ignore is None and not textured and len(colors(scene)) == 1
-    from_masks = mask is not None and needs_no_pixels(mask) and background is None and ignore is None and not textured
+    from_masks = mask is not None and not is_method(mask) and background is None and ignore is None and not textured
     if flat:
         film = _read_windows(scene, path)
     else:
