@@ -11,6 +11,7 @@ from gradsim import video as videos
 from gradsim.errors import InputError
 from gradsim.identification import synthetic
 from gradsim.physics.model import Model
+from gradsim.video import camera_noise
 from gradsim.video.background import read_background, subtract_background
 from gradsim.video.background_checks import SPECKLE, is_ghost
 
@@ -308,3 +309,23 @@ def test_noise_is_told_where_bodies_cover_all_that_is_not_white(exact):
     behind[stays[0] > 0.5] = 0.5
     result = subtract_background(render(stays, behind), behind, BODY)
     assert np.isfinite(result.noise) and result.noise > 0 and np.isfinite(result.masks).all()
+
+
+def test_few_frames_of_a_long_lossy_video_tell_how_much_a_faint_body_differs(monkeypatch):
+    random, count, size = np.random.default_rng(0), 60, 48
+    background = np.full((size, size, 3), 0.4)
+    truth = np.zeros((count, size, size), bool)
+    for k in range(count):
+        truth[k, 20:30, k // 2 : k // 2 + 12] = True
+    contrast = random.integers(10, 15, (count, 1, 1, 1))
+    flicker = random.random((*truth.shape, 3)) < 0.1
+    frames = (102 + truth[..., None] * contrast + flicker).astype(np.uint8)
+    looked = []
+    largest = camera_noise._largest
+    monkeypatch.setattr(camera_noise, "_largest", lambda image: looked.append(image) or largest(image))
+    _, few = camera_noise.noise_and_bodies(frames, background, lossy=True)
+    assert 0 < len(looked) <= camera_noise.SAMPLED_FRAMES
+    monkeypatch.setattr(camera_noise, "SAMPLED_FRAMES", count)
+    _, all_frames = camera_noise.noise_and_bodies(frames, background, lossy=True)
+    assert len(looked) > count and (few != all_frames).mean() < 1e-3
+    assert (few & truth).sum() > 0.99 * (few | truth).sum()

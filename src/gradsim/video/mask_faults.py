@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradsim.video.connected_regions import label_regions
+from gradsim.video.connected_regions import connected_regions
 from gradsim.video.windowed import FrameWindows
 
 BODY_COVERAGE = 0.5  # coverage from which a pixel is of the body
@@ -131,8 +131,9 @@ def _in_image(mask: np.ndarray, corner: np.ndarray, size: tuple[int, int]) -> np
 
 
 def _pieces(mask: np.ndarray) -> int:
-    _, regions = label_regions(mask)
-    return sum(region.area >= MIN_PIECE_SHARE * regions[0].area for region in regions)
+    labels, _ = connected_regions(mask)
+    areas = np.bincount(labels.ravel())[1:]
+    return int(np.count_nonzero(areas >= MIN_PIECE_SHARE * areas.max(initial=0)))
 
 
 def _jumps(area: np.ndarray, cut: np.ndarray) -> list[int]:

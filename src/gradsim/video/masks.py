@@ -4,7 +4,7 @@ Frames are (T, height, width, 3) uint8, masks (T, height, width) float64. Colors
 scene. A mask without a single pixel is an error; `require_masks` requires pixels in every frame.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -15,6 +15,7 @@ LUMA = np.array([0.299, 0.587, 0.114])  # of red, green and blue (ITU-R BT.601)
 LEAST_LUMA = 0.1  # difference from which on luma decides
 OTHER_WEIGHT = 1e-3  # weight of the other directions
 LEVELS = np.arange(256) / 255  # of the bytes of a frame, in [0, 1]
+LOOKUP_ROWS = 32  # of which numbers of tables fit into the cache
 WHITE = 250  # grey level that a codec may leave of 255
 
 
@@ -123,9 +124,11 @@ def alpha_from_flat_colors(
         tables = ((LEVELS[:, None] - back) * weight).T.copy()
         alpha = np.empty(frames.shape[:3])
         for image, frame in zip(alpha, frames, strict=True):
-            red, green, blue = (table[level] for table, level in zip(tables, _channels(frame), strict=True))
-            np.add(red, green, out=image)
-            image += blue
+            for first in range(0, len(frame), LOOKUP_ROWS):
+                rows = slice(first, first + LOOKUP_ROWS)
+                red, green, blue = _look_up(tables, frame[rows])
+                red += green
+                np.add(red, blue, out=image[rows])
     else:
         alpha = np.stack([((frame / 255 - back) * weight).sum(axis=-1) for frame in frames])
     return np.clip(alpha, 0, 1) if clip else alpha
@@ -145,9 +148,8 @@ def distance_from_line(
     fore, back = _unit(foreground, "foreground"), _unit(background, "background")
     total, count = 0.0, 0
     for frame, coverage in zip(frames, alpha, strict=True):
-        for c, channel in enumerate(_channels(frame)):
-            off = (LEVELS - back[c])[channel]
-            off -= (fore - back)[c] * coverage
+        for off, step in zip(_look_up((LEVELS[:, None] - back).T, frame), fore - back, strict=True):
+            off -= step * coverage
             total += off.ravel() @ off.ravel()
         count += frame.size
     return (total / count) ** 0.5
@@ -158,7 +160,7 @@ def share_off_color(frames: Iterable[np.ndarray], color: Color, tolerance: float
     apart = (np.abs(LEVELS[:, None] - np.asarray(color)) > tolerance).T.copy()
     count = pixels = 0
     for frame in frames:
-        red, green, blue = (table[level] for table, level in zip(apart, _channels(frame), strict=True))
+        red, green, blue = _look_up(apart, frame)
         count += np.count_nonzero(red | green | blue)
         pixels += red.size
     return count / pixels
@@ -190,9 +192,9 @@ def require_masks(masks: np.ndarray, name: str) -> None:
         )
 
 
-def _channels(frame: np.ndarray) -> list[np.ndarray]:
-    """Red, green and blue, each in one piece of memory: a table is read three times as fast by these."""
-    return [np.ascontiguousarray(frame[..., c]) for c in range(3)]
+def _look_up(tables: np.ndarray, frame: np.ndarray) -> Iterator[np.ndarray]:
+    """Entries of tables (3, 256) for red, green and blue of a frame (height, width, 3) uint8."""
+    return (table.take(frame[..., c]) for c, table in enumerate(tables))
 
 
 def _unit(color: Color, name: str) -> np.ndarray:

@@ -93,13 +93,14 @@ class Frames:
     Attributes:
         times: As of `Video`, after the last frame.
         fps: Likewise.
+        subsampled: True if chroma has fewer pixels than luma, after the first frame, as of `is_subsampled`.
 
     Raises:
         InputError: As `read`, on the way.
     """
 
     def __init__(self, path: str | Path, fps: float | None = None):
-        self._path, self._rate = Path(path), fps
+        self._path, self._rate, self.subsampled = Path(path), fps, False
         self.times, self.fps = np.empty(0), 0.0
         self._clock: _Clock = None, None
         self._total = 0  # frames that the file states; 0 if it does not
@@ -129,9 +130,9 @@ class Frames:
             raise InputError(f"{path}: frame {k + 1} is not later than frame {k} ({times[k]:.6g} s); give fps.")
         self.times, self.fps = times, rate
 
-    def _state_total(self, count: int) -> None:
-        """Remember how many frames a file states."""
-        self._total = count
+    def _note_header(self, count: int, subsampled: bool = False) -> None:
+        """Remember how many frames a file states, and its chroma."""
+        self._total, self.subsampled = count, subsampled
 
     def _with_clock(self, frames: "_Decoder") -> Iterator[np.ndarray]:
         self._clock = yield from frames
@@ -139,15 +140,15 @@ class Frames:
     def _decoded(self) -> "_Decoder":
         path = self._path
         if path.is_dir():
-            return _folder_frames(path, self._rate, self._state_total)
+            return _folder_frames(path, self._rate, self._note_header)
         if not path.exists():
             raise InputError(f"{path} does not exist; give a video file or a folder of png images.")
         if path.stat().st_size == 0:
             raise InputError(f"{path} is empty (0 bytes); copy or record it again.")
         if path.suffix.lower() == ".gif":
-            return _gif_frames(path, self._state_total)
+            return _gif_frames(path, self._note_header)
         if path.suffix.lower() in CONTAINERS:
-            return _container_frames(path, self._state_total)
+            return _container_frames(path, self._note_header)
         kinds = ", ".join((*CONTAINERS, ".gif"))
         raise InputError(f"{path} has suffix `{path.suffix}`; convert it to one of {kinds}, or a folder of png.")
 
@@ -216,8 +217,12 @@ def is_subsampled(path: str | Path) -> bool:
     if not path.is_file() or path.suffix.lower() not in CONTAINERS:
         return False
     with open_container(path) as container:
-        format = container.streams.video[0].codec_context.format
-        return format is not None and len({(part.width, part.height) for part in format.components}) > 1
+        return _has_small_chroma(container.streams.video[0])
+
+
+def _has_small_chroma(stream: "VideoStream") -> bool:
+    format = stream.codec_context.format
+    return format is not None and len({(part.width, part.height) for part in format.components}) > 1
 
 
 def read_times(path: str | Path) -> tuple[np.ndarray, float] | None:
@@ -311,7 +316,7 @@ def check_video(
         raise InputError(f"{path} does not fit the scene: {'; and '.join(problems)}.")
 
 
-def _container_frames(path: Path, state_total: Callable[[int], None]) -> _Decoder:
+def _container_frames(path: Path, note_header: Callable[[int, bool], None]) -> _Decoder:
     from av.error import FFmpegError
 
     convert = Conversion()
@@ -322,7 +327,7 @@ def _container_frames(path: Path, state_total: Callable[[int], None]) -> _Decode
             stream = container.streams.video[0]
             stream.thread_type = "AUTO"
             stamps, length = [], 0.0
-            state_total(_stated_count(container, stream))
+            note_header(_stated_count(container, stream), _has_small_chroma(stream))
             for frame in container.decode(stream):
                 if frame.is_corrupt:
                     raise InputError(f"{path}: frame {len(stamps)} is corrupt; copy or record the video again.")
@@ -396,13 +401,13 @@ def _pillow_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _gif_frames(path: Path, state_total: Callable[[int], None]) -> _Decoder:
+def _gif_frames(path: Path, note_header: Callable[[int], None]) -> _Decoder:
     from PIL import Image
 
     lengths = []  # in milliseconds
     with _pillow_errors(path), Image.open(path, formats=["GIF"]) as image:
         count = getattr(image, "n_frames", 1)
-        state_total(count)
+        note_header(count)
         for k in range(count):
             image.seek(k)
             yield _opaque(image, f"{path}, frame {k},")
@@ -416,7 +421,7 @@ def _gif_frames(path: Path, state_total: Callable[[int], None]) -> _Decoder:
     return times, 1000 * len(steps) / sum(steps)
 
 
-def _folder_frames(path: Path, fps: float | None, state_total: Callable[[int], None]) -> _Decoder:
+def _folder_frames(path: Path, fps: float | None, note_header: Callable[[int], None]) -> _Decoder:
     from PIL import Image
 
     files = sorted((f for f in path.iterdir() if f.suffix.lower() == ".png"), key=lambda f: _natural(f.name))
@@ -425,7 +430,7 @@ def _folder_frames(path: Path, fps: float | None, state_total: Callable[[int], N
     if fps is None:
         raise InputError(f"{path} is a folder of png images, which have no time stamps; give fps.")
     _check_numbers(path, files)
-    state_total(len(files))
+    note_header(len(files))
     for file in files:
         regular_file(file, "png image")
         with _pillow_errors(file):

@@ -25,6 +25,7 @@ COPY_CHANGE_SHARE = 0.1
 NOISY_CHANGE_SHARE = 0.25
 WORD, CHANNELS = 8, 3  # bytes that are compared at once, and those of a pixel
 NOISY_ROWS = 4  # of which one tells how much a noisy frame changes
+SURELY_NOISY_SHARE = 0.35  # fraction of changed pixels in these rows from which no more are compared
 JUMP = 1.3  # change across a copy over the adjacent change: 2 for a repeated frame, 1 for a body at rest
 MAX_STEP_RATIO = 1.7  # step over the adjacent steps: 2 where a frame was dropped, 1 in free motion
 MIN_STEP = 1.0  # [px] below which a step is not tested
@@ -147,13 +148,14 @@ class FrameChanges:
         """See the next frame (height, width, 3) uint8, which must not change until the one after it."""
         share = change = 0.0
         if self._before is not None:
-            part, old = _changed_parts(frame, self._before)
-            channels = part != old
-            share = np.count_nonzero(channels[..., 0] | channels[..., 1] | channels[..., 2]) / frame[..., 0].size
-            size = frame.size
-            if share > NOISY_CHANGE_SHARE:
-                part, old = frame[::NOISY_ROWS], self._before[::NOISY_ROWS]
-                size = part.size
+            rows, rows_before = frame[::NOISY_ROWS], self._before[::NOISY_ROWS]
+            share, part, old = _count_changed(rows, rows_before) / rows[..., 0].size, rows, rows_before
+            size = rows.size
+            if share < SURELY_NOISY_SHARE:
+                part, old = _changed_parts(frame, self._before)
+                share, size = _count_changed(part, old) / frame[..., 0].size, frame.size
+                if share > NOISY_CHANGE_SHARE:
+                    part, old, size = rows, rows_before, rows.size
             change = float(np.abs(part.astype(np.int16) - old).sum(dtype=np.int64) / size)
         self._shares.append(share)
         self._sizes.append(change)
@@ -182,12 +184,19 @@ def _changed_parts(frame: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, n
     if frame.size % (WORD * CHANNELS) or not (frame.flags.c_contiguous and before.flags.c_contiguous):
         return frame, before
     words = lambda image: image.reshape(-1).view(np.uint64)
-    different = np.flatnonzero(words(frame) != words(before)) // CHANNELS  # of which three are `WORD` pixels
-    if WORD * len(different) > NOISY_CHANGE_SHARE * frame.size:
+    changed = words(frame) != words(before)
+    if WORD * np.count_nonzero(changed) > NOISY_CHANGE_SHARE * frame.size:
         return frame, before
+    different = np.flatnonzero(changed) // CHANNELS  # of which three are `WORD` pixels
     places = different[np.diff(different, prepend=-1) > 0]
     part, old = (image.reshape(-1, WORD, CHANNELS)[places] for image in (frame, before))
     return part, old
+
+
+def _count_changed(part: np.ndarray, old: np.ndarray) -> int:
+    """Pixels (…, 3) of two images that differ in a channel."""
+    channels = part != old
+    return int(np.count_nonzero(channels[..., 0] | channels[..., 1] | channels[..., 2]))
 
 
 def suspicious_steps(positions: np.ndarray, frames: FrameAlignment) -> list[str]:

@@ -72,6 +72,7 @@ class WindowedVideo:
         width, height: Of frames [px].
         times: (T,) [s].
         fps: Frames per second.
+        subsampled: True if chroma has fewer pixels than luma.
     """
 
     parts: list[np.ndarray]
@@ -82,6 +83,7 @@ class WindowedVideo:
     height: int
     times: np.ndarray
     fps: float
+    subsampled: bool = False
 
 
 def read_windows(
@@ -104,7 +106,7 @@ def read_windows(
     height, width = reading.size
     repeated = reading.changes.repeated()
     samples = parts if windows is None else reading.samples
-    return WindowedVideo(parts, samples, windows, repeated, width, height, frames.times, frames.fps)
+    return WindowedVideo(parts, samples, windows, repeated, width, height, frames.times, frames.fps, frames.subsampled)
 
 
 def read_clock(frames: Frames) -> WindowedVideo:

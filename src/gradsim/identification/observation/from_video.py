@@ -191,7 +191,7 @@ def from_video(
             "give --background or --mask color:X,Y,W,H, or remove `gamma`: colors of a scene are values, not light."
         )
     if flat and isinstance(film, WindowedVideo):
-        masks, contrast = _masks_from_color(scene, film.parts, film.samples, path, is_subsampled(path))
+        masks, contrast = _masks_from_color(scene, film.parts, film.samples, path, film.subsampled)
         sigma /= 1.0 if outline_noise else contrast
     elif mask is not None:
         clock = fps if stamps is None else None
@@ -377,8 +377,9 @@ def _metric(colour: np.ndarray, background: np.ndarray, subsampled: bool) -> np.
 
 def _read_windows(scene, path) -> WindowedVideo:
     """A video of bodies of one color, or windows of it."""
-    alpha = cache(lambda: _alpha(scene, is_subsampled(path)))  # made once the file has proved to be a video
-    return read_windows(frames_with_clock(path, scene.timing.fps), lambda part: alpha()(part))
+    frames = frames_with_clock(path, scene.timing.fps)
+    alpha = cache(lambda: _alpha(scene, frames.subsampled))  # made once the file has proved to be a video
+    return read_windows(frames, lambda part: alpha()(part))
 
 
 def _masks_from_color(
