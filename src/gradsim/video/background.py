@@ -102,7 +102,7 @@ def subtract_background(
             raise InputError(
                 "bodies cover a part of the background in all frames; give an image or a video of the empty scene (--background FILE)."
             )
-        noise = noise_without(frames, B, near)
+        noise = noise_without(frames, B, near, subsampled)
         return _subtraction(
             frames,
             B,
@@ -120,7 +120,7 @@ def subtract_background(
     if isinstance(background, str):
         B, bodies = mixture_background(frames)
         check_background(frames, B, bodies, "mixture of Gaussians")
-        noise = noise_without(frames, B, bodies)
+        noise = noise_without(frames, B, bodies, subsampled)
         return _subtraction(
             frames, B, bodies, noise, color, subsampled, confined=True, blur=blur, gamma=gamma, windowed=windowed
         )
