@@ -14,6 +14,8 @@ from gradsim.physics.model import Model
 from gradsim.video import camera_noise
 from gradsim.video.background import read_background, subtract_background
 from gradsim.video.background_checks import SPECKLE, is_ghost
+from gradsim.video.camera_noise import noise_and_bodies, noise_without
+from gradsim.video.masks import LUMA
 
 SIZE, COUNT, SIGMA = 40, 14, 1.5 / 255
 BODY = np.array([0.85, 0.3, 0.1])
@@ -152,6 +154,50 @@ def test_a_moving_camera_is_refused(exact):
     frames = np.concatenate([render(exact[[k]], wide[:, k // 2 : SIZE + k // 2], seed=k) for k in range(COUNT)])
     with pytest.raises(InputError, match=r"camera moves.*px"):
         subtract_background(frames, None, BODY)
+
+
+def encoded(path, frames) -> np.ndarray:
+    videos.write_preview(path, frames, 30)
+    return videos.read(path).frames
+
+
+def crossing(behind, shifts) -> np.ndarray:
+    """Frames of a disc that crosses a background (height, width, 3), each moved by one of `shifts` [px] along the columns."""
+    row, column = np.mgrid[: behind.shape[0], : behind.shape[1]] + 0.5
+    moved_by = [ndimage.shift(behind, (0, shift, 0), order=3, mode="nearest") for shift in shifts]
+    places = np.linspace(12, behind.shape[1] - 12, len(shifts))
+    alpha = np.stack([np.clip(8.5 - np.hypot(column - x, row - behind.shape[0] / 2), 0, 1) for x in places])[..., None]
+    return synthetic.noisy_8bit(torch.tensor(alpha * BODY + (1 - alpha) * np.stack(moved_by)), SIGMA, 1)
+
+
+def colored_wall(with_luma: bool) -> np.ndarray:
+    noise = np.random.default_rng(3).standard_normal((96, 128, 3))
+    smooth = ndimage.gaussian_filter(noise, (3, 3, 0))
+    wall = 0.5 + 0.12 * smooth / smooth.std()
+    return np.round(np.clip(wall if with_luma else wall - (wall @ LUMA)[..., None] + 0.5, 0, 1) * 255) / 255
+
+
+@pytest.mark.parametrize("with_luma", [True, False])
+def test_chroma_of_half_the_resolution_is_no_motion_of_the_camera(tmp_path, with_luma):
+    """It lies half a pixel beside luma, as the image of the empty wall does not have it."""
+    wall = colored_wall(with_luma)
+    frames = encoded(tmp_path / "wall.mp4", crossing(wall, np.zeros(12)))
+    _, bodies = noise_and_bodies(frames, wall, True)
+    assert bodies.any()
+    assert noise_without(frames, wall, bodies, True) < 0.1
+    with pytest.raises(InputError, match="the camera moves"):
+        noise_and_bodies(frames, wall, False)  # all channels tell it
+
+
+@pytest.mark.parametrize("with_luma", [True, False])
+@pytest.mark.parametrize("end", [0.6, -0.6])  # with −0.4 of chroma, which takes part of it away or adds to it
+@pytest.mark.parametrize("slow", [True, False])
+def test_a_camera_that_moves_along_or_against_the_offset_of_chroma_is_refused(tmp_path, with_luma, end, slow):
+    wall = colored_wall(with_luma)
+    shifts = np.linspace(0, end, 12) if slow else end * (np.arange(12) // 3 % 2)
+    frames = encoded(tmp_path / "wall.mp4", crossing(wall, shifts))
+    with pytest.raises(InputError, match="the camera moves"):
+        noise_and_bodies(frames, wall, True)
 
 
 def test_a_body_that_stays_is_refused(exact):

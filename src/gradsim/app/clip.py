@@ -74,9 +74,9 @@ def read_clip(
         raise InputError(f"{path} has {count} frames; expected {MIN_FRAMES} or more.")
     first, end = _range(frames, count)
     progress.stage("looking for what moves")
-    coverage, body, problem = np.zeros(video.frames.shape[:3]), None, ""
+    coverage, shadows, body, problem = np.zeros(video.frames.shape[:3]), None, None, ""
     try:
-        coverage = _masks(video, path, mask, background, category)
+        coverage, shadows = _masks(video, path, mask, background, category)
         body = regions(coverage[first:end])
         body = Regions(body.frames + first, body.centre, body.area, body.lowest)
     except InputError as error:
@@ -89,18 +89,22 @@ def read_clip(
     if start or end < count:
         options += ["--frames", f"{start}:{end if end < count else ''}"]
     properties = clip_properties(path, video)
-    return ObservedClip(path, video, properties, coverage, mask_faults(coverage), body, problem, tuple(options))
+    faults = mask_faults(coverage, shadows=shadows)
+    return ObservedClip(path, video, properties, coverage, faults, body, problem, tuple(options))
 
 
-def _masks(video: videos.Video, path: Path, mask: Path | None, background: str, category: str) -> np.ndarray:
+def _masks(
+    video: videos.Video, path: Path, mask: Path | None, background: str, category: str
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Masks, and the share of each that looks like a shadow, where that is known."""
     if mask is not None or category:
         if mask is None:
             raise InputError("got a category (--category) and no COCO annotations; give them (--mask FILE.json).")
-        return read_masks(mask, video, path, category=category)
+        return read_masks(mask, video, path, category=category), None
     empty = None if background == "median" else MOG2 if background == MOG2 else read_background(background)
     subtraction = subtract_background(video.frames, empty, subsampled=is_subsampled(path), windowed=True)
     assert subtraction.windows is not None
-    return subtraction.windows.spread(subtraction.masks)
+    return subtraction.windows.spread(subtraction.masks), subtraction.shadows
 
 
 def _range(text: str, count: int) -> tuple[int, int]:

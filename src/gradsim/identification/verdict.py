@@ -17,6 +17,7 @@ from gradsim.identification.outline_search import on_large_pixels
 from gradsim.identification.problem import Problem
 from gradsim.identification.scene_models import model_for
 from gradsim.identification.sensitivity.lyapunov import growth
+from gradsim.identification.solvers.aliases import spin_aliases
 from gradsim.identification.solvers.de_mcmc import Samples, sample
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.multistart import Outcome, thinned
@@ -114,8 +115,9 @@ def make_fit(
     explores = is_sampled and type(problem) is Problem  # clouds of samples do, chains about the answer do not
     others, better = None, None
     is_determined = math.isfinite(cost) and analyze(space, wide, pushed).rank == len(space)
-    if is_determined and not refuting and not (explores and nonsmooth):
-        others, better = _others(problem, outcome, wide, scale, discretization, seed, looks=not nonsmooth)
+    if is_determined and not refuting:
+        kinked = explores and nonsmooth
+        others, better = _others(problem, outcome, wide, scale, discretization, seed, not nonsmooth, kinked)
     if better is not None:
         return make_fit(*_judged_again(problem, better, discretization, seed), seed, noise_known, checkpoint, sampled)
     searched = best, analyze(space, wide, pushed).std_inner, cost  # samples may move the answer to another minimum
@@ -207,6 +209,7 @@ def _others(
     discretization: Discretization | None,
     seed: int,
     looks: bool,
+    kinked: bool,
     pixels: Callable[[Problem], Problem] = lambda problem: problem,
 ) -> tuple[OtherMinima | None, Outcome | None]:
     """Minima that explain the data as well as the answer; or the outcome with one that does so better.
@@ -219,17 +222,22 @@ def _others(
         discretization: The verdict on the time step: the second look is on the steps of the search.
         seed: Random seed of the second look.
         looks: Whether to look a second time, where the problem is one for it.
+        kinked: Whether contact cuts χ² into valleys, in which starts end everywhere: aliases of angular velocities alone are compared then.
         pixels: The problem on those of the second look.
     """
-    searched, ends = problem, outcome.ends
+    searched, ends = problem, outcome.ends[:0] if kinked else outcome.ends
     if _is_looked_over(problem):
         steps = discretization.searched[0] if discretization else problem.model.substeps
         searched = problem.with_substeps(steps) if steps < problem.model.substeps else problem
     limits = cache(lambda: Limits.of(problem, outcome.best, outcome.best_cost, variance, searched))
-    if _is_looked_over(problem) and looks and not outcome.looked_over:
+    if _is_looked_over(problem) and looks and not kinked and not outcome.looked_over:
         looked = pixels(searched)
         bound = lambda: limits().most_there if looked is searched else math.inf  # larger pixels have other costs
         ends = torch.cat([ends, second_look(looked, outcome.best, np.random.default_rng(seed), bound)])
+    if _is_looked_over(problem):
+        ends = torch.cat([ends, spin_aliases(problem, outcome.best)])
+    if not len(ends):
+        return None, None
     others = other_minima(problem, outcome.best, outcome.best_cost, information, ends, variance, searched, limits)
     if others is None or not others.is_better:
         return others, None
@@ -340,10 +348,10 @@ def _outline_fit(
     estimates = estimates_with_intervals(space, value, uncertainty, samples)
     scale = max(chi2 / max(1.0, informative), 1e-300)
     others = None
-    if samples is None and uncertainty.rank == len(space):
-        cost = observed.cost(outcome.best[None], observed.frames).item()
+    if uncertainty.rank == len(space):
+        kinked, cost = samples is not None, observed.cost(outcome.best[None], observed.frames).item()
         variance, whole = max(scale, 1.0), replace(outcome, best_cost=cost)
-        others, better = _others(observed, whole, wide, variance, discretization, seed, True, on_large_pixels)
+        others, better = _others(observed, whole, wide, variance, discretization, seed, True, kinked, on_large_pixels)
         if better is not None:
             return _outline_fit(*_judged_again(observed, better, discretization, seed), seed, sampled)
     others = others if outline.explained else None

@@ -32,9 +32,11 @@ from gradsim.video.front_coverage import (
 from gradsim.video.masks import median_background
 from gradsim.video.mog2 import mixture_background
 from gradsim.video.response import Edges, edges_of
+from gradsim.video.shadows import shadow_shares
 from gradsim.video.windowed import FrameWindows
 
 MOG2 = "mog2"  # background that is a mixture of Gaussians
+BODY_COVERAGE = 0.5  # coverage from which a pixel is of the body
 BLOCK = 2**16  # pixels of a background whose median is taken at once
 
 
@@ -50,6 +52,7 @@ class Subtraction:
         noise: Standard deviation of a channel of the video, in [0, 1].
         edges: Colors from which coverage follows, of the pixels of masks that bodies may cover.
         windows: Where in frames masks and weights are; None: they are of whole frames.
+        shadows: Share (T,) of each mask that looks like a cast shadow; None where shadows are left out, or bodies were stated.
     """
 
     masks: np.ndarray
@@ -59,6 +62,7 @@ class Subtraction:
     noise: float
     edges: Edges | None = None
     windows: FrameWindows | None = None
+    shadows: np.ndarray | None = None
 
 
 def subtract_background(
@@ -102,7 +106,7 @@ def subtract_background(
             raise InputError(
                 "bodies cover a part of the background in all frames; give an image or a video of the empty scene (--background FILE)."
             )
-        noise = noise_without(frames, B, near)
+        noise = noise_without(frames, B, near, subsampled)
         return _subtraction(
             frames,
             B,
@@ -120,7 +124,7 @@ def subtract_background(
     if isinstance(background, str):
         B, bodies = mixture_background(frames)
         check_background(frames, B, bodies, "mixture of Gaussians")
-        noise = noise_without(frames, B, bodies)
+        noise = noise_without(frames, B, bodies, subsampled)
         return _subtraction(
             frames, B, bodies, noise, color, subsampled, confined=True, blur=blur, gamma=gamma, windowed=windowed
         )
@@ -242,7 +246,8 @@ def _subtraction(
         places, image, behind, inner = (np.concatenate(part) for part in zip(*colors, strict=True))
         clear = usable.reshape(-1)[places]
         edges = edges_of(places[clear], image[clear], behind[clear], inner[clear], metric)
-    return Subtraction(masks, noise * scale / median_contrast**0.5, weight, B, noise, edges, windows)
+    shadows = None if confined else shadow_shares(images, backgrounds, masks > BODY_COVERAGE)
+    return Subtraction(masks, noise * scale / median_contrast**0.5, weight, B, noise, edges, windows, shadows)
 
 
 def _median_without(frames: np.ndarray, B: np.ndarray, near: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 
 from gradsim.errors import InputError
 from gradsim.video.connected_regions import box_of, connected_regions, grown
+from gradsim.video.masks import LUMA
 
 UPPER_THRESHOLD, LOWER_THRESHOLD = 8.0, 4.0  # [σ] upper and lower threshold of the hysteresis
 LEVEL = 1 / 255  # grey level
@@ -18,6 +19,9 @@ QUANTIZATION_NOISE = LEVEL / 12**0.5  # quantization noise of 8 bits
 # all is small, and changes blocks by some levels: of nine films (x264, crf 18 to 28, noise of 1 to 4 levels) eight were refused without it
 CODEC_NOISE = 2 * LEVEL
 MAX_SHAKE = 0.25  # [px] apparent motion of a static camera
+# [px] by which chroma of half the resolution may be off luma, in all frames alike: at the first of the pixels that it covers, or between them
+CHROMA_OFFSET = 0.5
+MIN_EDGES = 0.02  # share of the background's pixels with edges, from which a motion of the camera is visible
 SATURATION = 2.5 * LEVEL  # from black or white, within which noise is cut off
 MAX_NOISE = 0.04  # of a channel of a camera; more is a body
 MIN_UNSATURATED = 0.02  # share of the background's channels that tell the noise
@@ -33,8 +37,8 @@ def noise_and_bodies(frames: np.ndarray, B: np.ndarray, lossy: bool = False) -> 
     Args:
         frames: (T, height, width, 3) uint8.
         B: Background (height, width, 3) in [0, 1].
-        lossy: True for frames of a lossy codec: bodies are detected by a noise of `CODEC_NOISE` or more then, or of a part of what
-            differs most, if that is less.
+        lossy: True for frames of a lossy codec, with chroma at half the resolution: bodies are detected by a noise of `CODEC_NOISE` or
+            more then, or of a part of what differs most, if that is less, and motions of the camera by luma.
 
     Raises:
         InputError: If the camera moves.
@@ -58,17 +62,18 @@ def noise_and_bodies(frames: np.ndarray, B: np.ndarray, lossy: bool = False) -> 
         static = ~grown(bodies).reshape(-1)[sample]
         if np.isfinite(difference[static]).any():
             noise = _scale(difference[static], 0.9)
-    _check_camera(frames, B, relative)
+    _check_camera(frames, B, relative, lossy)
     return noise, bodies
 
 
-def noise_without(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> float:
+def noise_without(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray, subsampled: bool = False) -> float:
     """Noise of a channel where no body is, of a camera that does not move.
 
     Args:
         frames: (T, height, width, 3) uint8.
         B: Background (height, width, 3) in [0, 1].
         bodies: (T, height, width) bool.
+        subsampled: True for a codec with chroma at half the resolution: motions of the camera are detected by luma.
 
     Raises:
         InputError: If the camera moves.
@@ -81,7 +86,7 @@ def noise_without(frames: np.ndarray, B: np.ndarray, bodies: np.ndarray) -> floa
         differences.append(frame.reshape(-1, 3)[sample] / 255)
         backgrounds.append(B.reshape(-1, 3)[sample])
     noise = _scale(_unsaturated(np.concatenate(differences), np.concatenate(backgrounds)), 0.9)
-    _check_camera(frames, B, noise)
+    _check_camera(frames, B, noise, subsampled)
     return noise
 
 
@@ -131,27 +136,53 @@ def _hysteresis(size: np.ndarray) -> np.ndarray:
     return body
 
 
-def _check_camera(frames: np.ndarray, B: np.ndarray, noise: float) -> None:
-    """Refuse a moving camera, which shifts the whole background: I − B = −d·∇B, one d [px] per frame."""
-    slope = np.stack([np.gradient(B, axis=axis) for axis in (1, 0)], -1)  # (height, width, 3, 2)
-    textured = (slope**2).sum((2, 3)) ** 0.5 > 4 * LEVEL
-    if textured.mean() < 0.02:
+def _check_camera(frames: np.ndarray, B: np.ndarray, noise: float, subsampled: bool) -> None:
+    """Refuse a moving camera, which shifts the whole background: I − B = −d·∇B, one d [px] per frame.
+
+    Chroma of half the resolution is shifted by up to half a pixel against an image of the empty scene, so luma tells d. In front of a background without edges in luma all
+    channels do, and up to half a pixel that the first frame is shifted by are no motion.
+    """
+    of_luma = subsampled and _edges(_luma(B)).mean() >= MIN_EDGES
+    if of_luma:
+        B = _luma(B)
+    textured = _edges(B)
+    if textured.mean() < MIN_EDGES:
         return  # a motion of the camera is invisible, and harmless, on a flat background
     rows, columns = np.nonzero(textured)
     step = max(1, len(rows) * len(frames) // SAMPLED_PIXELS)
     rows, columns = rows[::step], columns[::step]
-    slope, behind, shifts = slope[rows, columns].reshape(-1, 2), B[rows, columns], []
+    slope, behind = _slope(B)[rows, columns].reshape(-1, 2), B[rows, columns]
+    levels, vectors = (255 * behind).astype(np.float32), []
     for frame in frames:
         pixels = frame[rows, columns]
-        size = _distance(pixels, (255 * behind).astype(np.float32))
+        pixels = _luma(pixels) if of_luma else pixels
+        size = _distance(pixels, levels)
         weight = 1 / (1 + (size / (3 * noise)) ** 2)  # robust against bodies in front
         weighted = slope * np.repeat(weight, 3)[:, None]
         difference = (pixels / 255 - behind).reshape(-1)
-        shifts.append(np.linalg.norm(np.linalg.lstsq(weighted.T @ slope, -weighted.T @ difference)[0]))
+        vectors.append(np.linalg.lstsq(weighted.T @ slope, -weighted.T @ difference)[0])
+    if subsampled and not of_luma:
+        vectors = vectors - np.clip(vectors[0], -CHROMA_OFFSET, CHROMA_OFFSET)
+    shifts = np.linalg.norm(vectors, axis=1)
     worst = int(np.argmax(shifts))
     # a body that covers much of a frame may look like a shift of that frame; a moving camera shifts many
-    if np.mean(np.array(shifts) > MAX_SHAKE) > 0.2:
+    if np.mean(shifts > MAX_SHAKE) > 0.2:
         raise InputError(
             f"the camera moves: frame {worst} is shifted by about {shifts[worst]:.1f} px against the background; "
             "background subtraction needs a static camera. Stabilize the video, or give a mask video (--mask)."
         )
+
+
+def _luma(values: np.ndarray) -> np.ndarray:
+    """Luma of values (…, 3), in each of three channels."""
+    return np.repeat((values @ LUMA)[..., None], 3, -1)
+
+
+def _slope(B: np.ndarray) -> np.ndarray:
+    """∇B [1/px] of an image (height, width, 3), along columns and rows: (height, width, 3, 2)."""
+    return np.stack([np.gradient(B, axis=axis) for axis in (1, 0)], -1)
+
+
+def _edges(B: np.ndarray) -> np.ndarray:
+    """Pixels of an image (height, width, 3) that differ from their neighbors."""
+    return (_slope(B) ** 2).sum((2, 3)) ** 0.5 > 4 * LEVEL

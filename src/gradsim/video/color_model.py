@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradsim.errors import InputError
+from gradsim.video.connected_regions import remove_flashes
 from gradsim.video.mog2 import clean_region
-from gradsim.video.persistence import remove_flashes
 
 BINS = 16  # per channel, 16 grey levels wide: above the noise of cameras
 BLUR = 1.0  # bins, standard deviation

@@ -1,32 +1,24 @@
 """Background as a mixture of Gaussians per pixel (OpenCV's MOG2), with shadows apart from bodies.
 
 Unlike the median, a pixel may have several background colors (leaves, a lamp that flickers, blocks of a codec), each with its
-variance. A pixel I in front of the background B is in a shadow, and not of a body, if it is B times a brightness a:
-
-    a = I·B / |B|²,    MIN_SHADOW_BRIGHTNESS ≤ a < 1,    |I − a B| < tint
-
-both smoothed over 3 × 3 pixels. OpenCV's own rule has the variance of the pixel in place of the tint. Most pixels of a compressed
-video stay as they were, so it is far too small for chroma, which comes late into a shadow. The tint follows from all pixels that
-show background.
+variance. A pixel that is the background times a brightness is in a shadow, and not of a body (`gradsim.video.shadows`). OpenCV's own rule has the variance of the pixel
+in place of the tint. Most pixels of a compressed video stay as they were, so it is far too small for chroma, which comes late into a shadow. The tint follows from all pixels
+that show background.
 
 Z. Zivkovic, Improved adaptive Gaussian mixture model for background subtraction, ICPR 2004.
-A. Prati et al., Detecting moving shadows, PAMI 25 (2003).
 """
 
 import numpy as np
 
 from gradsim.errors import InputError
 from gradsim.runtime.optional import require_extra
-from gradsim.video.connected_regions import connected_regions, label_regions
-from gradsim.video.persistence import remove_flashes
+from gradsim.video.connected_regions import connected_regions, label_regions, remove_flashes
+from gradsim.video.shadows import MIN_BRIGHTNESS, brightness_and_tint, smoothed, tint_limit
 
 BACKGROUND = 0.6  # share of the frames in which a pixel shows background: a body covers it in fewer than 0.4
 PASSES = 3  # over the video, in random order: a single one in time would begin with the body as background
 VARIANCE = 36.0  # [grey level²] of a Gaussian, at least: of what a codec changes while it writes h264 at crf 23
 THRESHOLD = 16.0  # squared distance from a Gaussian, in variances, up to which a pixel belongs to it
-MIN_SHADOW_BRIGHTNESS = 0.5  # brightness of a shadow over that of the background
-TINT = 0.03  # of a shadow, at least: the light of the sky is bluer than that of the sun
-TAIL, TAIL_FACTOR = 0.99, 2.0  # a tint up to this factor times this quantile of the background's is that of a shadow
 # Of the median contrast of the bodies, below which a pixel is a trace that a codec leaves around them
 MIN_CONTRAST_SHARE = 0.25
 # share of a body that is background, and quantile over frames: ≤ 0.07 of 15 clips whose bodies move on, 0.3 to 16 of 12 whose
@@ -114,18 +106,9 @@ def _check_hidden(bodies: np.ndarray, second: np.ndarray) -> None:
 
 
 def _shadows(frames: np.ndarray, background: np.ndarray, front: np.ndarray) -> np.ndarray:
-    """Pixels (T, height, width) that are the background but darker; see above."""
-    from scipy import ndimage
-
-    smooth = lambda image: ndimage.uniform_filter(image, (3, 3, 0))  # pyright: ignore[reportArgumentType] -- one size for each axis
-    behind = smooth(background)
-    square = np.maximum((behind**2).sum(-1), 1e-6)
-    dark, tint = np.zeros(front.shape, bool), np.zeros(front.shape, np.float32)
+    """Pixels (T, height, width) that are the background but darker; see `gradsim.video.shadows`."""
+    behind, dark, tint = smoothed(background), np.zeros(front.shape, bool), np.zeros(front.shape, np.float32)
     for frame, darker, distance in zip(frames, dark, tint, strict=True):
-        image = smooth(frame / 255)
-        brightness = (image * behind).sum(-1) / square
-        darker[:] = (brightness >= MIN_SHADOW_BRIGHTNESS) & (brightness < 1)
-        distance[:] = np.linalg.norm(image - brightness[..., None] * behind, axis=-1)
-    static = tint[~front]
-    limit = max(TINT, TAIL_FACTOR * float(np.quantile(static, TAIL, overwrite_input=True))) if static.size else TINT
-    return dark & (tint < limit)
+        brightness, distance[:] = brightness_and_tint(frame, behind)
+        darker[:] = (brightness >= MIN_BRIGHTNESS) & (brightness < 1)
+    return dark & (tint < tint_limit(tint[~front]))

@@ -36,6 +36,22 @@ def measured(sigma_x=1e-3, sigma_angle=1e-2) -> tuple[Problem, torch.Tensor]:
     return Problem(model, observation, space), space.inner(torch.tensor([[0.3, 1.5]], dtype=torch.float64))
 
 
+def test_frames_after_the_body_left_the_image_have_residuals_without_slopes():
+    """Fits to such films ended in an error: parts of images that have no rows were drawn."""
+    problem = thrown()
+    masks, n = problem.observation, len(problem.space)
+    assert isinstance(masks, Masks)
+    corners = torch.tensor([[-9.0, -9], [-7, -9], [-7, -7], [-9, -7]]).double()
+    screen = corners.expand(1, problem.frames, 4, 2)
+    slope = torch.ones(1, n, problem.frames, 4, 2).double()
+    faces, count = torch.tensor([[0, 1, 2], [0, 3, 1], [0, 2, 3], [1, 3, 2]]), 0
+    for convex in (True, False):
+        for r, J in masks.linear(screen, slope, faces, convex, problem.frames, "pixels"):
+            assert J.shape == (*r.shape, n) and (J == 0).all()
+            count += r.shape[1]
+    assert count == 2 * masks.masks.numel()
+
+
 def test_states_cost_nothing_at_the_truth():
     problem, truth = measured()
     assert problem.cost(truth, 12).item() < rounding(problem, truth, steps=11 * 40)  # 2e-21

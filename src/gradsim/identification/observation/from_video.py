@@ -179,7 +179,7 @@ def from_video(
         assert isinstance(film, videos.Video)
         whole_pixels = sys.maxsize
         weight = _included(ignore, film, path, fps if stamps is None else None)
-    view, edges = scene.view(camera), None
+    view, edges, shadows = scene.view(camera), None, None
     gamma, gain = view.gamma or 1.0, view.gain or 1.0
     if view.gain is not None and str(background) in ("None", "median", MOG2):
         raise InputError(
@@ -209,7 +209,7 @@ def from_video(
             film.frames, empty, color, is_subsampled(path), bodies, blur, gamma, windowed=windowed
         )
         masks, weight, edges = subtraction.masks, weight * subtraction.weight, subtraction.edges
-        windows = subtraction.windows
+        windows, shadows = subtraction.windows, subtraction.shadows
         if not outline_noise:
             sigma = subtraction.sigma * (sigma / subtraction.noise if stated else 1.0)
         notes |= {"background": str(background), "video_noise": subtraction.noise}
@@ -244,7 +244,7 @@ def from_video(
     if edges is not None and (view.gamma is not None or view.gain is not None):
         edges = edges.of_frames(alignment.index, masks[0].size).at_gain(gamma, gain)
         observation = LightMasks(observation, edges, gamma, gain)
-    faults = mask_faults(masks, most_pieces(scene), alignment.index[alignment.used].tolist(), windows)
+    faults = mask_faults(masks, most_pieces(scene), alignment.index[alignment.used].tolist(), windows, shadows)
     observation.outline_noise = outline_noise
     observation.notes |= alignment.notes() | notes
     if faults.words:

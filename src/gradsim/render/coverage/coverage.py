@@ -74,6 +74,9 @@ def coverage_tangent(
     if tangent.ndim != 5 or tangent.shape != (worlds, tangent.shape[1], frames, n, 2):
         shape = f"({worlds}, unknowns, {frames}, {n}, 2)"
         raise ValueError(f"`tangent` has shape {tuple(tangent.shape)}; `screen` needs {shape}.")
+    if not height * width:  # a part of an image that no body comes to
+        image = screen.new_zeros(worlds, frames, height, width)
+        return image, screen.new_zeros(*image.shape, tangent.shape[1])
     canvas = screen.new_empty(0, height, width)
     if convex:
         return _Coverage(convex).tangent(screen.detach(), tangent.detach(), faces, canvas)

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from gradsim.video.connected_regions import label_regions
-from gradsim.video.persistence import remove_flashes
+from gradsim.video.connected_regions import label_regions, remove_flashes
 
 
 def bodies(*boxes: tuple[int, int, int, int], size=(40, 80)) -> np.ndarray:
