@@ -25,8 +25,8 @@ MIN_EDGES = 0.02  # share of the background's pixels with edges, from which a mo
 SATURATION = 2.5 * LEVEL  # from black or white, within which noise is cut off
 MAX_NOISE = 0.04  # of a channel of a camera; more is a body
 MIN_UNSATURATED = 0.02  # share of the background's channels that tell the noise
-# Frames, spread over the video, that tell what differs most: of 32 films in H.264 (crf 18 to 33) the lower noise is that of all 48 frames to 4 %, and
-# masks overlap with what is there as well, to 0.01
+# Frames, spread over the video, that tell what differs most: of 27 films in H.264 (crf 18 to 33) the lower noise is that of all 48 frames to 5 %, and
+# masks overlap with what is there as well, to 0.011
 SAMPLED_FRAMES = 16
 SAMPLED_PIXELS = 300_000  # pixels of the video that tell noise and shake: a quantile to some 0.2 %
 
