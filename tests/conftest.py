@@ -8,20 +8,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when PyTorch is imported: 
 os.environ.setdefault("GRADSIM_THREADS", "1")
 
 import pytest
-import torch
-import warp as wp
 
 # Of objects that live until the tests end, such as modules and their syntax trees, the garbage collector finds none.
 gc.disable()
-
-wp.config.log_level = wp.LOG_WARNING  # otherwise one line for each module that Warp loads
-
-# Without Warp's inlining thresholds (9000), which save a tenth of a rollout and cost a third of its compilation: the time of
-# the tests on a fresh clone is that of some two hundred modules.
-wp.config.cpu_compiler_flags = "-march=native"
-
-# Takes a fifth from the time of the compiler, and adds a hundredth to that of the tests: their kernels run for a fifth of it.
-wp.config.optimization_level = 1
 
 LONGEST = (  # tests that begin before all others, so that no worker is left with one of them at the end; the longest first
     "reproduction/differentiability/test_check.py",
@@ -42,20 +31,33 @@ LONGEST = (  # tests that begin before all others, so that no worker is left wit
 )
 
 
-def resolve_options(module, *args, resolve=wp._src.context.Module.resolve_options, **kwargs) -> dict:
-    """Options of a Warp module; the compiler makes no pass over one that is not to be optimized, which halves its time."""
-    options = resolve(module, *args, **kwargs)
-    if options["optimization_level"] == 0:
-        options["cpu_compiler_flags"] = f"{options['cpu_compiler_flags']} -disable-llvm-passes"
-    return options
+def configure_warp():
+    """Options of Warp's compiler, which is what most of the time of the tests on a fresh clone is about: there are some three hundred modules."""
+    import warp as wp
 
+    wp.config.log_level = wp.LOG_WARNING  # otherwise one line for each module that Warp loads
 
-wp._src.context.Module.resolve_options = resolve_options
+    # Without Warp's inlining thresholds (9000), which save a tenth of a rollout and cost a third of its compilation.
+    wp.config.cpu_compiler_flags = "-march=native"
+
+    # Takes a fifth from the time of the compiler, and adds a hundredth to that of the tests: their kernels run for a fifth of it.
+    wp.config.optimization_level = 1
+
+    def resolve_options(module, *args, resolve=wp._src.context.Module.resolve_options, **kwargs) -> dict:
+        """Options of a module; the compiler makes no pass over one that is not to be optimized, which halves its time."""
+        options = resolve(module, *args, **kwargs)
+        if options["optimization_level"] == 0:
+            options["cpu_compiler_flags"] = f"{options['cpu_compiler_flags']} -disable-llvm-passes"
+        return options
+
+    wp._src.context.Module.resolve_options = resolve_options
 
 
 def pytest_runtest_setup(item):
     """Let tests by random numbers draw subnormal ones: a library with fast math, loaded by another test, flushes them to zero."""
     if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        import torch
+
         torch.set_flush_denormal(False)
 
 
@@ -77,6 +79,10 @@ class SlowCases:
 
 def pytest_configure(config):
     config.pluginmanager.register(SlowCases())
+    if not config.getoption(
+        "numprocesses", None
+    ):  # not where workers run the tests, which then begin two seconds earlier
+        configure_warp()
 
 
 @pytest.hookimpl(trylast=True)
@@ -102,6 +108,8 @@ def unoptimized_kernels(monkeypatch):
     They stay so for the process: not for kernels that fits and pictures of other files share, nor for tests that compare bits
     of two modules, which optimization rounds differently.
     """
+    import warp as wp
+
     monkeypatch.setattr(wp.config, "optimization_level", 0)
 
 
