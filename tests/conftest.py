@@ -44,7 +44,6 @@ SWEEPS = (
     "coupled.kernels",
     "rigid.event_rollout_kernels",
     "rigid.multibody_kernels",
-    "rigid.stride_rollout_kernels",
     "soft.implicit_adjoint_kernels",
 )
 UNOPTIMIZED = {"reverse": tuple(f"gradsim.physics.{file}_float" for file in SWEEPS)}
