@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from scipy.stats import qmc
 from torch import Tensor
 
 from gradsim.errors import InputError
@@ -271,6 +270,8 @@ def ask(
 
 def _from_ranges(space: Space, samples: int, seed: int) -> Tensor:
     """Samples (samples, unknowns): a Latin hypercube over the ranges; of a prior, its normal distribution."""
+    from scipy.stats import qmc  # half a second of imports
+
     shares = torch.tensor(qmc.LatinHypercube(len(space), rng=np.random.default_rng(seed)).random(samples))
     ends = space.numbers(torch.stack([space.low, space.high]))
     u = space.inner(ends[0] + (ends[1] - ends[0]) * shares)
@@ -358,6 +359,8 @@ class Answer:
 
 def about(question: Question, answer: Answer, C: Tensor, seed: int) -> Question:
     """The same question about the answer of a fit, with the covariance C (unknowns, unknowns)."""
+    from scipy.stats import qmc
+
     space, center = question.space, answer.place(question.space)
     normal = qmc.MultivariateNormalQMC(np.zeros(len(space)), rng=np.random.default_rng(seed)).random(
         len(question.places)

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
-from scipy.stats import qmc
 from torch import Tensor
 
 from gradsim.errors import InputError
@@ -263,6 +262,8 @@ def single_changes(judge: Judge) -> Iterator[Design]:
 
 def spread_designs(judge: Judge, seed: int, count: int | None = None) -> Iterator[Design]:
     """Designs all over the choices: a Latin hypercube, measurements at random."""
+    from scipy.stats import qmc  # half a second of imports
+
     axes = len(judge.choices) + len(judge.weigh)
     rng = np.random.default_rng(seed)
     shares = qmc.LatinHypercube(axes, rng=rng).random(

@@ -18,7 +18,6 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.optimize
-from scipy.signal import savgol_filter
 
 from gradsim_reproduction.reality.cable_recordings import ENDS, FPS, GRAVITY, Recording
 
@@ -237,6 +236,8 @@ class _Moments:
 
 def _smooth(y: np.ndarray, order: int) -> np.ndarray:
     """Derivative of an order in time of smooth samples (frames, ...)."""
+    from scipy.signal import savgol_filter  # half a second of imports
+
     return np.asarray(savgol_filter(y, WINDOW, ORDER, deriv=order, delta=1 / FPS, axis=0))
 
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import scipy.stats
+import scipy.special
 import torch
 from torch import Tensor
 
@@ -90,6 +90,6 @@ def factor_for_another(parts: Sequence[np.ndarray]) -> float:
     n, log = len(parts), np.log(sizes)
     spread = float(log.std(ddof=1)) * math.sqrt(1 + 1 / n) if n > 1 else 0.0
     shares = (np.arange(NODES) + 0.5) / NODES
-    further = np.exp(log.mean() + np.minimum(scipy.stats.t.ppf(shares, max(n - 1, 1)) * spread, LARGEST))
+    further = np.exp(log.mean() + np.minimum(scipy.special.stdtrit(max(n - 1, 1), shares) * spread, LARGEST))
     relative = np.concatenate([part / size for part, size in zip(parts, sizes, strict=True)])
     return float(np.quantile(relative[:, None] * further, BAND))

@@ -9,7 +9,7 @@ from gradsim.scene import Scene, exporters
 pytest.importorskip("mujoco", reason='MuJoCo is not installed: pip install "gradsim[engines]"')
 
 from gradsim.identification.engines import contact_match
-from gradsim.identification.engines.contact_match import FPS, SECONDS, Landing, _Trials, landing_of, match_contacts
+from gradsim.identification.engines.contact_match import FPS, Landing, _Trials, landing_of, match_contacts
 
 BOX = {
     "shape": {"box": {"size": [0.2, 0.3, 0.1]}},
@@ -18,6 +18,7 @@ BOX = {
     "rotation_vector": [0.3, 0.2, 0],
 }
 TILTED = {"point": [0, 0, 0], "normal": [0.2, 0, 1], "dissipation": 0.3, "stiffness": 2e4, "friction": 0.6}
+SECONDS = 1.25  # of a trial, half as long as of the product
 
 
 def landing_errors(one: Landing, other: Landing) -> dict[str, float]:
@@ -34,6 +35,7 @@ def matched():
     scene = scene_of(TILTED)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contact_match, "TRIES_PER_SPREAD", 8)
+        patch.setattr(contact_match, "SECONDS", SECONDS)
         return scene, match_contacts(scene, 2e-3)
 
 

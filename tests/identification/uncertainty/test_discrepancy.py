@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-import scipy.stats
+import scipy
 
 from gradsim.identification.uncertainty.discrepancy import (
     Process,

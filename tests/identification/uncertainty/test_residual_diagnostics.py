@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.stats
+import scipy
 import torch
 from fit_cases import THROW, THROW_TRUTH, recorded, throw, tossed, true_inner
 

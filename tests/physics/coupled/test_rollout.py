@@ -69,6 +69,7 @@ def test_a_world_of_a_batch_moves_as_it_does_alone():
     assert all(torch.equal(a[4:5], b) for a, b in zip(together, alone, strict=True))
 
 
+@pytest.mark.usefixtures("optimized_reverse_sweeps")
 def test_gradient_is_the_same_bit_for_bit_whatever_is_kept():
     given = cases.inputs(2, seed=11)
     results = []

@@ -161,6 +161,7 @@ def test_a_plank_rests_on_another_across_it():
         assert (states[name]["x"] - states[name]["x"][:, :1]).abs().max() < 1e-9
 
 
+@pytest.mark.usefixtures("optimized_reverse_sweeps")
 def test_checkpoints_do_not_change_gradients(model):
     given, found = drawn(model, NAMES, 6), []
     for segment in (1, 4, 11):

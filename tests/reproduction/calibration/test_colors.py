@@ -169,7 +169,7 @@ def test_chroma_that_lies_half_a_pixel_off_moves_the_spin_little_where_it_is_sub
 
     def step(chroma: np.ndarray, subsampled: bool) -> torch.Tensor:
         images = (luma[..., None] + chroma) / 255
-        colors = interior_colors(images, used, trajectory, ["ball"], silhouettes, 1, 2.0, subsampled=subsampled)
+        colors = interior_colors(images, used, trajectory, ["ball"], silhouettes, 1, 3.0, subsampled=subsampled)
         one = settled(problem.with_observation(colors), spin)
         _, A, g = one.linearize(spin[None], FRAMES)
         return torch.linalg.solve(A[0], g[0])

@@ -100,7 +100,7 @@ def test_gaps_of_a_texture_are_no_gaps_of_masks_about_an_outline(film):
     trajectory, silhouettes = filmed(OFF)
     cut = first_masks(film, silhouettes)
     images, used = film.frames / 255, film.used
-    colors = interior_colors(images, used, trajectory, ["ball"], silhouettes, 1, 1.2).with_exposures(trajectory)
+    colors = interior_colors(images, used, trajectory, ["ball"], silhouettes, 1, 2.0).with_exposures(trajectory)
     plain, textured = remeasured(cut, film, trajectory), remeasured(cut, film, trajectory, colors)
     hulls, inside, texture = (np.sqrt(np.square(shift(data)).mean()) for data in (cut, plain, textured))
     assert texture < 0.06 and texture < 0.5 * inside and texture < 0.4 * hulls

@@ -23,12 +23,18 @@ RECORDED = (
 )  # a box with a texture, a smooth sheet, tubes without uv: the same code draws others
 
 COMPILED = ("linkage", "meeting", "pile", "rod")  # some ten seconds of compilation each
+COVERED = (  # with kernels of their own, by differences for every parameter, too, in tests/physics: test_model, soft/test_body and smoke/test_solver
+    "ball",
+    "cloth",
+    "smoke",
+    "springs",
+)
 SHEETS = ("cloth", "springs")  # their kernels compile in some seconds, and are those of few other tests
 DRAWN = ("camera", "light", "texture")
 
 
 def _cell(row: str, column: str):
-    seconds = row in COMPILED or (column in DRAWN and row not in RECORDED)
+    seconds = row in COMPILED or (row not in RECORDED if column in DRAWN else row in COVERED)
     return pytest.param(row, column, marks=[pytest.mark.slow] * seconds, id=f"{row}-{column}")
 
 

@@ -80,7 +80,7 @@ def test_bands_of_few_runs_allow_for_how_far_runs_scatter():
     """Errors of runs are normal, of sizes that are log-normal: bands from eight runs cover 95 % of the coordinates of further ones, and a pooled quantile less."""
     generator = torch.Generator().manual_seed(2)
     normal = lambda *shape: torch.randn(*shape, generator=generator).double()
-    members, frames = normal(400, 1, 1).expand(400, 20, 3), (20, 3)
+    members, frames = normal(100, 1, 1).expand(100, 20, 3), (20, 3)
     covered, pooled = [], []
     for _ in range(40):
         runs = [normal(*frames) * (0.7 * normal(1)).exp() for _ in range(28)]

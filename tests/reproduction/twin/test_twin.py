@@ -32,6 +32,7 @@ def test_a_chain_moves_alike_and_differences_fall_with_the_order_of_the_step():
 def test_a_drop_is_measured_in_both_engines(monkeypatch):
     monkeypatch.setattr(contact_match, "TRIES_PER_SPREAD", 1)
     monkeypatch.setattr(contact_match, "EVALUATIONS", 1)
+    monkeypatch.setattr(contact_match, "SECONDS", 1.25)
     record = contact((1, 0))
     assert set(record) == {"paper", "continuous"}
     for law in record.values():

@@ -113,7 +113,7 @@ class Law(NamedTuple):
         gain = float(difference.mean() / mean) if mean else 0.0
         error = float(difference.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan
         z = float(difference.mean() / error) if error > 0 else math.copysign(math.inf, gain) if gain else 0.0
-        counts = n > 1 and abs(z) > float(scipy.stats.t.ppf(0.975, n - 1))
+        counts = n > 1 and abs(z) > float(scipy.special.stdtrit(n - 1, 0.975))
         size = f"{100 * abs(gain):.2g} % {'better' if gain >= 0 else 'worse'}"
         text = f"{name}: prediction of recordings not fitted {size}, {abs(z):.1f} standard errors"
         return cls(name, gain, z, counts, f"{text}{'.' if counts else ', which may be chance.'}")

@@ -137,7 +137,7 @@ class Discrepancy:
         values, estimates = space.numbers(torch.tensor(self.u)).tolist(), {}
         for k, name in enumerate(space.names):
             spread = float(self.std[k])
-            wide = spread * float(scipy.stats.t.ppf(0.975, max(self.degrees[k], 1.0)))
+            wide = spread * float(scipy.special.stdtrit(max(self.degrees[k], 1.0), 0.975))
             if space.logarithmic[k]:
                 factor = math.exp(min(wide, 700.0))
                 std, interval = values[k] * spread, (values[k] / factor, values[k] * factor)

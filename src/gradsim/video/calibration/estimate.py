@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import least_squares
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from gradsim.errors import InputError
 from gradsim.video.calibration.lens import Lens, project, rotation
 from gradsim.video.calibration.shared_errors import INDEPENDENT, SharedErrors, estimate_shared
 
 OUTLIER_DISTANCE = float(
-    chi2.isf(1e-4, 2)
+    chdtri(2, 1e-4)
 )  # squared distance of a corner, in units of the noise, beyond which it is left out
 ROUNDS = 8  # of noise and outliers
 BAD_VIEW = 0.3  # share of far corners above which a view was not detected right
