@@ -65,7 +65,7 @@ def test_the_video_holds_the_truth_at_its_noise(cube, tmp_path):
     assert torch.linalg.inv(fisher[0]).diagonal().sqrt().max() < 0.1
 
 
-def test_both_fits_are_saved(cube, tmp_path):
+def test_both_fits_are_saved(cube, tmp_path, monkeypatch):
     scene, truth, *_ = cube
     scene = scene.model_copy(update={"timing": scene.timing.model_copy(update={"frames": 14})})
     model, trajectory = synthetic.simulate(scene, UNKNOWNS, truth)
@@ -74,7 +74,12 @@ def test_both_fits_are_saved(cube, tmp_path):
     names = [*UNKNOWNS[:1], f"ground.friction:{0.9 * truth['ground.friction']}:{1.1 * truth['ground.friction']}"]
     seen = synthetic.float_masks(scene, trajectory)
     fit = least_squares(scene, seen, names, MultistartConfig(starts=1, curriculum=False), model=model).against(truth)
+    rollout, gradients = model.rollout, []
+    monkeypatch.setattr(
+        model, "rollout", lambda values: (gradients.append(torch.is_grad_enabled()), rollout(values))[1]
+    )
     result = save(tmp_path, scene, model, seen, fit, fit)
+    assert gradients == [False, False]  # these have kernels of their own, which nothing else of a demo needs
     on_disk = json.loads((tmp_path / "result.json").read_text())
     assert on_disk["unknowns"] == on_disk["unknowns_8bit"] == result["unknowns"]
     assert on_disk["command"] == "demo" and on_disk["unknowns"]["cube.mass"]["truth"] == truth["cube.mass"]

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
 from gradsim.app.report import plots
@@ -200,6 +201,27 @@ def test_labels_are_measured_once_and_have_room(monkeypatch):
     boxes = [measure(axes).extents / figures[0].dpi for axes in (left, right)]
     assert boxes[0][0] >= 0 and boxes[0][2] <= boxes[1][0] and boxes[1][2] <= plots.WIDTH
     assert all(box[1] >= 0 and box[3] <= 3 for box in boxes)
+
+
+def test_ticks_are_made_alike_so_that_none_is_copied(monkeypatch):
+    def draw() -> Figure:
+        figure = Figure(figsize=(plots.column_width(), 3), layout="constrained")
+        for axes in figure.subplots(1, 2, sharey=True):
+            axes.plot([1, 70], [1e-3, 2e5])
+            axes.set(yscale="log", xticks=[1, 30, 70], xticklabels=["one", "half", "all"])
+            axes.tick_params(axis="x", colors="red", length=7, labelsize=5, labelrotation=30)
+            axes.tick_params(axis="y", which="minor", left=False, right=True)
+        return figure
+
+    copies = []
+
+    def copy(source, target):
+        copies.append(target)
+        copy_look(None, source, target)
+
+    alike, copy_look = plots.svg(draw), Axis._copy_tick_props
+    monkeypatch.setattr(plots, "_leave_as_made", copy)
+    assert plots.svg(draw) == alike and len(copies) > 8
 
 
 def test_a_failed_run_without_numbers_has_a_page(run_folder, unanswered):

@@ -10,7 +10,7 @@ from gradsim.geometry import mesh
 from gradsim.numerics import rotation
 from gradsim.numerics.robust import ROBUST_LOSSES, RobustLoss
 from gradsim.render.coverage.coverage import coverage, coverage_tangent
-from gradsim.render.coverage.objective import _code, objective, profiles
+from gradsim.render.coverage.objective import _profile_code, objective, profiles
 from gradsim.render.coverage.targets import target
 from gradsim.render.windows import Windows
 from gradsim.runtime.threads import threads
@@ -194,6 +194,6 @@ def test_sums_are_the_same_to_the_last_bit_for_any_number_of_threads(images_of_a
                 edges = profiles(screen, tangent, FACES, images(4, seed=2)[1])
         results.append([*sums, *edges])
     with threads(3):
-        assert worthwhile_threads(_code(torch.float64).profiles, 8, "cpu") == 3
+        assert worthwhile_threads(_profile_code(torch.float64).profiles, 8, "cpu") == 3
     for other in results[1:]:
         assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))

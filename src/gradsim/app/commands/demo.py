@@ -6,6 +6,8 @@ and starts are uniform over the same ranges.
 
 from pathlib import Path
 
+import torch
+
 from gradsim.app.commands.fit_job import write_clip_videos, write_residual_video
 from gradsim.identification import synthetic
 from gradsim.identification.api import least_squares
@@ -63,12 +65,11 @@ def demo(out: Path, seed: int = 0, progress: Progress | None = None) -> dict:
 
 def save(out: Path, scene, model, observation: Masks | LabelledMasks, exact: Fit, noisy: Fit) -> dict:
     """Write results and videos of both fits."""
-    fitted = model.rollout(parameter_values(scene, noisy.values))
+    known = {name: e.truth for name, e in noisy.unknowns.items() if e.truth is not None}
+    with torch.no_grad():  # rollouts of one world with gradients have kernels of their own
+        fitted, truth = (model.rollout(parameter_values(scene, values)) for values in (noisy.values, known))
     observed, mask = write_clip_videos(out, scene, fitted, out / "video.webm")
     write_residual_video(out, observation, fitted, mask, scene.timing.fps)
-    truth = model.rollout(
-        parameter_values(scene, {name: e.truth for name, e in noisy.unknowns.items() if e.truth is not None})
-    )
     write_player(out / "player.html", scene, fitted.scene_surface, observed, truth.scene_surface)
     scene.save(out / "scene.yaml")
     second = noisy.result()

@@ -104,12 +104,13 @@ def _draw_powers_plainly(figure: Figure) -> None:
 def _measured_once(figure: Figure) -> Iterator[None]:
     """Keeps what a layout and a drawing of a figure measure again and again: nearly all of their time.
 
-    These are the room about each panel for its labels, and the ticks of each axis.
+    These are the room about each panel for its labels, and the ticks of each axis, which are made alike.
     """
     measured = []
     for axes in figure.axes:
         measured.append((axes, "get_tightbbox", _with_its_margins(axes, axes.get_tightbbox)))
-        measured += [(axis, "_update_ticks", _with_its_ticks(axis)) for axis in (axes.xaxis, axes.yaxis)]
+        for axis in (axes.xaxis, axes.yaxis):
+            measured += [(axis, "_update_ticks", _with_its_ticks(axis)), (axis, "_copy_tick_props", _leave_as_made)]
     for artist, name, method in measured:
         vars(artist)[name] = method
     try:
@@ -132,6 +133,10 @@ def _with_its_ticks(axis: Axis) -> Callable[[], list[Tick]]:
         return made[key]
 
     return ticks
+
+
+def _leave_as_made(source: Tick, target: Tick) -> None:
+    """A new tick gets the look of the first one of its axis; ours have it from the axis, which is all that matplotlib then copies."""
 
 
 def _with_its_margins(axes: Axes, measure: Callable[..., BboxBase | None]) -> Callable[..., BboxBase | None]:

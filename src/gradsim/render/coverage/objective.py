@@ -1,4 +1,4 @@
-"""Least-squares sums over coverage images, without storing the images (`misfit_kernels.py`, `objective_kernels.py`).
+"""Sums over coverage images, without storing the images (`misfit_kernels.py`, `objective_kernels.py`, `profile_kernels.py`).
 
 At 64² the dense images of 16 starts, 45 frames and 5 unknowns take 141 MB per Jacobian; memory traffic would cost ten times
 as much as drawing.
@@ -19,11 +19,13 @@ from gradsim.render.coverage.misfit import misfit, zero_pages
 from gradsim.render.coverage.targets import Target, goal_code, goal_of
 
 if TYPE_CHECKING:
-    from gradsim.render.coverage import objective_kernels
+    from gradsim.render.coverage import objective_kernels, profile_kernels
 else:
     objective_kernels = "gradsim.render.coverage.objective_kernels"
+    profile_kernels = "gradsim.render.coverage.profile_kernels"
 
-DRAWING = ("Point", "as_coverage", "bounds", "draw", "draw_outline", "sum_rows", "Outline", "touched")
+DRAWING = ("Point", "draw", "Outline")
+SUMMING = ("Point", "as_coverage", "bounds", "draw_outline", "sum_rows", "Outline", "touched")
 GOALS = ("Goal", "influence", "other_rows", "rho", "run", "target_of")
 
 
@@ -58,7 +60,7 @@ def _misfit_of_mean(
     screen: Tensor, tangent: Tensor, faces: Tensor, observed: Target, convex: bool, frames: int
 ) -> list[Tensor]:
     """`misfit` of the means of consecutive pictures."""
-    code, unknowns, bodies = _code(screen.dtype), tangent.shape[1], len(screen) * frames
+    code, unknowns, bodies = _mean_code(screen.dtype), tangent.shape[1], len(screen) * frames
     kernel = code.objective_of_mean
     arguments, scratch, workers = _arguments(code, kernel, screen, tangent, faces, convex, *observed.size)
     size = (workers, *observed.size)
@@ -93,7 +95,7 @@ def profiles(
     if not convex and screen.dtype != torch.float64:
         wide = profiles(screen.double(), tangent.double(), faces, weight, convex, size)
         return tuple(y.to(screen.dtype) for y in wide)  # pyright: ignore[reportReturnType] -- two
-    code, worlds, frames = _code(screen.dtype), *screen.shape[:2]
+    code, worlds, frames = _profile_code(screen.dtype), *screen.shape[:2]
     unknowns, bodies = tangent.shape[1], screen.shape[0] * screen.shape[1]
     height, width = size or weight.shape[1:]
     sums = screen.new_zeros(bodies, height + width)
@@ -130,6 +132,12 @@ def _arguments(code, kernel, screen: Tensor, tangent: Tensor, faces: Tensor, con
 
 
 @cache
-def _code(dtype: torch.dtype):
+def _mean_code(dtype: torch.dtype):
     bound = members(coverage_code(dtype), *DRAWING) | members(goal_code(dtype), *GOALS)
     return specialize(objective_kernels, lane_of(dtype), **bound)
+
+
+@cache
+def _profile_code(dtype: torch.dtype):
+    """A module of its own: fits to single images need no means, and code for these takes longer to compile."""
+    return specialize(profile_kernels, lane_of(dtype), **members(coverage_code(dtype), *SUMMING))
