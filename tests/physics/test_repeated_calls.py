@@ -521,6 +521,20 @@ def test_many_kinds_of_calls_stay_bound_while_their_arrays_have_room(monkeypatch
     assert bound == [list(range(1, 13)), [12]]
 
 
+def test_kinds_of_calls_that_have_no_room_together_are_not_bound_anew_at_each_call(monkeypatch):
+    model, bound = Model(scene_of("box")).requires_grad_(False), []
+    monkeypatch.setattr(repeated_calls, "MOST_ARRAY_BYTES", 0)
+    monkeypatch.setattr(
+        RepeatedCall, "__init__", lambda *args, real=RepeatedCall.__init__: bound.append(1) or real(*args)
+    )
+    expected = {frames: Model(scene_of("box")).rollout(frames=frames)["body"]["x"].detach() for frames in (2, FRAMES)}
+    rounds = 2 * repeated_calls.CALLS_WITHOUT_ARRAYS
+    for _ in range(rounds):
+        for frames, x in expected.items():
+            assert torch.equal(model.rollout(frames=frames)["body"]["x"], x)
+    assert 2 <= len(bound) <= rounds // 2
+
+
 @pytest.mark.parametrize("name", SCENES)
 def test_calls_in_inference_mode_leave_later_ones_as_they_are(name):
     model = Model(scene_of(name))

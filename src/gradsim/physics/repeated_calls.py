@@ -28,6 +28,9 @@ from gradsim.physics.trajectory import Trajectory
 
 MOST_CALLS = 32  # kinds of calls of one model in one thread; a fit has some twenty numbers of worlds
 MOST_ARRAY_BYTES = 512e6  # of the arrays of its bound calls
+CALLS_WITHOUT_ARRAYS = (
+    8  # of a kind that others took the room of: kinds that take turns would cost more than if none was bound
+)
 CLOCK_PREFIX = "timing."
 RATE = "timing.rate"
 
@@ -36,7 +39,8 @@ class RepeatedCalls:
     """Bound calls of a model. They are not copied with it."""
 
     def __init__(self):
-        self._threads: OfThreads[tuple[OwnNumbers, dict[tuple, RepeatedCall | bool]]] = OfThreads()
+        # of a kind that is not bound, True if it is to be at the next call, False if never, or a number of calls to wait
+        self._threads: OfThreads[tuple[OwnNumbers, dict[tuple, RepeatedCall | bool | int]]] = OfThreads()
 
     def __reduce__(self):
         return RepeatedCalls, ()
@@ -73,6 +77,9 @@ class RepeatedCalls:
             calls[key] = True
         if call is None or call is False:
             return None
+        if call is not True and isinstance(call, int):
+            calls[key] = call - 1 or True
+            return None
         try:
             if call is True:
                 if not _may_be_bound(model, overrides):
@@ -99,7 +106,7 @@ def _make_room(calls: dict[tuple, Any], size: int) -> None:
     for key, nbytes in bound:
         if size <= MOST_ARRAY_BYTES:
             return
-        del calls[key]
+        calls[key] = CALLS_WITHOUT_ARRAYS
         size -= nbytes
 
 
