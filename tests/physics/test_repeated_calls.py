@@ -239,6 +239,15 @@ def test_gradients_by_the_rate_of_the_clock_are_those_of_the_graph(name, offset)
     assert_same(closed, by_graph)
 
 
+def test_a_tensor_of_a_transform_that_has_ended_is_taken_at_each_call():
+    model, wrapped = Model(scene_of("box")).requires_grad_(False), []
+    torch.func.grad(lambda x: wrapped.append(x) or x.sum())(torch.full((1,), 3.0, dtype=torch.float64))
+    plain = model.rollout({"body.mass": torch.full((1,), 3.0, dtype=torch.float64)}, frames=FRAMES)
+    for _ in range(4):
+        again = model.rollout({"body.mass": wrapped[0]}, frames=FRAMES)
+        assert torch.equal(again["body"]["x"], plain["body"]["x"])
+
+
 def test_two_passes_add_up_in_every_gradient():
     """Height and margin of a ground act as their sum, and have gradients of their own."""
     for name in ("solid", "box"):
@@ -252,6 +261,21 @@ def test_two_passes_add_up_in_every_gradient():
             for key, slope in once.items():
                 torch.testing.assert_close(model.get_parameter(key).grad, 2 * slope, rtol=RELATIVE, atol=0, msg=key)
         assert once["ground.height"].any()
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_a_graph_that_is_retained_has_the_same_gradient_again_and_one_that_is_not_has_none(name):
+    model, parameter = Model(scene_of(name)).requires_grad_(False), SCENES[name][2][0]
+    for _ in range(3):
+        leaf, loss = leaf_and_loss(model, parameter, 1.0)
+        once = torch.autograd.grad(loss, leaf, retain_graph=True)[0].clone()
+        leaf_and_loss(model, parameter, 1.01)[1].backward()  # another call of the same kind, with other numbers
+        again = torch.autograd.grad(loss, leaf)[0]
+        assert once.any()
+        torch.testing.assert_close(again, once, rtol=RELATIVE, atol=0)
+        with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+            torch.autograd.grad(loss, leaf)
+    assert is_bound(model)
 
 
 @pytest.mark.parametrize("name", SCENES)
@@ -495,6 +519,20 @@ def test_many_kinds_of_calls_stay_bound_while_their_arrays_have_room(monkeypatch
         ((_, calls),) = model._repeated._threads.values()
         bound.append([call.worlds for call in calls.values() if isinstance(call, RepeatedCall)])
     assert bound == [list(range(1, 13)), [12]]
+
+
+def test_kinds_of_calls_that_have_no_room_together_are_not_bound_anew_at_each_call(monkeypatch):
+    model, bound = Model(scene_of("box")).requires_grad_(False), []
+    monkeypatch.setattr(repeated_calls, "MOST_ARRAY_BYTES", 0)
+    monkeypatch.setattr(
+        RepeatedCall, "__init__", lambda *args, real=RepeatedCall.__init__: bound.append(1) or real(*args)
+    )
+    expected = {frames: Model(scene_of("box")).rollout(frames=frames)["body"]["x"].detach() for frames in (2, FRAMES)}
+    rounds = 2 * repeated_calls.CALLS_WITHOUT_ARRAYS
+    for _ in range(rounds):
+        for frames, x in expected.items():
+            assert torch.equal(model.rollout(frames=frames)["body"]["x"], x)
+    assert 2 <= len(bound) <= rounds // 2
 
 
 @pytest.mark.parametrize("name", SCENES)

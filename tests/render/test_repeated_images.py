@@ -151,6 +151,19 @@ def test_gradients_are_those_of_the_numbers_of_the_forward_pass(scene):
     check_same([second.detach(), *torch.autograd.grad(second, leaves, scene.weight)], fresh)
 
 
+def test_a_graph_that_is_retained_has_the_same_gradient_again_and_one_that_is_not_has_none(scene):
+    for _ in range(3):
+        image = scene.draw(scene.renderer)
+        (once,) = torch.autograd.grad(image, scene.points, scene.weight, retain_graph=True)
+        other = scene.points.detach().mul(1.01).requires_grad_()
+        scene.draw(surface=scene.surface(other)).sum().backward()
+        (again,) = torch.autograd.grad(image, scene.points, scene.weight)
+        check_same([again], [once])
+        with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+            torch.autograd.grad(image, scene.points, scene.weight)
+    assert bound_calls(scene.renderer)
+
+
 def test_faces_out_of_range_are_refused_however_they_are_written(scene):
     scene.repeat()
     scene.faces.numpy()[0, 0] = 10**6

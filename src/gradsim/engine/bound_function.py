@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from gradsim.engine.numbers import bytes_of
 from gradsim.engine.operation import are_saved_tensors_hooked
 
+MOST_THREADS = 8  # with things of their own
 MOST_RECORDINGS = 32  # sets of shapes of one function; a fit has some twenty numbers of worlds
 _OF_SHAPES = {
     Tensor.__len__,
@@ -36,11 +37,25 @@ _MAY_BE_SAME = {
 }  # return the tensor itself where there is nothing to do
 
 
+Thing = TypeVar("Thing")
+
+
 class Uncopied(dict):
     """Things made for later calls, by key: a copy of their owner, or one that is read from a file, makes them anew."""
 
     def __reduce__(self):
         return Uncopied, ()
+
+
+class OfThreads(dict[int, Thing]):
+    """Things that threads make for their later calls, by the number of the thread; of a few threads, since they outlive those that end."""
+
+    def put(self, thread: int, thing: Thing) -> Thing:
+        """Keep the thing of a thread that has none, and return it."""
+        if len(self) >= MOST_THREADS:
+            self.clear()
+        self[thread] = thing
+        return thing
 
 
 @dataclass(frozen=True)

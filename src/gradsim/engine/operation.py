@@ -201,12 +201,16 @@ class _Image(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, adjoint: Tensor | None):
-        needed, call = ctx.needs_input_grad[2:], ctx.program
+        needed, call, _ = ctx.needs_input_grad[2:], ctx.program, ctx.saved_tensors  # which raise if the graph is gone
         if torch.is_grad_enabled() or is_transformed():
             leaves = call.leaves
             return None, None, *_Gradient.apply(call, needed, *leaves, None, adjoint)
         return None, None, *call.backward_by(needed, (), (), (adjoint,))
 
+
+# without what `Function.apply` does for transforms
+_apply_bound = super(torch.autograd.Function, _Bound).apply  # pyright: ignore[reportAttributeAccessIssue]
+_apply_image = super(torch.autograd.Function, _Image).apply  # pyright: ignore[reportAttributeAccessIssue]
 
 # PyTorch asks for it at each call
 vars(_Eager.forward)["__signature__"] = inspect.signature(_Eager.forward)
@@ -333,9 +337,9 @@ def operation(program: Program) -> Callable[..., list[Tensor]]:
 
 def apply_bound(call: BoundCall, leaves: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Outputs of a call, differentiable once by its leaves; not within transforms."""
-    return _Bound.apply(call, *leaves)
+    return _apply_bound(call, *leaves)
 
 
 def apply_image(call: ImageCall, output: Tensor) -> Tensor:
     """The output of a call, differentiable once by its leaves; not within transforms."""
-    return _Image.apply(call, [output], *call.leaves)
+    return _apply_image(call, [output], *call.leaves)

@@ -174,10 +174,11 @@ class Part:
         if not _has_rows(self.faces, 2, WHOLE):
             _check(f"faces of `{self.name}`", self.faces, ("m", 3), whole=True)
         _check_range("faces of", self.faces, n, "vertices", self.name)
-        if appearance.vertex_colors is not None and len(appearance.vertex_colors) != n:
-            raise InputError(
-                f"`{self.name}` has {n} vertices, and {len(appearance.vertex_colors)} vertex colors; give one for each."
-            )
+        colors = appearance.vertex_colors
+        if (
+            colors is not None and colors.shape[0] != n
+        ):  # `len` costs the time of all else here, if it was not in a cache
+            raise InputError(f"`{self.name}` has {n} vertices, and {len(colors)} vertex colors; give one for each.")
         if appearance.uv is not None and appearance.uv_faces is None:
             if len(appearance.uv) != n:
                 raise InputError(

@@ -246,7 +246,8 @@ class Model(nn.Module):
             Divergence: If a state becomes non-finite, or a joint has come apart at the last frame (not checked inside
                 `torch.compile`).
         """
-        if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
+        compiles = torch.compiler.is_compiling()
+        if not compiles and torch.is_inference_mode_enabled():
             normal = lambda x: x.clone() if isinstance(x, Tensor) else x  # outside of the mode
             with (
                 torch.inference_mode(False),
@@ -255,13 +256,13 @@ class Model(nn.Module):
                 numbers = {name: normal(x) for name, x in (overrides or {}).items()}
                 begin = start and {body: {key: normal(y) for key, y in s.items()} for body, s in start.items()}
                 return self.rollout(numbers, frames, segment, begin)
-        if start is None:
+        if start is None and not compiles:
             trajectory = self._repeated.rollout(self, overrides or {}, frames, segment)
             if trajectory is not None:
                 return trajectory
         overrides = override_tensors(self, overrides or {})
         values = self.values(overrides)
-        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        if torch.is_grad_enabled() and not compiles:
             require_dependency(self, [name for name, v in overrides.items() if v.requires_grad])
         frames = frames or self.scene.timing.frames
         lead = intervals_before(self, values, overrides) if start is None else 0
@@ -283,7 +284,7 @@ class Model(nn.Module):
             read.append((inputs, [y[:, self.density * (frames - 1)] for y in outputs]))
             states |= _by_body(group, outputs)
         trajectory = make_trajectory(self, states, values, frames)
-        if not torch.compiler.is_compiling():
+        if not compiles:
             if not all(math.isfinite(y.detach().sum().item()) for y in everything):
                 check_finite(self, trajectory.states, timed, steps, lead, start)
             check_joints(self, trajectory.states, values, read)
@@ -299,9 +300,10 @@ class Model(nn.Module):
             for parameter in module._parameters.values():
                 if parameter is not None:
                     parameter.grad = None
-            fresh = [inner for inner in module._modules.values() if inner is not None and inner not in known]
-            modules += fresh
-            known.update(fresh)
+            for inner in module._modules.values():
+                if inner is not None and inner not in known:
+                    modules.append(inner)
+                    known.add(inner)
 
     def rollout_unchecked(self, values: Values, frames: int) -> Trajectory:
         """Rollout of complete `values` (see `values`) outside autograd, not checked for divergence."""

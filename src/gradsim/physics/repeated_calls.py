@@ -6,9 +6,7 @@ launches kernels on arrays of its own. Its operation of PyTorch has the paramete
 inputs of the rollout is made in the backward pass, and kept while numbers stay.
 """
 
-import ctypes
 import math
-import operator
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,11 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gradsim.engine.bound_function import Numbers, Replay
+from gradsim.engine.bound_function import Numbers, OfThreads, Replay
 from gradsim.engine.operation import apply_bound, are_saved_tensors_hooked, is_transformed
 from gradsim.errors import InputError
 from gradsim.physics.dependencies import require_dependency
 from gradsim.physics.divergence import check_finite, check_joints
+from gradsim.physics.own_numbers import OwnNumbers, buffer_of, numbers_of
 from gradsim.physics.rollout_inputs import override_tensors
 from gradsim.physics.system import BoundProgram, Island, Values
 from gradsim.physics.time_steps import interval_steps, intervals_before, make_trajectory
@@ -29,107 +28,47 @@ from gradsim.physics.trajectory import Trajectory
 
 MOST_CALLS = 32  # kinds of calls of one model in one thread; a fit has some twenty numbers of worlds
 MOST_ARRAY_BYTES = 512e6  # of the arrays of its bound calls
-MOST_THREADS = 8  # threads with calls of one model
-MOST_BYTES = 2**20  # of the parameters of a model, and of a tensor that a call is given
+CALLS_WITHOUT_ARRAYS = (
+    8  # of a kind that others took the room of: kinds that take turns would cost more than if none was bound
+)
 CLOCK_PREFIX = "timing."
 RATE = "timing.rate"
-
-
-class OwnNumbers:
-    """Parameters of a model, and when their numbers became others.
-
-    Args:
-        owners: Module and attribute of each by name.
-        dtype: That of the model. Parameters of another one cannot be compared.
-    """
-
-    def __init__(self, owners: Mapping[str, tuple[nn.Module, str]], dtype: torch.dtype):
-        self.names, self.dtype = list(owners), dtype
-        self._slots = [(vars(module)["_parameters"], key) for module, key in owners.values()]
-        self.places = {name: k for k, name in enumerate(self.names)}
-        self.parameters: list[Tensor] = []
-        self.rows: dict[str, Tensor] = {}
-        self.version = 0
-        self.changed = [0] * len(self.names)  # version since which each has its numbers
-        self._pointers: list[int] = []
-        self._shapes: list[torch.Size] = []
-        self._buffers: list[Any] = []
-        self._bytes: list[bytes] = []
-
-    def look(self) -> bool:
-        """Compare them with those of the last time; False where they cannot be compared."""
-        try:
-            parameters = [slots[key] for slots, key in self._slots]
-            pointers = [p.data_ptr() for p in parameters]
-            shapes = [p.shape for p in parameters]
-        except (KeyError, AttributeError, RuntimeError):  # none, or of another kind
-            return False
-        same = len(parameters) == len(self.parameters) and all(map(operator.is_, parameters, self.parameters))
-        if not (same and pointers == self._pointers and shapes == self._shapes) and not self._take(parameters):
-            return False
-        numbers = [buffer.raw for buffer in self._buffers]
-        if numbers != self._bytes:
-            self.version += 1
-            for k, (new, old) in enumerate(zip(numbers, self._bytes, strict=True)):
-                if new != old:
-                    self.changed[k] = self.version
-            self._bytes = numbers
-        return True
-
-    def newer(self, version: int) -> list[str]:
-        """Names of those with other numbers than at a version."""
-        return [name for name, since in zip(self.names, self.changed, strict=True) if since > version]
-
-    def _take(self, parameters: list[Tensor]) -> bool:
-        """Look at these from now on; False where their memory cannot be read."""
-        self.parameters = []
-        plain = all(
-            type(p) is nn.Parameter and p.dtype is self.dtype and p.is_cpu and p.is_contiguous() and p.numel()
-            for p in parameters
-        )
-        if not plain or sum(p.nbytes for p in parameters) > MOST_BYTES:
-            return False
-        rows = [p.detach()[None] for p in parameters]  # which keep the memory
-        self.rows = dict(zip(self.names, rows, strict=True))
-        self._pointers, self._shapes = [p.data_ptr() for p in parameters], [p.shape for p in parameters]
-        self._buffers = [(ctypes.c_char * p.nbytes).from_address(p.data_ptr()) for p in parameters]
-        self._bytes = [b""] * len(parameters)
-        self.parameters = parameters
-        return True
 
 
 class RepeatedCalls:
     """Bound calls of a model. They are not copied with it."""
 
     def __init__(self):
-        self._threads: dict[int, tuple[OwnNumbers, dict[tuple, RepeatedCall | bool]]] = {}
+        # of a kind that is not bound, True if it is to be at the next call, False if never, or a number of calls to wait
+        self._threads: OfThreads[tuple[OwnNumbers, dict[tuple, RepeatedCall | bool | int]]] = OfThreads()
 
     def __reduce__(self):
         return RepeatedCalls, ()
 
     def rollout(self, model: Any, overrides: Mapping[str, Any], frames: int | None, segment: int) -> Trajectory | None:
-        """As of `Model.rollout`; None where the call is not one that can be bound, or not yet."""
-        if torch.compiler.is_compiling() or is_transformed() or torch.is_inference_mode_enabled():
-            return None
-        if are_saved_tensors_hooked():
-            return None
+        """As of `Model.rollout`, outside of `torch.compile` and inference mode; None where the call is not one that can be bound, or not yet."""
         graph, dtype, shapes = torch.is_grad_enabled(), model.dtype, []
-        for name, x in overrides.items():
-            if type(x) is not Tensor and type(x) is not nn.Parameter:
-                return None
-            if x.dtype is not dtype or not x.is_cpu or not x.is_contiguous():
-                return None
-            shapes.append((name, x.shape, graph and x.requires_grad))
+        if is_transformed() or (graph and are_saved_tensors_hooked()):
+            return None
+        addresses: list[int] = []
+        try:
+            for name, x in overrides.items():
+                if type(x) is not Tensor and type(x) is not nn.Parameter:
+                    return None
+                if x.dtype is not dtype or not x.is_cpu or not x.is_contiguous():
+                    return None
+                shapes.append((name, x.shape, graph and x.requires_grad))
+                addresses.append(x.data_ptr())
+        except RuntimeError:  # a tensor of a transform that has ended, which has no memory
+            return None
         thread = threading.get_ident()
         known = self._threads.get(thread)
         if known is None:
-            if len(self._threads) >= MOST_THREADS:
-                self._threads.clear()
-            known = self._threads[thread] = OwnNumbers(model._owners, dtype), {}
+            known = self._threads.put(thread, (OwnNumbers(model._owners, dtype), {}))
         of_model, calls = known
         if not of_model.look():
             return None
-        live = tuple([p.requires_grad for p in of_model.parameters]) if graph else ()
+        live = of_model.live if graph else ()
         key = (frames, segment, graph, model.substeps, model.lead, tuple(shapes), live)
         call = calls.get(key)
         if call is None:
@@ -137,6 +76,9 @@ class RepeatedCalls:
                 del calls[next(iter(calls))]
             calls[key] = True
         if call is None or call is False:
+            return None
+        if call is not True and isinstance(call, int):
+            calls[key] = call - 1 or True
             return None
         try:
             if call is True:
@@ -146,7 +88,7 @@ class RepeatedCalls:
                 call = RepeatedCall(model, of_model, overrides, frames, segment, graph)
                 _make_room(calls, call.nbytes)
                 calls[key] = call
-            trajectory = call.rollout(model, overrides)
+            trajectory = call.rollout(model, overrides, addresses)
         except InputError:  # of these numbers
             raise
         except BaseException:
@@ -164,7 +106,7 @@ def _make_room(calls: dict[tuple, Any], size: int) -> None:
     for key, nbytes in bound:
         if size <= MOST_ARRAY_BYTES:
             return
-        del calls[key]
+        calls[key] = CALLS_WITHOUT_ARRAYS
         size -= nbytes
 
 
@@ -204,7 +146,8 @@ class RepeatedCall:
         if graph:
             require_dependency(model, [name for name, x in overrides.items() if x.requires_grad])
         self.lead = intervals_before(model, values, overrides)
-        self.version, self.bytes = of_model.version, [_bytes(x) for x in overrides.values()]
+        self.version, self.bytes = of_model.version, [numbers_of(x) for x in overrides.values()]
+        self.memory: list[tuple[int, Any]] = [(0, None)] * len(self.names)  # of the last overrides: address, buffer
         most = np.finfo(str(model.dtype).removeprefix("torch.")).max
         kinds = [(model.kinds[name], x.numel()) for name, x in overrides.items()]
         self.lower, self.upper = (
@@ -221,6 +164,7 @@ class RepeatedCall:
             self.groups = [BoundGroup(model, group, self, plain, segment, live) for group in model.groups]
         self.nbytes = sum(group.bound.nbytes for group in self.groups if group.bound is not None)
         self.has_joints = bool(model.scene.joints)
+        self.is_plain = model.density == 1 and model.scene.timing.stamps is None
         self.times = torch.arange(self.frames, dtype=torch.float64) / model.scene.timing.fps
 
     def _take_own(self) -> None:
@@ -237,10 +181,14 @@ class RepeatedCall:
         x = np.frombuffer(b"".join(numbers), self.lower.dtype)  # pyright: ignore[reportArgumentType, reportCallIssue]
         return bool(((x >= self.lower) & (x <= self.upper)).all())
 
-    def rollout(self, model: Any, overrides: Mapping[str, Tensor]) -> Trajectory | None:
-        """The trajectory of other numbers; None if they ask for another kind of call."""
-        of_model, changed = self.of_model, []
-        numbers = [_bytes(x) for x in overrides.values()]
+    def rollout(self, model: Any, overrides: Mapping[str, Tensor], addresses: Sequence[int]) -> Trajectory | None:
+        """The trajectory of other numbers, which lie at these addresses; None if they ask for another kind of call."""
+        of_model, changed, numbers = self.of_model, [], []
+        for k, (address, buffer) in enumerate(self.memory):
+            if addresses[k] != address:
+                buffer = buffer_of(overrides[self.names[k]])
+                self.memory[k] = addresses[k], buffer
+            numbers.append(None if buffer is None else buffer.raw)
         if None in numbers or numbers != self.bytes:
             changed = [
                 name for name, new, old in zip(self.names, numbers, self.bytes, strict=True) if not new or new != old
@@ -272,7 +220,7 @@ class RepeatedCall:
             for system, names in zip(bound.group.systems, bound.group.split(outputs), strict=True):
                 states[system.name] = dict(zip(system.states, names, strict=True))
         self.bytes, self.version = numbers, of_model.version
-        if model.density == 1 and model.scene.timing.stamps is None:
+        if self.is_plain:
             trajectory = Trajectory(self.times.clone(), states, values, model.systems, model.scenery)
         else:
             trajectory = make_trajectory(model, states, values, self.frames)
@@ -470,12 +418,6 @@ class GroupCall:
 def are_finite(tensors: Sequence[Tensor]) -> bool:
     """True if all numbers are finite, and so is their sum."""
     return all(math.isfinite(y.sum().item()) for y in tensors)
-
-
-def _bytes(x: Tensor) -> bytes | None:
-    """Numbers of a contiguous tensor on a CPU; None of many."""
-    size = x.nbytes
-    return ctypes.string_at(x.data_ptr(), size) if size <= MOST_BYTES else None
 
 
 def _source(values: Values, key: str, parts: Sequence[str]) -> Tensor:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from gradsim.engine.bound_function import OfThreads
 from gradsim.engine.launch import BoundLaunch
 from gradsim.engine.numbers import bytes_of
 from gradsim.engine.operation import apply_image, are_saved_tensors_hooked, is_transformed
@@ -23,7 +24,6 @@ from gradsim.geometry.surface import Surface
 from gradsim.render.silhouettes import Projection, Silhouettes
 
 MOST_CALLS = 8  # kinds of images of one renderer in one thread
-MOST_THREADS = 8  # threads with calls of one renderer
 MOST_CHANGES = 2  # of faces, after which calls with others at the same address are no longer bound
 MOST_IDLE = 2  # calls whose memory is used again
 MAX_PIXELS = (
@@ -69,7 +69,7 @@ class RepeatedImages:
 
     def __init__(self, silhouettes: Silhouettes, bind: Callable[[Surface, bool], tuple[Passes, Tensor | None] | None]):
         self.silhouettes, self.bind = silhouettes, bind
-        self._threads: dict[int, dict[tuple, BoundImage | bool]] = {}
+        self._threads: OfThreads[dict[tuple, BoundImage | bool]] = OfThreads()
 
     def __reduce__(self):
         return RepeatedImages, (self.silhouettes, self.bind)
@@ -95,7 +95,7 @@ class RepeatedImages:
                 return None
             if colors is not None:
                 color = None
-                if not _is_readable(colors, points.dtype) or len(colors) != points.shape[2]:
+                if not _is_readable(colors, points.dtype) or colors.shape[0] != points.shape[2]:
                     return None
             elif type(color) is not tuple:
                 return None
@@ -106,9 +106,7 @@ class RepeatedImages:
         thread = threading.get_ident()
         calls = self._threads.get(thread)
         if calls is None:
-            if len(self._threads) >= MOST_THREADS:
-                self._threads.clear()
-            calls = self._threads[thread] = {}
+            calls = self._threads.put(thread, {})
         key = is_colored, points.shape, points.dtype, faces.data_ptr(), faces.dtype, part.convex, color
         call = calls.get(key)
         if call is None:
@@ -203,7 +201,7 @@ class BoundImage:
             if status[0]:
                 return None
             call.side, call.projection = status[1], self._projection
-        if not torch.is_grad_enabled() or not any(x.requires_grad for x in leaves):
+        if not torch.is_grad_enabled() or not (points.requires_grad or leaves[-1].requires_grad):
             return image
         # the numbers of the caller may change before the backward pass
         ctypes.memmove(base, arguments["points"], self.sizes["points"])
@@ -265,10 +263,7 @@ class ImageCall:
 
     def __init__(self, bound: BoundImage, leaves: Sequence[Tensor]):
         self.bound, self.leaves = bound, leaves
-        self.shapes, self.dtype = (
-            [x.shape for x in leaves],
-            leaves[0].dtype,
-        )  # those of the call: `x.data` may be replaced
+        self.shapes = [x.shape for x in leaves]  # those of the call: `x.data` may be replaced
         try:
             self.saved = bound.idle.pop()
         except IndexError:  # all are in graphs
@@ -292,11 +287,15 @@ class ImageCall:
         outputs: Sequence[Tensor],
         adjoints: Sequence[Tensor | None],
     ) -> list[Tensor | None]:
-        (adjoint,), shapes, like = adjoints, self.shapes, {"dtype": self.dtype, "device": "cpu"}
+        (adjoint,), shapes = adjoints, self.shapes
         if adjoint is None:
             return [None] * len(shapes)
-        points, colors = torch.empty(shapes[0], **like), None
+        points, colors = (
+            adjoint.new_empty(shapes[0]),
+            None,
+        )  # as the forward pass makes the image: that code is in a cache
         if self.bound.passes.has_colors:
-            colors = torch.zeros(self.bound.color_shape if len(shapes) == 1 else shapes[1], **like)
+            colors = adjoint.new_empty(self.bound.color_shape if len(shapes) == 1 else shapes[1])
+            ctypes.memset(colors.data_ptr(), 0, colors.nbytes)
         self.bound.pull_back(self, adjoint, points, colors)
         return [points, colors][: len(shapes)]

@@ -5,7 +5,6 @@ its checkpoints, and the backward pass recomputes the steps between them (paper 
 semi-implicit Euler, Eq. 4 and 5).
 """
 
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from torch import Tensor
 from gradsim.engine.lanes import Lane, members, native_width, specialize
 from gradsim.engine.launch import recorded, struct_of
 from gradsim.engine.layout import SHAPES, Layout
+from gradsim.engine.numbers import SumOfSquares
 from gradsim.engine.operation import operation, without_gaps
 from gradsim.physics.contact.laws import contact_functions, is_odd_law, obstacle_functions, rolling_functions
 from gradsim.physics.integrators import RIGID
@@ -354,6 +354,11 @@ class _Bound:
         return [self.layout.unpack(kind, state, self.worlds) for kind, state, *_ in states]
 
     @cached_property
+    def sum_of_squares(self) -> SumOfSquares:
+        """Tells whether the states of a rollout that shares no array are finite."""
+        return SumOfSquares(self.all_states)
+
+    @cached_property
     def _forward_launch(self):
         """Kind, array, array of the start, and memory of both, of the states; and the launch."""
         states, memory = [], self.layout.memory
@@ -486,7 +491,7 @@ class BoundRigid:
 
     def is_finite(self, outputs: Sequence[Tensor]) -> bool:
         assert self.bound is not None
-        return math.isfinite(self.bound.all_states.sum().item())
+        return self.bound.sum_of_squares.is_finite()
 
     def backward(
         self,

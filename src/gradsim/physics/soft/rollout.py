@@ -7,7 +7,6 @@ checkpoints, and the backward pass recomputes the steps between them (paper Appe
 semi-implicit Euler, Eq. 4 and 5).
 """
 
-import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from torch import Tensor
 
 from gradsim.engine.launch import recorded, struct_of
 from gradsim.engine.mapping import InElements, Worlds, mapping_for
+from gradsim.engine.numbers import SumOfSquares, Zeros
 from gradsim.engine.operation import operation
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.integrators import SOFT
@@ -320,7 +320,7 @@ class BoundParticles:
         self.results = [memory(y)[:, :, :n, :3] for y in self.frames] if self.is_plain else []
         # of semi-implicit steps x' = x + h v', so that x tells of v, too
         telling = states[:1] if program.integrator == "semi-implicit" and program.frames > 1 else states
-        self.ends = [memory(y)[:, -1, :n] for y in telling]
+        self.ends = [SumOfSquares(memory(y)[:, -1, :n]) for y in telling]
         self.places = self._places(inputs) if self.is_plain else {}
 
     def _places(self, inputs: Sequence[Tensor]) -> dict[int, tuple[Tensor, Tensor]]:
@@ -374,17 +374,17 @@ class BoundParticles:
         return outputs
 
     def is_finite(self, outputs: Sequence[Tensor]) -> bool:
-        return all(math.isfinite(y.sum().item()) for y in self.ends)  # what is not finite stays so to the end
+        return all(y.is_finite() for y in self.ends)  # what is not finite stays so to the end
 
     @cached_property
-    def _reverse(self) -> tuple[list[Tensor], list[Tensor], list[Any], dict[int, Tensor], Callable, Callable]:
+    def _reverse(self) -> tuple[Zeros, list[Tensor], list[Any], dict[int, Tensor], Callable, Callable]:
         """Memory that is zero before a launch, that of adjoints of frames and the places of theirs in it, gradients that lie in the arrays as they are,
         by place of the input, a function for the others, and the launch."""
         zeros, _, frame_adjoints, start, unpacked, launch = self.bound._backward_launch
         buffers, memory = self.buffers, self.buffers.to.layout.memory
         frames, places = [memory(y) for y in frame_adjoints], list(frame_adjoints)
         work = {y.data_ptr() for y in self.bound._work}  # steps leave zeros there, or write before they read
-        zeros = [y for y in zeros[len(STATE) :] if y.data_ptr() not in work]
+        zeros = Zeros([y for y in zeros[len(STATE) :] if y.data_ptr() not in work])
         if not self.is_plain:
             return zeros, frames, places, {}, unpacked, launch
         n, worlds = buffers.n, buffers.worlds
@@ -416,7 +416,7 @@ class BoundParticles:
                     to.fill_vertices(state, y, None, bound.none if k else self.buffers.copies)
             self.last = inputs
         zeros, memory, frames, slopes, unpacked, launch = self._reverse
-        torch._foreach_zero_(zeros)  # pyright: ignore[reportPrivateImportUsage] -- public in all but name
+        zeros.fill()
         for k, y in enumerate(adjoints):
             if y is None:
                 if self.adjoints[k]:
