@@ -104,3 +104,20 @@ def test_an_array_is_filled_again_where_numbers_are_others(lane):
         value[2, 3, step] += 1  # in place
     layout.fill_where_new(array, "Vec3", value[:1])
     assert torch.equal(layout.unpack("Vec3", array, 3)[0], value[:1].expand(3, 4, 3))
+
+
+@pytest.mark.parametrize("dual", [False, True])
+def test_one_row_of_numbers_fills_an_array_for_any_number_of_worlds(monkeypatch, dual):
+    """Copies of the last world fill up; rows that differ, and the same bytes of another precision, are written."""
+    layout, written = Layout(Lane("float64", 8, dual)), []
+    array, fill = layout.zeros("Real", 8, (2,), torch.device("cpu")), Layout.fill
+    monkeypatch.setattr(Layout, "fill", lambda self, *args: written.append(1) or fill(self, *args))
+    row, rows = torch.randn(1, 2).double(), torch.randn(3, 2).double()
+    cases = (row.expand(5, 2), True), (row.expand(3, 2), False), (row, False), (rows, True), (rows[:2], True)
+    for value, is_written in (*cases, (row.expand(7, 2), True), (row.view(torch.float32)[:, :2], True)):
+        written.clear()
+        layout.fill_where_new(array, "Real", value, value if dual else None)
+        assert bool(written) == is_written
+        expected = torch.cat([value, value[-1:].expand(8 - len(value), 2)]).double()
+        for part in layout.unpack("Real", array, 8)[: 1 + dual]:
+            assert part is not None and torch.equal(part, expected)

@@ -28,19 +28,25 @@ from gradsim.runtime.warp_init import init_warp
 
 OFFSET = "offset"
 SHORTEST_PIECE = 300_000  # [ns] of work that pays the 30 µs of waking a helper and of a further launch
+MOST_DESCRIBED = 4096  # dimensions of launches, and kinds of arrays, that are remembered
 PIECES_PER_THREAD = 8  # many, since indices differ in work, helpers wake late, and the last piece is waited for
 
 
 class _Recorded(threading.local):
-    """Launches of this thread, by kernel and device, and the CPU time of the last one: of an index of the first dimension, and of all [ns]."""
+    """Launches of this thread, by kernel and device, and the CPU time of the last one: of an index of the first dimension, and of all [ns].
+
+    On a CPU also their bounds by kernel and dimensions.
+    """
 
     def __init__(self):
         self.launches: dict[tuple, Any] = {}
         self.costs: dict[tuple, float] = {}
         self.totals: dict[tuple, int] = {}
+        self.bounds: dict[tuple, Any] = {}
 
 
 _recorded = _Recorded()
+_described: dict[tuple, tuple[type, bytes]] = {}  # contiguous arrays by type and shape
 _recording = threading.Lock()
 
 
@@ -66,8 +72,11 @@ def replay(kernel: wp.Kernel, dim: int | tuple[int, ...], args: Sequence[Any], d
         launch.fwd_args = None  # a second list of the arguments, for captures
         _recorded.launches[key] = launch
     launch = _recorded.launches[key]
-    launch.set_dim(dim)
-    launch.set_params(args)
+    if device == "cpu":
+        _set_on_cpu(launch, dim, args)
+    else:
+        launch.set_dim(dim)
+        launch.set_params(args)
     try:
         if divisible and device == "cpu":
             _share(key, launch, dim)
@@ -75,6 +84,24 @@ def replay(kernel: wp.Kernel, dim: int | tuple[int, ...], args: Sequence[Any], d
             launch.launch()
     finally:
         launch.params[1:] = [None] * len(args)  # else it would keep whole trajectories alive until the next launch
+
+
+def _set_on_cpu(launch: Any, dim: int | tuple[int, ...], args: Sequence[Any]) -> None:
+    """Exchange dimensions and arguments of a launch; descriptions of arrays and dimensions that it had before take no time."""
+    bounds = _recorded.bounds.get((launch.kernel, dim))
+    if bounds is None:
+        launch.set_dim(dim)
+        if len(_recorded.bounds) >= MOST_DESCRIBED:
+            _recorded.bounds.clear()
+        _recorded.bounds[launch.kernel, dim] = launch.bounds
+    else:
+        launch.bounds = launch.params[0] = bounds
+    params = launch.params
+    for k, x in enumerate(args):
+        if isinstance(x, ctypes.Structure):  # as of `array`
+            params[k + 1] = x
+        else:
+            launch.set_param_at_index(k, x)
 
 
 def is_divisible(kernel: wp.Kernel) -> bool:
@@ -251,9 +278,19 @@ def array(dtype: Any, tensor: Tensor) -> Any:
         NotImplementedError: See `check_memory`.
     """
     check_memory(tensor)
-    init_warp()  # from_torch needs it on a CPU
     contiguous = tensor.contiguous() if tensor.numel() else tensor.new_empty(tensor.shape)  # strides of none may be any
-    described = wp.from_torch(contiguous, dtype=dtype, requires_grad=False, return_ctype=True)
+    key = dtype, contiguous.dtype, contiguous.shape
+    known = _described.get(key)
+    if known is None:
+        init_warp()  # from_torch needs it on a CPU
+        described = wp.from_torch(contiguous, dtype=dtype, requires_grad=False, return_ctype=True)
+        if len(_described) >= MOST_DESCRIBED:
+            _described.clear()
+        _described[key] = type(described), bytes(described)  # pyright: ignore[reportArgumentType] -- a ctypes.Structure
+    else:
+        kind, content = known
+        described = kind.from_buffer_copy(content)  # pyright: ignore[reportAttributeAccessIssue]
+        described.data = contiguous.data_ptr()
     setattr(described, "owner", contiguous)  # noqa: B010 -- lives as long as the description, which has no such field
     return described
 

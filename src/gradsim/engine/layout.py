@@ -6,7 +6,7 @@ filled up with copies of the last world. A dual array holds the tangents behind 
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import torch
 import warp as wp
@@ -73,7 +73,7 @@ class Layout:
 
     def fill_where_new(self, array: wp.array, kind: str, value: Tensor, tangent: Tensor | None = None) -> None:
         """`fill` of an array that nothing else writes to, but where it has these numbers already."""
-        if is_new(array, value, tangent):
+        if is_new(array, value, tangent, value.dtype):  # the number of worlds alone, of one row, changes nothing
             try:
                 self.fill(array, kind, value, tangent)
             except BaseException:
@@ -143,11 +143,15 @@ class Layout:
             value, *tangent = (part.clone(memory_format=torch.contiguous_format) for part in self._single(array, kind))
             return value, tangent[0] if tangent else None
         places = tensor.view(tensor.shape[0], *items, count, *shape, width)
-        lanes = (
-            places[0, ..., :worlds].movedim(-1, 0) if worlds <= width else places.movedim(-1, 1).flatten(0, 1)[:worlds]
-        )
-        value, *tangent = (part.clone(memory_format=torch.contiguous_format) for part in lanes.unbind(len(items) + 1))
-        return value, tangent[0] if tangent else None
+        parts = places.unbind(1 + len(items))
+        if worlds <= width:
+            copied = [x[0, ..., :worlds].movedim(-1, 0).clone(memory_format=torch.contiguous_format) for x in parts]
+        elif width == 1:
+            copied = [x[:worlds, ..., 0].clone(memory_format=torch.contiguous_format) for x in parts]
+        else:
+            flat = [x.movedim(-1, 1).flatten(0, 1)[:worlds] for x in parts]  # which copies, but of one number each
+            copied = [y.clone() if y.data_ptr() == x.data_ptr() else y for x, y in zip(parts, flat, strict=True)]
+        return copied[0], copied[1] if count == 2 else None
 
     def _tail(self, kind: str) -> tuple[int, ...]:
         """Trailing dimensions of a tensor that Warp reads as `kind`."""
@@ -168,9 +172,17 @@ class Layout:
         return array
 
 
-def is_new(array: wp.array, value: Tensor, tangent: Tensor | None = None) -> bool:
-    """True where an array has to be written to: false of the numbers with which this was called last."""
-    numbers = value.shape[0], bytes_of(value), tangent if tangent is None else bytes_of(tangent)
+def is_new(array: wp.array, value: Tensor, tangent: Tensor | None = None, also: Hashable = None) -> bool:
+    """True where an array has to be written to: false of the numbers with which this was called last.
+
+    Args:
+        array: The array.
+        value: What it holds then.
+        tangent: Its tangent.
+        also: What else tells this from another call; None: the number of worlds.
+    """
+    kind = value.shape[0] if also is None else also
+    numbers = kind, bytes_of(value), tangent if tangent is None else bytes_of(tangent)
     known = vars(array)
     if numbers[1] is None or (tangent is not None and numbers[2] is None):
         known["numbers"] = None

@@ -17,7 +17,7 @@ def bytes_of(x: Tensor) -> bytes | None:
         return None
     size = x.nbytes
     if not x.is_contiguous():
-        if x.stride(0) or not x[:1].is_contiguous():
+        if x.stride(0) or (x.ndim > 1 and not x[:1].is_contiguous()):
             return None
         size //= x.shape[0]
     return ctypes.string_at(x.data_ptr(), size) if size <= MOST_BYTES else None

@@ -312,6 +312,24 @@ class Problem(Priors):
         bad = ~torch.isfinite(total) | ~torch.isfinite(A).flatten(1).all(1) | ~torch.isfinite(g).all(1)
         return torch.where(bad, torch.inf, total), A, g
 
+    def linearize_by(self, near: Sensitivity, u: Tensor, frames: int) -> tuple[Tensor, Tensor, Tensor]:
+        """`linearize` by the derivatives of a motion near by in place of those at u, for the time of one rollout.
+
+        Args:
+            near: That motion with its derivatives, of one start and as many frames.
+            u: Unknowns of one start (1, unknowns).
+            frames: Number of first frames that count.
+        """
+        self.effort.rollouts += 1
+        with torch.no_grad():
+            alone = self.model.rollout_unchecked(self.model.values(self.space.values(u)), frames)
+            repeated = lambda x: x.expand(near.unknowns, *x.shape[1:]).contiguous()
+            states = {body: {name: repeated(y) for name, y in state.items()} for body, state in alone.states.items()}
+            values = {name: repeated(x) for name, x in alone.values.items()}
+            motion = replace(near, trajectory=replace(alone, states=states, values=values))
+            cost, g, A = self.observation.normal(motion, frames, "pixels")
+        return cost + self.prior_cost(u), A + self.prior_precision, g + self.prior_gradient(u)
+
     def jacobian(self, u: Tensor, frames: int, residual: Residual = "pixels"):
         """Blocks of residuals (starts, m) and their derivatives (starts, m, unknowns)."""
         with torch.no_grad():
@@ -344,6 +362,11 @@ class Problem(Priors):
             return self._sensitivity(u, frames)
         make = lambda: self._sensitivity(u, frames)
         return self.effort.evaluations.get("sensitivity", self, u, frames, make, _is_small)
+
+    def known_sensitivity(self, u: Tensor) -> Sensitivity | None:
+        """That of all frames at u (unknowns,), where it is kept, of a motion without states between frames."""
+        s = self.effort.evaluations.known("sensitivity", self, u[None], self.frames)
+        return None if s is None or s.trajectory.dense is not None else s
 
     def trajectory(self, u: Tensor) -> Trajectory:
         """Trajectory of all frames at u (unknowns,), of one world."""

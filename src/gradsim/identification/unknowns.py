@@ -188,6 +188,7 @@ class Space(Ranges):
             raise InputError("nothing to identify: name at least one unknown, such as cube.mass.")
         self.unknowns: list[Unknown] = []
         self.places: list[list[tuple[str, int | None]]] = []  # of each unknown: what it sets
+        self._vectors: dict[tuple[str, torch.dtype], tuple[Tensor, Tensor]] = {}
         self.logarithmic: list[bool] = []
         self.units: list[str] = []
         for item in unknowns:
@@ -212,12 +213,20 @@ class Space(Ranges):
             if index is None:
                 touched[name] = numbers[:, k]
                 continue
+            base, masks = self._vector(name, inner.dtype)
             if name not in touched:
-                base = torch.tensor(self.kinds[name].value, dtype=inner.dtype)
                 touched[name] = base.expand(worlds, len(base))
-            mask = torch.arange(touched[name].shape[1]) == index
-            touched[name] = torch.where(mask, numbers[:, k, None], touched[name])
+            touched[name] = torch.where(masks[index], numbers[:, k, None], touched[name])
         return touched
+
+    def _vector(self, name: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Components of a parameter in the scene (n,), and True where one is the k-th (n, n)."""
+        known = self._vectors.get((name, dtype))
+        if known is None:
+            with torch.inference_mode(False):  # it is kept for calls outside of one
+                base = torch.tensor(self.kinds[name].value, dtype=dtype)
+                known = self._vectors[name, dtype] = base, torch.eye(len(base), dtype=torch.bool)
+        return known
 
     def slopes(self, inner: Tensor) -> Values:
         """Derivatives (worlds, unknowns, ...) of `values` by each unknown, by name."""
@@ -234,7 +243,7 @@ class Space(Ranges):
         added, taken = [], [place for places in self.places for place in places]
         for name, mean, sd in zip(prior.names, prior.mean, prior.sd, strict=True):
             unknown = Unknown(name)
-            places = [resolve(self.scene, part) for part in unknown.names]
+            places = [resolve(self.scene, part, self.kinds) for part in unknown.names]
             if set(places) <= set(taken):
                 continue
             kind = self._kind(unknown, [self.kinds[where] for where, _ in places])
@@ -258,7 +267,7 @@ class Space(Ranges):
         return [replace(unknown, name="=".join(f"{name}.{axis}" for name in unknown.names)) for axis in letters]
 
     def _whole_vector(self, dotted: str) -> bool:
-        name, index = resolve(self.scene, dotted)
+        name, index = resolve(self.scene, dotted, self.kinds)
         if row_of := self.kinds[name].row_of:
             raise InputError(
                 f"`{name}` is an array with one row for each {row_of}; an unknown is a number. "
@@ -267,7 +276,7 @@ class Space(Ranges):
         return index is None and self.kinds[name].value.ndim > 0
 
     def _add(self, unknown: Unknown) -> None:
-        places = [resolve(self.scene, name) for name in unknown.names]
+        places = [resolve(self.scene, name, self.kinds) for name in unknown.names]
         label, kind = "=".join(unknown.names), self._kind(unknown, [self.kinds[name] for name, _ in places])
         low, high = unknown.low, unknown.high
         logarithmic = kind.positive if unknown.logarithmic is None else unknown.logarithmic

@@ -200,18 +200,19 @@ class Model(nn.Module):
                 raise InputError(
                     f"`{name}` is given for {len(value)} worlds, `{most}` for {worlds}; give both for as many, or for 1."
                 )
-        values = {}
+        values, dtype = {}, self.dtype
+        may_view = not (torch.compiler.is_compiling() or is_transformed())  # views of the last call may be taken
         for name in self.kinds:
-            value = overrides[name] if name in overrides else self._row(name)
-            value = value if value.dtype == self.dtype else value.to(self.dtype)
+            value = overrides[name] if name in overrides else self._row(name, may_view)
+            value = value if value.dtype == dtype else value.to(dtype)
             values[name] = value if value.shape[0] == worlds else value.expand(worlds, *value.shape[1:])
         return values
 
-    def _row(self, name: str) -> Tensor:
-        """A parameter with the dimension of one world; where it has no graph, the view of the last call."""
+    def _row(self, name: str, may_view: bool) -> Tensor:
+        """A parameter with the dimension of one world; where it has no graph and a view will do, that of the last call."""
         owner, key = self._owners[name]
-        parameter = None if torch.compiler.is_compiling() else vars(owner)["_parameters"].get(key)
-        if parameter is None or is_transformed() or (parameter.requires_grad and torch.is_grad_enabled()):
+        parameter = vars(owner)["_parameters"].get(key) if may_view else None
+        if parameter is None or (parameter.requires_grad and torch.is_grad_enabled()):
             return (getattr(owner, key) if parameter is None else parameter).unsqueeze(0)
         known, row = self._rows.get(name, (None, parameter))
         same = known is parameter and row.data_ptr() == parameter.data_ptr() and row.shape[1:] == parameter.shape
@@ -313,7 +314,7 @@ class Model(nn.Module):
         for group in self.groups:
             inputs = [x.detach() for x in group.bound_inputs(timed)]
             outputs = self._program(group, frames, lead, 1).forward([*inputs, steps])
-            states |= _by_body(group, [y[:, lead:].contiguous() for y in outputs])
+            states |= _by_body(group, [y[:, lead:].contiguous() for y in outputs] if lead else outputs)
         return make_trajectory(self, states, values, frames)
 
     def tangent(self, values: Values, direction: Values, frames: int) -> tuple[Trajectory, Trajectory]:
@@ -355,7 +356,8 @@ class Model(nn.Module):
                 inputs, tangents = [*closed[0], steps[0]], [*closed[1], steps[1]]
             pairs = self._program(group, frames, lead, 1).tangent(inputs, tangents)
             for k, target in enumerate((states, derivatives)):
-                target |= _by_body(group, [pair[k][:, lead:].contiguous() for pair in pairs])
+                parts = [pair[k] for pair in pairs]
+                target |= _by_body(group, [y[:, lead:].contiguous() for y in parts] if lead else parts)
         return make_trajectory(self, states, values, frames), make_trajectory(self, derivatives, values, frames)
 
     def recommended_substeps(self, values: Values) -> int:

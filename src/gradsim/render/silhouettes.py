@@ -28,6 +28,7 @@ from gradsim.render.windows import Windows
 from gradsim.scene.parameters import OPTICS, RESPONSE, camera_prefix
 
 NEAR_DEPTH = 1e-3  # [m] parts with a vertex of smaller depth are not drawn in that frame
+MOST_NAMES = 64  # sets of names of parameters
 MOST_PROJECTIONS = 8  # of a camera whose numbers change
 LENS = (
     "focal",
@@ -87,6 +88,7 @@ class Silhouettes:
 
     def __init__(self, camera: Camera, background: Sequence[float] = (1.0, 1.0, 1.0), lens: str = "camera"):
         self.camera, self.background, self.lens = camera, tuple(background), lens
+        self._known_names: dict[tuple, list[tuple[str, str]]] = {}  # those of this camera among all parameters
         self._known_matrices: tuple[tuple, tuple[Tensor, Tensor, Tensor]] | None = None
         self.binning = 1  # pixels of the camera of `lens` in a row of each pixel
 
@@ -390,11 +392,18 @@ class Silhouettes:
 
     def _camera_parameters(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Parameters of this camera among all by name: focal, centre, translation."""
-        for name in values:
-            if name.startswith(f"{self.lens}.") and name.removeprefix(f"{self.lens}.") not in LENS:
-                known = ", ".join(f"{self.lens}.{key}" for key in LENS)
-                raise InputError(f"`values` name `{name}`; the parameters of this camera are {known}.")
-        return {key: values[f"{self.lens}.{key}"] for key in LENS if f"{self.lens}.{key}" in values}
+        names = self.lens, *values
+        keys = self._known_names.get(names)
+        if keys is None:
+            for name in values:
+                if name.startswith(f"{self.lens}.") and name.removeprefix(f"{self.lens}.") not in LENS:
+                    known = ", ".join(f"{self.lens}.{key}" for key in LENS)
+                    raise InputError(f"`values` name `{name}`; the parameters of this camera are {known}.")
+            keys = [(key, f"{self.lens}.{key}") for key in LENS if f"{self.lens}.{key}" in values]
+            if len(self._known_names) >= MOST_NAMES:
+                self._known_names.clear()
+            self._known_names[names] = keys
+        return {key: values[name] for key, name in keys}
 
     def _screen(self, surface: Surface, K: Tensor, R: Tensor, t: Tensor) -> Tensor:
         """Vertices (worlds, frames, n, 2) [px] projected by the pinhole, without lens and shutter; NaN where a part is not drawn."""

@@ -20,7 +20,7 @@ from gradsim.identification.scene_models import model_for
 from gradsim.identification.solvers.de_mcmc import Samples
 from gradsim.identification.solvers.levenberg_marquardt import Population
 from gradsim.identification.solvers.thresholds import cost_of_steps
-from gradsim.identification.uncertainty.discretization import Discretization, at_answer, with_remainder
+from gradsim.identification.uncertainty.discretization import CHORDS_LEAVE, Discretization, at_answer, with_remainder
 from gradsim.identification.unknowns import Space
 
 FRAMES, FPS, GRAVITY = 11, 20.0, 10.0
@@ -129,6 +129,25 @@ def test_video_of_the_models_own_steps_keeps_them():
     assert fit.discretization.substeps == [model.substeps]
     assert fit.values["gravity.z"] == near(-GRAVITY, SOLVED, scale=1.0)
     assert fit.status == Status.OK
+
+
+def test_steps_that_a_clean_video_follows_are_judged_without_derivatives_on_half_of_them(monkeypatch):
+    """Those on the steps themselves lead as far: what the chord method leaves is a part of χ², and of the shift."""
+    coarse, unknowns, steps, fits = scene("semi-implicit"), ["gravity.z:-15:-5"], [], []
+    model = model_for(coarse, Space(coarse, unknowns))
+    tangent, known = gs.Model.tangent, Problem.known_sensitivity
+    monkeypatch.setattr(gs.Model, "tangent", lambda self, *more: steps.append(self.substeps) or tangent(self, *more))
+    own = gs.States("ball", model.rollout()["ball"]["x"][0].detach(), None, 1e-3, exact=True)
+    for sensitivity in (known, lambda self, u: None):
+        steps.clear()
+        monkeypatch.setattr(Problem, "known_sensitivity", sensitivity)
+        fits.append(gs.identify(coarse, unknowns, observation=own, starts=2).discretization)
+        assert (2 * model.substeps in steps) == (sensitivity is not known)
+    short, full = fits
+    assert short.video_follows and full.video_follows
+    assert 0.999 * full.chi2_change < short.chi2_change < (1 + CHORDS_LEAVE) * full.chi2_change
+    for name, shift in full.shift.items():
+        assert short.shift[name] == pytest.approx(shift, abs=0.05 * full.largest)
 
 
 def test_search_blames_the_step_only_where_a_video_may_have_others():

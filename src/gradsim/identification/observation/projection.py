@@ -51,6 +51,8 @@ class Sensitivity:
 
 def all_faces(parts: tuple[Part, ...]) -> tuple[Tensor, bool]:
     """Faces of all parts, and whether they form a single convex body."""
+    if len(parts) == 1 and not parts[0].vertices.start:
+        return parts[0].faces, parts[0].convex
     surface = Surface(torch.empty(0, 0, parts[-1].vertices.stop, 3), parts)
     return surface.faces, surface.convex
 

@@ -46,7 +46,7 @@ class Columns:
         """`Model.tangent` of worlds (worlds, ...) that are all the same one."""
         require_dependency(model, along)
         lanes = len(next(iter(along.values())))
-        directions = [self._direction(model, along, k) for k in range(lanes)]
+        directions = self._directions(model, along, lanes)
         numbers = [bytes_of(x[:1]) for x in values.values()]
         key = id(model), frames, *numbers
         point = self._points.get(key)
@@ -88,16 +88,18 @@ class Columns:
         """Forget all."""
         self._points.clear()
 
-    def _direction(self, model: Model, along: Values, k: int) -> tuple[Hashable, float]:
-        """The number that moves along direction k, and how fast; none where no motion reads it."""
+    def _directions(self, model: Model, along: Values, lanes: int) -> list[tuple[Hashable, float]]:
+        """The number that moves along each direction, and how fast; none where no motion reads it."""
         if self._unmoving[0] is not model:
             self._unmoving = model, read_by_images(model.scene)
-        parts = [(name, x[k].flatten()) for name, x in along.items() if name not in self._unmoving[1]]
-        places = [(name, i, x[i].item()) for name, x in parts for i in x.nonzero()[:, 0].tolist()]
-        if len(places) == 1:
-            ((name, index, rate),) = places
-            return (name, index), rate
-        return tuple(places), 1.0
+        places: list[list[tuple[str, int, float]]] = [[] for _ in range(lanes)]
+        for name, x in along.items():
+            if name in self._unmoving[1]:
+                continue
+            numbers = x.detach().cpu().numpy().reshape(lanes, -1)
+            for k, i in zip(*(index.tolist() for index in numbers.nonzero()), strict=True):
+                places[k].append((name, i, float(numbers[k, i])))
+        return [((one[0][0], one[0][1]), one[0][2]) if len(one) == 1 else (tuple(one), 1.0) for one in places]
 
 
 def _tensors(trajectory: Trajectory) -> list[Tensor]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from gradsim.identification.solvers.levenberg_marquardt import Population, desce
 from gradsim.identification.solvers.restarts import explore
 from gradsim.identification.solvers.thresholds import (
     SAME_COST,
+    UNITED_DISTANCE,
     are_one,
     are_solved,
     rest_cost,
@@ -26,6 +28,7 @@ CLIP_GROWTH = 1.5  # times the frames so far: growth of the clip for solved star
 MERGE_DISTANCE = 1e-6  # of a logarithm or range: a start that comes so near to the answer of another is there
 MIN_SOLVED_STARTS = 3  # solved starts that make resampling needless
 SPREAD_STARTS = 8  # places in the error bars of the first frames from which the whole clip has to lead to one
+STRIDE_ITERATIONS = 8  # linearizations on the frames of each stride
 LEAP_ITERATIONS = 12  # linearisations in which starts that are one are to explain the whole clip
 
 
@@ -90,6 +93,81 @@ def _spread(problem: Problem, iterates: Population, frames: int, rng: np.random.
     return Population.at(torch.cat([u[None], u + away]).clamp(problem.space.low, problem.space.high))
 
 
+@dataclass(frozen=True)
+class Descent:
+    """Descent of all starts in the first frames, without noise.
+
+    Args:
+        frames: Their number.
+        target_cost: Cost at which a start rests.
+        min_decrease: Decrease of the cost, and
+        rtol: relative decrease, at or below which it rests.
+        iterations: Largest number of linearizations.
+    """
+
+    frames: int
+    target_cost: float
+    min_decrease: float
+    rtol: float
+    iterations: int
+
+    def lower(
+        self,
+        problem: Problem,
+        iterates: Population,
+        enough: Callable[[Population], bool] = lambda now: False,
+    ) -> tuple[Population, int]:
+        """The starts after it, and the number of linearizations; it ends where they are enough."""
+        limits = self.iterations, self.target_cost, self.min_decrease, self.rtol
+        return descend(problem, iterates, self.frames, "pixels", *limits, ends=lambda now, active: enough(now))
+
+
+def slide(problem: Problem, frames: int) -> Callable[[Population], bool]:
+    """True of starts of which several nearly explain these first frames, and the best are not at one place: the frames leave a direction open."""
+    nearly = solved_cost(problem, frames) + SAME_COST
+
+    def several(now: Population) -> bool:
+        best = now.cost.argsort()[:MIN_SOLVED_STARTS]
+        return len(best) == MIN_SOLVED_STARTS and bool(now.cost[best[-1]] < nearly) and not are_one(problem, now[best])
+
+    return several
+
+
+def leap_early(problem: Problem, iterates: Population, stage: Descent, places: int) -> tuple[int, Population, Tensor]:
+    """Take the best of starts that `slide` to the end of a clip without noise.
+
+    They would slide for many iterations, and more frames bring them to one place in a few. If one explains the clip, the others go on in the
+    first frames until enough of them nearly explain these, too, and follow.
+
+    Args:
+        problem: The problem.
+        iterates: The starts.
+        stage: Their descent.
+        places: Starts that follow the clip.
+
+    Returns:
+        The number of linearizations, the starts, and which of them are at the end; none of them where none explains the clip.
+    """
+    nearly = lambda now: now.cost < solved_cost(problem, stage.frames) + SAME_COST
+    answer, count = _explain(problem, iterates, nearly(iterates), stage.frames, stage.rtol)
+    if answer is None:
+        return count, iterates, torch.zeros_like(iterates.cost, dtype=torch.bool)
+    arrived, others = answer.arrived, places - MIN_SOLVED_STARTS  # that follow in strides
+    iterates.put(arrived, answer.start[[0] * len(arrived)])
+    waits = lambda now: nearly(now) & ~answer.is_at(now, stage.frames)
+    far = (~nearly(iterates)).nonzero()[:, 0]
+    wanted = others - int(waits(iterates).sum())
+    if len(far) and wanted > 0:
+        nearer, n = stage.lower(problem, iterates[far], lambda now: int(waits(now).sum()) >= wanted)
+        iterates.put(far, nearer)
+        count += n
+    order = iterates.cost.argsort()
+    solved = answer.is_at(iterates, stage.frames)
+    solved[order[waits(iterates)[order]][:others]] = True
+    n, extended = _follow(problem, iterates, solved, stage.frames, stage.rtol, answer)
+    return count + n, iterates, extended
+
+
 def leap_without_noise(
     problem: Problem, iterates: Population, solved: Tensor, frames: int, rtol: float
 ) -> tuple[int, Tensor]:
@@ -97,30 +175,77 @@ def leap_without_noise(
 
     Returns the number of linearisations, and which starts are at the end.
     """
-    order = iterates.cost.argsort()
-    order, extended = order[solved[order]], torch.zeros_like(solved)
-    came, which, count = iterates[order[:MIN_SOLVED_STARTS]], torch.arange(min(len(order), MIN_SOLVED_STARTS)), 0
-    came.cost = problem.cost(came.u, problem.frames)
-    if not (came.cost < solved_cost(problem, problem.frames)).all():  # unlike where a few frames tell all
-        came, which, count = _extend(problem, came, frames)
+    answer, count = _explain(problem, iterates, solved, frames, rtol)
+    if answer is None:
+        return count, torch.zeros_like(solved)
+    n, extended = _follow(problem, iterates, solved, frames, rtol, answer)
+    return count + n, extended
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """A start that explains a clip without noise.
+
+    Args:
+        problem: The problem.
+        start: The start, alone.
+        came: Starts that went to the end of the clip with it, and
+        which: which of all they are.
+    """
+
+    problem: Problem
+    start: Population
+    came: Population
+    which: Tensor
+
+    @property
+    def arrived(self) -> Tensor:
+        """Those that came to the answer itself."""
+        return self.which[self.is_at(self.came, self.problem.frames)]
+
+    def is_at(self, now: Population, frames: int) -> Tensor:
+        """True for starts that are there, or so near, and alike in cost of these first frames, that they are one (starts,)."""
+        off = ((now.u - self.start.u) / self.problem.space.unit).abs().amax(1)
+        alike = now.cost < solved_cost(self.problem, frames) + SAME_COST
+        return (off < MERGE_DISTANCE) | ((off < UNITED_DISTANCE) & alike)
+
+
+def _explain(
+    problem: Problem, iterates: Population, solved: Tensor, frames: int, rtol: float
+) -> tuple[_Answer | None, int]:
+    """The best of some solved starts at the end of the clip, if it explains it, and the number of linearizations."""
+    order, count = iterates.cost.argsort(), 0
+    order = order[solved[order]][:MIN_SOLVED_STARTS]
+    came, which = iterates[order], torch.arange(len(order))
+    if not _explains_all(problem, came, frames):  # unlike where a few frames tell all
+        came, which, count = _lead(problem, iterates[order], frames)
     if not len(which):
-        return count, extended
+        return None, count
     best = came[[int(came.cost.argmin())]]
     if best.cost > rounding_level(problem):
         best, n = descend(problem, best, problem.frames, "pixels", 60, rest_cost(problem, best.u[0]), rtol=rtol)
         count += n
-    near = lambda u: ((u - best.u) / problem.space.unit).abs().amax(1) < MERGE_DISTANCE
-    extended[order[near(iterates.u[order])]] = True
-    extended[order[which[near(came.u)]]] = True
-    rest = order[~extended[order]]
-    came, which, n = _extend(problem, iterates[rest], frames, near)
+    return _Answer(problem, best, came, order[which]), count
+
+
+def _follow(
+    problem: Problem, iterates: Population, solved: Tensor, frames: int, rtol: float, answer: _Answer
+) -> tuple[int, Tensor]:
+    """Take solved starts to an answer, or to the end of the clip elsewhere; returns and changes as `leap_without_noise`."""
+    best, count = answer.start, 0
+    extended = solved & answer.is_at(iterates, frames)
+    extended[answer.arrived] = True
+    order = iterates.cost.argsort()
+    rest = order[(solved & ~extended)[order]]
+    came, which, n = _extend(problem, iterates[rest], frames, answer)
     count, which = count + n, rest[which]
-    extended[which[near(came.u)]] = True
-    elsewhere = (~extended[which]).nonzero()[:, 0]
+    at_answer = answer.is_at(came, problem.frames)
+    extended[which[at_answer]] = True
+    elsewhere = (~at_answer).nonzero()[:, 0]
     if len(elsewhere):  # which explain the clip as well, or are still on their way
         least = rest_cost(problem, came.u[elsewhere[0]])
         others, n = descend(problem, came[elsewhere], problem.frames, "pixels", 60, least, rtol=rtol)
-        count, arrived = count + n, near(others.u)
+        count, arrived = count + n, answer.is_at(others, problem.frames)
         extended[which[elsewhere[arrived]]] = True
         others, elsewhere = others[~arrived], which[elsewhere[~arrived]]
         iterates.put(elsewhere, others)
@@ -129,32 +254,77 @@ def leap_without_noise(
     return count, extended
 
 
-def _extend(
-    problem: Problem,
-    near: Population,
-    frames: int,
-    there: Callable[[Tensor], Tensor] = lambda u: torch.zeros(len(u), dtype=torch.bool),
-) -> tuple[Population, Tensor, int]:
-    """Starts that explain the clip so far, and more and more of it; those that are `there` rest.
+def _lead(problem: Problem, near: Population, frames: int) -> tuple[Population, Tensor, int]:
+    """Starts that explain the clip so far, and more and more of it; the best goes on for all that are one.
 
-    Returns those that explain all of it or are there, which they are, and the number of linearisations.
+    Returns those that explain all of it, which they are, and the number of linearisations.
     """
-    count, arrived = 0, []
-    which = torch.arange(len(near.cost))
-    while len(which):
-        rests = there(near.u) if frames < problem.frames else torch.ones_like(which, dtype=torch.bool)
-        arrived.append((near[rests], which[rests]))
-        near, which = near[~rests], which[~rests]
-        if not len(which):
-            break
-        frames = min(problem.frames, math.ceil(CLIP_GROWTH * frames))
-        target_cost = solved_cost(problem, frames)
-        near, n = descend(problem, near, frames, "pixels", 8, 1e-6 * target_cost)
+    count, which, united = 0, torch.arange(len(near.cost)), []
+    while len(which) and frames < problem.frames:
+        frames = _stride(problem, frames)
+        alike = solved_cost(problem, frames) + SAME_COST
+        are_united = lambda now: bool((now.cost < alike).all()) and are_one(problem, now)  # noqa: B023 -- called in this turn
+        near, n = _descend_stride(problem, near, frames, STRIDE_ITERATIONS, are_united)
         count += n
-        good = near.cost < target_cost
-        if not good.any():
-            good = near.cost < rounding_cost(problem, near.u[int(near.cost.argmin())], frames)
+        if are_united(near):
+            best = int(near.cost.argmin())
+            united = [*which[:best].tolist(), *which[best + 1 :].tolist()]
+            near, n = _descend_stride(problem, near[[best]], frames, STRIDE_ITERATIONS)
+            count, which = count + n, which[[best]]
+        good = _explains(problem, near, frames)
+        near, which = near[good], which[good]
+        if _explains_all(problem, near, frames):
+            break
+    if united and len(which):
+        return near[[0] * (1 + len(united))], torch.tensor([int(which), *united]), count
+    return near, which, count
+
+
+def _extend(problem: Problem, near: Population, frames: int, answer: _Answer) -> tuple[Population, Tensor, int]:
+    """The same of starts each of which goes on for itself; those that are at an answer rest, and are returned, too."""
+    count, arrived, which = 0, [], torch.arange(len(near.cost))
+    while len(which) and frames < problem.frames:
+        frames, left = _stride(problem, frames), STRIDE_ITERATIONS
+        many = lambda now: 2 * int(answer.is_at(now, frames).sum()) >= len(now.cost)  # noqa: B023 -- called in this turn
+        while len(which) and left > 0:
+            near, n = _descend_stride(problem, near, frames, left, many)
+            count, left, rests = count + n, left - n, answer.is_at(near, frames)
+            arrived.append((near[rests], which[rests]))
+            near, which = near[~rests], which[~rests]
+            if not rests.any():
+                break
+        good = _explains(problem, near, frames)
         near, which = near[good], which[good]
     arrived.append((near, which))
     iterates = Population(*(torch.cat([getattr(p, k) for p, _ in arrived]) for k in ("u", "cost", "damping")))
     return iterates, torch.cat([k for _, k in arrived]), count
+
+
+def _stride(problem: Problem, frames: int) -> int:
+    """Frames of the next stride."""
+    return min(problem.frames, math.ceil(CLIP_GROWTH * frames))
+
+
+def _descend_stride(
+    problem: Problem, near: Population, frames: int, iterations: int, ends: Callable[[Population], bool] | None = None
+) -> tuple[Population, int]:
+    """Starts after the descent in the frames of a stride, and the number of linearizations."""
+    rest = 1e-6 * solved_cost(problem, frames)
+    end = lambda now, active: ends is not None and ends(now)
+    return descend(problem, near, frames, "pixels", iterations, rest, ends=end)
+
+
+def _explains(problem: Problem, near: Population, frames: int) -> Tensor:
+    """True for starts that explain the first frames, or of which rounding is all that is left, if none does (starts,)."""
+    good = near.cost < solved_cost(problem, frames)
+    if len(good) and not good.any():
+        good = near.cost < rounding_cost(problem, near.u[int(near.cost.argmin())], frames)
+    return good
+
+
+def _explains_all(problem: Problem, now: Population, frames: int) -> bool:
+    """True if starts that explain these first frames explain all, with the costs of which they are left."""
+    if not len(now.cost) or not (now.cost < solved_cost(problem, frames)).all():
+        return False
+    now.cost = problem.cost(now.u, problem.frames)
+    return bool((now.cost < solved_cost(problem, problem.frames)).all())

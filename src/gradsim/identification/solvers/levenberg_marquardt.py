@@ -188,13 +188,16 @@ def damped_step(space: Ranges, u: Tensor, A: Tensor, g: Tensor, damping: Tensor)
 
 def _newton_step(space: Ranges, u: Tensor, A: Tensor, g: Tensor, damping: Tensor) -> Tensor:
     """Step (starts, n) of the damped quadratic model, beyond ranges too; 0 where it has none."""
-    held = ((u <= space.low) & (g > 0)) | ((u >= space.high) & (g < 0))
     diagonal = A.diagonal(dim1=1, dim2=2)
     scale = (diagonal + 1e-14 * diagonal.amax(1, keepdim=True) + 1e-300).rsqrt()
-    scaled = A * scale[:, :, None] * scale[:, None, :]  # unit diagonal: ranges of units do not matter
-    free = (~held).double()
-    system = scaled * free[:, :, None] * free[:, None, :] + torch.diag_embed(damping[:, None] + (1 - free))
-    step, failed = torch.linalg.solve_ex(system, -(g * scale * free)[..., None])
+    system = A * scale[:, :, None] * scale[:, None, :]  # unit diagonal: ranges of units do not matter
+    slope, ridge = g * scale, damping[:, None]
+    held = ((u <= space.low) & (g > 0)) | ((u >= space.high) & (g < 0))
+    if held.any():
+        free = (~held).double()
+        system, slope, ridge = system * free[:, :, None] * free[:, None, :], slope * free, ridge + (1 - free)
+    system.diagonal(dim1=1, dim2=2).add_(ridge)
+    step, failed = torch.linalg.solve_ex(system, -slope[..., None])
     return torch.where((failed == 0)[:, None], step[..., 0] * scale, 0.0).nan_to_num(0.0, 0.0, 0.0)
 
 

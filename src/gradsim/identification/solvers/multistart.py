@@ -8,7 +8,8 @@ too few are solved, around the better ones and itself, along the directions that
 all starts are at one place about which χ² is smooth, `REPRESENTATIVES` of them.
 
 Frames without noise need less: what explains a few frames exactly may explain all. So now and then the solved starts go
-on to the end of the clip in strides, and where one of them explains all of it, the search is over. With noise they go there at once where
+on to the end of the clip in strides, and where one of them explains all of it, the search is over. They do so early where the first frames leave a
+direction open, along which starts would slide for long (`leap_early`). With noise they go there at once where
 all are at one place, and stay where χ² is smooth (`leap_with_noise`). A chaotic clip is
 explained as well as numbers allow where the next one in double precision changes the image by as much as the residual.
 
@@ -27,7 +28,15 @@ from gradsim.identification.observation.base import Masks
 from gradsim.identification.observation.thinned import EveryNth
 from gradsim.identification.problem import Problem
 from gradsim.identification.sensitivity.directions import size_of, time_of
-from gradsim.identification.solvers.leaps import CLIP_GROWTH, MIN_SOLVED_STARTS, leap_with_noise, leap_without_noise
+from gradsim.identification.solvers.leaps import (
+    CLIP_GROWTH,
+    MIN_SOLVED_STARTS,
+    Descent,
+    leap_early,
+    leap_with_noise,
+    leap_without_noise,
+    slide,
+)
 from gradsim.identification.solvers.levenberg_marquardt import Population, descend
 from gradsim.identification.solvers.restarts import copied, explore, replace_unsolved, resample, restart_around_best
 from gradsim.identification.solvers.thresholds import (
@@ -52,6 +61,7 @@ FIRST_SHARE = 16  # of the frames of data that allow long stages, those over the
 RTOL_OF_NOISE = 1e-6  # relative decrease of the cost that matters in data with noise
 IN_BASIN = 1.0  # χ² of frames without noise below which a start is where it descends to, however slowly
 REPRESENTATIVES = 8  # places that go on for starts that are one, which small valleys of more frames may part
+STAGE_ITERATIONS = 10  # linearizations by pixels on the frames of a stage
 FRAMES_OF_STAGE = 3  # that a search compares at least of those that a stage adds
 FIRST_PACE, PACE = (
     0.3,
@@ -222,8 +232,22 @@ def search(
     for frames in [] if leapt else stages[done:]:
         informative = problem.observation.noise_floor(frames).informative
         least = solved_cost(problem, frames)
-        target_cost = least + unmodelled * informative
-        iterates, n = _attempt(problem, iterates, frames, target_cost, least, plan.rtol)
+        target_cost, descent = least + unmodelled * informative, _descent(frames, least, plan.rtol)
+        slides = slide(problem, frames)
+        may_leap = exact and not may_unite(problem) and frames in _milestones(stages)
+        iterates, n = descent.lower(problem, iterates, slides if may_leap else lambda now: False)
+        iterations += n
+        if may_leap and slides(iterates):
+            places = max(2 * MIN_SOLVED_STARTS, plan.starts // 2 + 1)  # most of the starts
+            n, iterates, extended = leap_early(problem, iterates, descent, places)
+            iterations, leapt = iterations + n, bool(extended.any())
+            if leapt:
+                iterates, who = iterates[extended], who[extended]
+                note("curriculum", frames, leapt=True)
+                break
+            iterates, n = descent.lower(problem, iterates)
+            iterations += n
+        iterates, n = _unstuck(problem, iterates, descent, target_cost)
         iterations += n
         if unmodelled and iterates.cost.min() < least:
             # what was left before was the start of another valley: this explains more frames, and all of them
@@ -239,7 +263,7 @@ def search(
                 break
             rounds, best = rounds + 1, iterates.cost.min().item()
             fresh = resample(problem, iterates, (~solved).nonzero()[:, 0], frames, rng)
-            fresh, n = _attempt(problem, fresh, frames, target_cost, least, plan.rtol)
+            fresh, n = _attempt(problem, fresh, descent, target_cost)
             iterations += n
             places = (~solved).nonzero()[:, 0]
             better = fresh.cost < iterates.cost[places]
@@ -405,24 +429,32 @@ def _with_news(problem: Problem, stages: list[int]) -> list[int]:
     return [frames for k, frames in enumerate(stages) if not k or informative[k] > informative[k - 1]]
 
 
-def _attempt(
-    problem: Problem, iterates: Population, frames: int, target_cost: float, least: float, rtol: float
-) -> tuple[Population, int]:
+def _attempt(problem: Problem, iterates: Population, descent: Descent, target_cost: float) -> tuple[Population, int]:
     """Pixels first; where that does not bring a start below `target_cost`, CDF and then pixels, keeping the better.
 
-    A start continues to its own minimum, also below what noise explains (`least`): the next frames need it.
+    A start continues to its own minimum, also below what noise explains: the next frames need it.
     """
-    rest = 1e-6 * least if math.isfinite(least) else 0.0  # noise unknown: only a minimum stops
-    min_decrease = 0.01 * min(1.0, least)
-    iterates, count = descend(problem, iterates, frames, "pixels", 10, rest, min_decrease, rtol)
+    iterates, count = descent.lower(problem, iterates)
+    iterates, n = _unstuck(problem, iterates, descent, target_cost)
+    return iterates, count + n
+
+
+def _unstuck(problem: Problem, iterates: Population, descent: Descent, target_cost: float) -> tuple[Population, int]:
+    """The second part of it."""
     stuck = (~are_solved(iterates, target_cost) & (iterates.cost > IN_BASIN)).nonzero()[:, 0]
-    if len(stuck) and math.isfinite(target_cost):
-        far, n = descend(problem, iterates[stuck], frames, "cdf", 10, rtol=rtol)
-        near, m = descend(problem, far, frames, "pixels", 10, rest, min_decrease, rtol)
-        better = near.cost < iterates.cost[stuck]
-        iterates.put(stuck[better], near[better])
-        count += n + m
-    return iterates, count
+    if not len(stuck) or not math.isfinite(target_cost):
+        return iterates, 0
+    far, n = descend(problem, iterates[stuck], descent.frames, "cdf", STAGE_ITERATIONS, rtol=descent.rtol)
+    near, m = descent.lower(problem, far)
+    better = near.cost < iterates.cost[stuck]
+    iterates.put(stuck[better], near[better])
+    return iterates, n + m
+
+
+def _descent(frames: int, least: float, rtol: float) -> Descent:
+    """Descent in the first frames, of which noise explains `least`."""
+    rest = 1e-6 * least if math.isfinite(least) else 0.0  # noise unknown: only a minimum stops
+    return Descent(frames, rest, 0.01 * min(1.0, least), rtol, STAGE_ITERATIONS)
 
 
 def _milestones(stages: list[int]) -> set[int]:

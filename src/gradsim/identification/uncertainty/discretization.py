@@ -22,7 +22,13 @@ from torch import Tensor
 
 from gradsim.identification.problem import Problem
 from gradsim.identification.solvers.de_mcmc import Samples
-from gradsim.identification.solvers.levenberg_marquardt import RTOL, Population, descend
+from gradsim.identification.solvers.levenberg_marquardt import (
+    RTOL,
+    Population,
+    damped_step,
+    descend,
+    remaining_decrease,
+)
 from gradsim.identification.solvers.multistart import Outcome, history_entry
 from gradsim.identification.solvers.restarts import restart_around_best
 from gradsim.identification.solvers.thresholds import NOISELESS_LEVEL, solved_cost
@@ -39,6 +45,8 @@ SHARE = 1.0  # of the effort of the search that each further halving may cost,
 LEAST_EFFORT = 250  # or rollouts on the steps of the search, where that is more
 ITERATIONS = 12  # linearizations on each step
 PARTS = (0.85, 0.7, 0.55, 0.4)  # of a clip that are tried where no step converges over all of it
+CHORDS = 4  # steps by the derivatives on the coarser steps at most
+CHORDS_LEAVE = 0.25  # of χ² that these may leave, by what their model says and by how much that is wrong
 RESTARTS = 2  # rounds of restarts before χ² counts as risen
 APPROACH = 0.5  # relative decrease of χ² on finer steps, at which a video without noise may show which steps it follows
 FURTHER = 1e-2  # of that χ², which the rest of the way surely leaves
@@ -197,6 +205,10 @@ class Answer(ABC):
         """The minimum near the answer, or a point on the way there whose cost decides all that is asked."""
         return self.descend()
 
+    def near_minimum(self, coarse: Self, decided: Callable[[float], bool]) -> Self | None:
+        """A point near the minimum about a coarser answer, without derivatives on these steps, if its cost decides all that is asked."""
+        return None
+
     def restart(self) -> Self:
         """The best minimum of some more around the answer, for a cost of many valleys."""
         return self
@@ -250,6 +262,27 @@ class SearchAnswer(Answer):
             return self.descend()
         near = self.descend(APPROACH)
         return near if decided(near.cost) else near.descend()
+
+    def near_minimum(self, coarse: Self, decided: Callable[[float], bool]) -> Self | None:
+        """The same by the chord method: Gauss–Newton steps with the derivatives that the motion has on the coarser steps."""
+        problem, last = self.problem, torch.zeros(1, dtype=torch.float64)
+        near = coarse.problem.known_sensitivity(coarse.u) if type(problem) is Problem else None
+        if near is None:
+            return None
+        now = Population.at(coarse.u[None])
+        now.cost, A, g = problem.linearize_by(near, now.u, problem.frames)
+        for _ in range(CHORDS):
+            if not (torch.isfinite(A).all() and torch.isfinite(g).all() and now.cost.isfinite()):
+                return None
+            trial = Population.at(damped_step(problem.space, now.u, A, g, last))
+            trial.cost, *after = problem.linearize_by(near, trial.u, problem.frames)
+            if not trial.cost < now.cost:
+                return None
+            left = remaining_decrease(problem.space, now, A, g, trial)
+            now, (A, g) = trial, after
+            if left <= CHORDS_LEAVE * now.cost:
+                return self._at(now, 1) if decided((now.cost - left).item()) else None
+        return None
 
     def restart(self) -> Self:
         """The same where χ² is smooth about the answer, and has no other valley."""
@@ -352,6 +385,8 @@ def converge(answer: A, budget: float | None = None, halvings: int | None = None
 
     def compare(coarse: A) -> tuple[A, _Change, bool]:
         finer = coarse.doubled()
+        if clean and (near := finer.near_minimum(coarse, lambda cost: follows(coarse, FURTHER * cost))):
+            return coarse, _Change(near.u - coarse.u, near.cost - coarse.cost, True), True
         estimate = -bounds.solve(finer.gradient - coarse.gradient)
         if not (torch.isfinite(estimate).all() and math.isfinite(finer.cost)):  # nothing is known of the answer there
             return coarse, _Change(unit.clone(), math.inf), True

@@ -348,7 +348,7 @@ class _Bound:
         self._load(inputs, tangents)
         states, launch = self._forward_launch
         for k, (kind, _, start, first, memory) in enumerate(states):
-            self.layout.fill(start, kind, inputs[k], tangents[k] if tangents else None)
+            self.layout.fill_where_new(start, kind, inputs[k], tangents[k] if tangents else None)
             first.copy_(memory)
         launch()
         return [self.layout.unpack(kind, state, self.worlds) for kind, state, *_ in states]
