@@ -39,7 +39,6 @@ LONGEST = (  # tests that begin before all others, so that no worker is left wit
 # Files of kernels whose reverse sweeps, Warp modules of their own, are compiled without optimization, in two fifths of the time: tests run
 # them for a few steps. Forward sweeps take up to twenty times as long so, and run more often; so do reverse sweeps of single bodies.
 SWEEPS = (
-    "contact.events_kernels",
     "coupled.implicit_adjoint_kernels",
     "coupled.kernels",
     "rigid.event_rollout_kernels",
@@ -111,20 +110,27 @@ def pytest_collection(session):
 
     The second worker does so from the last file on, until it comes to one that the first has read.
     """
-    if os.environ.get("PYTEST_XDIST_WORKER") != "gw1" or sys.dont_write_bytecode:
+    of_all = session.config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if not of_all or os.environ.get("PYTEST_XDIST_WORKER") != "gw1" or sys.dont_write_bytecode:
         return
     try:
         from _pytest.assertion.rewrite import PYC_TAIL, _rewrite_test, _write_pyc, assertstate_key, get_cache_dir
     except ImportError:  # each worker rewrites what it reads
+        return
+    state = session.config.stash.get(assertstate_key, None)
+    if state is None:  # assertions stay plain
         return
     for path in sorted(pathlib.Path(__file__).parent.rglob("test_*.py"), reverse=True):
         folder = get_cache_dir(path)
         cached = folder / f"{path.stem}{PYC_TAIL}"
         if cached.exists():
             return
-        folder.mkdir(exist_ok=True)
-        digest, code = _rewrite_test(path, session.config)
-        _write_pyc(session.config.stash[assertstate_key], code, digest, cached)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            digest, code = _rewrite_test(path, session.config)
+        except (OSError, SyntaxError, Warning):  # which pytest reports with the file
+            return
+        _write_pyc(state, code, digest, cached)
 
 
 @pytest.hookimpl(trylast=True)

@@ -10,7 +10,7 @@ import warp as wp
 import gradsim.render
 from gradsim.engine.lanes import lane_of
 from gradsim.render.antialias import passes
-from gradsim.render.coverage import coverage
+from gradsim.render.coverage import coverage, objective
 from gradsim.render.raster import vertex_colors
 from gradsim.render.softras import color
 
@@ -20,6 +20,7 @@ MODULES = {name: importlib.import_module(name) for name in FILES if not name.end
 BUILDS = {name: module._code for name, module in MODULES.items() if hasattr(module, "_code")}
 BUILDS |= {"edges": passes.edge_code, "mix": passes.mix_code, "coverage": coverage.coverage_code}
 BUILDS |= {"touched": passes.touched_code, "vertex_colors": vertex_colors.vertex_color_code}
+BUILDS |= {"means": objective._mean_code, "profiles": objective._profile_code}
 BUILDS["softras"] = lambda dtype: color.border_code(lane_of(dtype))
 BUILDS["softras_pixels"] = lambda dtype: color.pixels_code(lane_of(dtype))
 BUILDS["softras_color"] = lambda dtype: color.color_code(lane_of(dtype))

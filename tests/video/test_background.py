@@ -200,6 +200,12 @@ def test_a_camera_that_moves_along_or_against_the_offset_of_chroma_is_refused(tm
         noise_and_bodies(frames, wall, True)
 
 
+def test_a_jolt_in_the_first_frame_is_no_motion_of_the_camera():
+    wall = colored_wall(with_luma=False)
+    _, bodies = noise_and_bodies(crossing(wall, np.eye(12)[0]), wall, True)
+    assert bodies.any()
+
+
 def test_a_body_that_stays_is_refused(exact):
     """Ten frames at one place: the median shows the body there, and each frame without it a ghost."""
     stays = np.concatenate([np.repeat(exact[[6]], COUNT, 0), exact[7:]])

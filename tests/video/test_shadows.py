@@ -71,6 +71,14 @@ def test_a_shadow_is_a_part_of_the_mask_by_its_area():
     assert (shadow_shares(frames, [wall()] * COUNT, empty) == 0).all()
 
 
+def test_a_gray_wall_tells_no_shadow_from_a_body():
+    """A ball that is lit from above is darker below, as its shadow would be, and no tint tells them apart."""
+    frames = np.repeat(film([0.8, 0.2, 0.1], 0.4).mean(-1, keepdims=True).round().astype(np.uint8), 3, -1)
+    behind = np.repeat(wall().mean(-1, keepdims=True), 3, -1)
+    body, shadow = discs(24, RADIUS) > 0.5, discs(36, RADIUS, 8.0) > 0.5
+    assert (shadow_shares(frames, [behind] * COUNT, body | shadow) == 0).all()
+
+
 def test_brightness_is_the_factor_and_tint_the_rest():
     behind = smoothed(wall())
     frame = np.round(0.6 * 255 * wall()).astype(np.uint8)

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import torch
 import warp as wp
 from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
@@ -280,7 +281,7 @@ def array(dtype: Any, tensor: Tensor) -> Any:
     check_memory(tensor)
     contiguous = tensor.contiguous() if tensor.numel() else tensor.new_empty(tensor.shape)  # strides of none may be any
     key = dtype, contiguous.dtype, contiguous.shape
-    known = _described.get(key)
+    known = None if torch.compiler.is_compiling() else _described.get(key)  # in whose graphs nothing depends on shapes
     if known is None:
         init_warp()  # from_torch needs it on a CPU
         described = wp.from_torch(contiguous, dtype=dtype, requires_grad=False, return_ctype=True)

@@ -241,7 +241,8 @@ def _others(
     others = other_minima(problem, outcome.best, outcome.best_cost, information, ends, variance, searched, limits)
     if others is None or not others.is_better:
         return others, None
-    ended, lowest, cost = outcome.cost.isfinite().nonzero()[:, 0].tolist(), others.cost[0].item(), outcome.cost.clone()
+    ended = [] if kinked else outcome.cost.isfinite().nonzero()[:, 0].tolist()
+    lowest, cost = others.cost[0].item(), outcome.cost.clone()
     cost[[ended[k] for k in others.ends[0] if k < len(ended)]] = lowest  # starts that came to it
     answer = {"best": others.u[0], "best_cost": lowest, "cost": cost, "looked_over": True}
     return None, replace(outcome, **answer, resampled=torch.cat([ends, outcome.best[None]]))

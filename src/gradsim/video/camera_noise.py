@@ -21,6 +21,7 @@ CODEC_NOISE = 2 * LEVEL
 MAX_SHAKE = 0.25  # [px] apparent motion of a static camera
 # [px] by which chroma of half the resolution may be off luma, in all frames alike: at the first of the pixels that it covers, or between them
 CHROMA_OFFSET = 0.5
+FIRST_FRAMES = 3  # whose median tells it: one alone may be jolted
 MIN_EDGES = 0.02  # share of the background's pixels with edges, from which a motion of the camera is visible
 SATURATION = 2.5 * LEVEL  # from black or white, within which noise is cut off
 MAX_NOISE = 0.04  # of a channel of a camera; more is a body
@@ -140,7 +141,7 @@ def _check_camera(frames: np.ndarray, B: np.ndarray, noise: float, subsampled: b
     """Refuse a moving camera, which shifts the whole background: I − B = −d·∇B, one d [px] per frame.
 
     Chroma of half the resolution is shifted by up to half a pixel against an image of the empty scene, so luma tells d. In front of a background without edges in luma all
-    channels do, and up to half a pixel that the first frame is shifted by are no motion.
+    channels do, and up to half a pixel that the first frames are shifted by are no motion.
     """
     of_luma = subsampled and _edges(_luma(B)).mean() >= MIN_EDGES
     if of_luma:
@@ -161,14 +162,15 @@ def _check_camera(frames: np.ndarray, B: np.ndarray, noise: float, subsampled: b
         weighted = slope * np.repeat(weight, 3)[:, None]
         difference = (pixels / 255 - behind).reshape(-1)
         vectors.append(np.linalg.lstsq(weighted.T @ slope, -weighted.T @ difference)[0])
+    offset = np.zeros(2)
     if subsampled and not of_luma:
-        vectors = vectors - np.clip(vectors[0], -CHROMA_OFFSET, CHROMA_OFFSET)
-    shifts = np.linalg.norm(vectors, axis=1)
+        offset = np.clip(np.median(vectors[:FIRST_FRAMES], axis=0), -CHROMA_OFFSET, CHROMA_OFFSET)
+    shifts = np.linalg.norm(vectors - offset, axis=1)
     worst = int(np.argmax(shifts))
     # a body that covers much of a frame may look like a shift of that frame; a moving camera shifts many
     if np.mean(shifts > MAX_SHAKE) > 0.2:
         raise InputError(
-            f"the camera moves: frame {worst} is shifted by about {shifts[worst]:.1f} px against the background; "
+            f"the camera moves: frame {worst} is shifted by about {np.linalg.norm(vectors[worst]):.1f} px against the background; "
             "background subtraction needs a static camera. Stabilize the video, or give a mask video (--mask)."
         )
 

@@ -20,6 +20,9 @@ MIN_BRIGHTNESS = 0.5  # brightness of a shadow over that of the background
 MAX_BRIGHTNESS = 0.95  # of one that a mask holds: edges of bodies and noise are brighter
 TINT = 0.03  # of a shadow, at least: the light of the sky is bluer than that of the sun
 TAIL, TAIL_FACTOR = 0.99, 2.0  # a tint up to this factor times this quantile of the background's is that of a shadow
+LEAST_CHROMA = (
+    2 / 255
+)  # difference of channels of a background; in front of a gray one any darker body is like a shadow
 MARGIN, EDGE = 16, 3  # [px] about a mask in which the background tells tints, and next to it, where it does not
 # [px] of a square that fits into a shadow: edges of dark bodies, a mean of body and background, are narrower
 NARROWEST_SHADOW = 5
@@ -47,7 +50,7 @@ def tint_limit(static: np.ndarray) -> float:
 def shadow_shares(
     frames: Sequence[np.ndarray] | np.ndarray, backgrounds: Sequence[np.ndarray], masks: np.ndarray
 ) -> np.ndarray:
-    """Share (T,) of each mask that looks like a cast shadow; 0 of an empty one.
+    """Share (T,) of each mask that looks like a cast shadow; 0 of an empty one, and in front of a background without colors.
 
     Args:
         frames: T of them, (height, width, 3) uint8.
@@ -58,10 +61,10 @@ def shadow_shares(
 
     parts, static = [], []
     for frame, behind, mask in zip(frames, backgrounds, masks, strict=True):
-        if not mask.any():
+        box = box_of(mask, MARGIN) if mask.any() else None
+        if box is None or not _has_colors(behind[box]):
             parts.append((mask[:0], np.empty((0, mask.shape[1])), 0))
             continue
-        box = box_of(mask, MARGIN)
         brightness, tint = brightness_and_tint(frame[box], smoothed(behind[box]))
         dark = mask[box] & (brightness >= MIN_BRIGHTNESS) & (brightness < MAX_BRIGHTNESS)
         parts.append((dark, tint, int(mask.sum())))
@@ -72,3 +75,7 @@ def shadow_shares(
     return np.array(
         [ndimage.binary_opening(dark & (tint < limit), square).sum() / max(1, n) for dark, tint, n in parts]
     )
+
+
+def _has_colors(image: np.ndarray) -> bool:
+    return float(np.quantile(np.ptp(image, axis=-1), TAIL)) > LEAST_CHROMA

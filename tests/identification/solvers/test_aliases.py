@@ -13,7 +13,9 @@ from scipy.spatial import ConvexHull
 import gradsim as gs
 from gradsim import video
 from gradsim.errors import Status
+from gradsim.identification import verdict
 from gradsim.identification.solvers.aliases import spin_aliases, symmetries
+from gradsim.identification.solvers.multistart import Outcome
 from gradsim.numerics import rotation
 
 FPS = 20
@@ -131,3 +133,18 @@ def test_one_start_that_comes_to_an_alias_is_not_ok(tmp_path):
     assert low < 27 < high
     narrow = gs.identify(scene, [f"{name}:10:40"], clip, starts=1, seed=0, known_numbers=False)
     assert narrow.status == Status.OK and narrow.unknowns[name].value == pytest.approx(27, abs=0.1)
+
+
+def test_an_alias_that_is_better_leaves_starts_where_they_ended():
+    """Where contact kinks χ², only aliases are compared: none of the starts came to one."""
+    scene, name = throw(**CUBE), "cube.angular_velocity.z"
+    truth = {"cube.velocity.x": 0.5, name: 3.0}
+    problem = recorded(scene, ["cube.velocity.x:0:1", f"{name}:-70:70"], truth)
+    best = true_inner(problem, truth)[0] + torch.tensor([0.0, -0.05])
+    final = torch.stack([torch.linspace(0, 1, 16).double(), torch.linspace(-70, 70, 16).double()], 1)
+    cost = problem.cost(torch.cat([best[None], final]), problem.frames)
+    outcome = Outcome(final.clone(), final, cost[1:], best, cost[0].item(), 1, [])
+    information = problem.linearize(best[None], problem.frames)[1][0]
+    _, better = verdict._others(problem, outcome, information, 1.0, None, 0, looks=False, kinked=True)
+    assert better is not None and better.best_cost < outcome.best_cost
+    assert (better.cost == outcome.cost).all() and not better.converged()

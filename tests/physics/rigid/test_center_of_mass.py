@@ -92,6 +92,17 @@ def test_a_center_of_mass_is_found_by_outlines_from_elsewhere():
     assert fit.values == pytest.approx(SWUNG, abs=1e-6)
 
 
+def test_two_centers_of_mass_next_to_one_another_are_both_named():
+    """As below, r = 1.1 √(r r'): the two are within a hundredth of the ranges. Starts at one must not count as come to the other."""
+    r = 1.1 * (((0.2**2 + 0.4**2) / 12 + 0.2**2) / 2) ** 0.5
+    x, z = r * np.array([0.02, -0.24]) / np.hypot(0.02, 0.24)
+    scene = arm(**ON_SHAPE)
+    names = "brick.centre_of_mass.x", "brick.centre_of_mass.z"
+    film = float_masks(scene, Model(with_values(scene, dict(zip(names, (x, 0.2 + z), strict=True)))).rollout())
+    fit = gs.identify(scene, [f"{n}:-2:2" for n in names], observation=film, starts=6, seed=0, known_numbers=False)
+    assert fit.status == "unidentifiable" and len(fit.evidence["other_minima"]) == 1
+
+
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
 def test_two_centers_of_mass_that_swing_alike_are_both_named(seed):
     """Kater's pendulum: centers in line with the hinge, at distances r and r' from it, with one ratio of inertia about it and m r.

@@ -348,3 +348,11 @@ def test_a_body_that_is_there_twice_covers_what_it_covers_once():
     screen, faces = torch.tensor(body.vertices[:, :2] + 8.3)[None, None], torch.tensor(body.faces)
     twice = coverage(screen.repeat(1, 1, 2, 1), torch.cat([faces, faces + screen.shape[2]]), 16, 16, convex=False)
     assert_near(twice, coverage(screen, faces, 16, 16), SOLVED, scale=1.0)
+
+
+@pytest.mark.parametrize("convex", [True, False])
+@pytest.mark.parametrize("size", [(0, 7), (7, 0)])
+def test_an_image_without_pixels_is_empty(size, convex):
+    corners = torch.tensor([[1.0, 1], [3, 1], [3, 3], [1, 3]]).double().expand(2, 3, 4, 2)
+    faces = torch.tensor([[0, 1, 2], [0, 3, 1], [0, 2, 3], [1, 3, 2]])
+    assert coverage(corners, faces, *size, convex).shape == (2, 3, *size)

@@ -13,7 +13,6 @@ from gradsim.identification.solvers.levenberg_marquardt import Population, desce
 from gradsim.identification.solvers.restarts import explore
 from gradsim.identification.solvers.thresholds import (
     SAME_COST,
-    UNITED_DISTANCE,
     are_one,
     are_solved,
     rest_cost,
@@ -154,7 +153,7 @@ def leap_early(problem: Problem, iterates: Population, stage: Descent, places: i
         return count, iterates, torch.zeros_like(iterates.cost, dtype=torch.bool)
     arrived, others = answer.arrived, places - MIN_SOLVED_STARTS  # that follow in strides
     iterates.put(arrived, answer.start[[0] * len(arrived)])
-    waits = lambda now: nearly(now) & ~answer.is_at(now, stage.frames)
+    waits = lambda now: nearly(now) & ~answer.is_at(now)
     far = (~nearly(iterates)).nonzero()[:, 0]
     wanted = others - int(waits(iterates).sum())
     if len(far) and wanted > 0:
@@ -162,7 +161,7 @@ def leap_early(problem: Problem, iterates: Population, stage: Descent, places: i
         iterates.put(far, nearer)
         count += n
     order = iterates.cost.argsort()
-    solved = answer.is_at(iterates, stage.frames)
+    solved = answer.is_at(iterates)
     solved[order[waits(iterates)[order]][:others]] = True
     n, extended = _follow(problem, iterates, solved, stage.frames, stage.rtol, answer)
     return count + n, iterates, extended
@@ -201,13 +200,16 @@ class _Answer:
     @property
     def arrived(self) -> Tensor:
         """Those that came to the answer itself."""
-        return self.which[self.is_at(self.came, self.problem.frames)]
+        return self.which[self.is_at(self.came)]
 
-    def is_at(self, now: Population, frames: int) -> Tensor:
-        """True for starts that are there, or so near, and alike in cost of these first frames, that they are one (starts,)."""
-        off = ((now.u - self.start.u) / self.problem.space.unit).abs().amax(1)
-        alike = now.cost < solved_cost(self.problem, frames) + SAME_COST
-        return (off < MERGE_DISTANCE) | ((off < UNITED_DISTANCE) & alike)
+    def is_at(self, now: Population) -> Tensor:
+        """True for starts that are there (starts,)."""
+        return _are_at(self.problem, now, self.start.u)
+
+
+def _are_at(problem: Problem, now: Population, place: Tensor) -> Tensor:
+    """True for starts at a place (1, unknowns); others may go to another minimum next to it, however alike their costs (starts,)."""
+    return ((now.u - place) / problem.space.unit).abs().amax(1) < MERGE_DISTANCE
 
 
 def _explain(
@@ -233,19 +235,19 @@ def _follow(
 ) -> tuple[int, Tensor]:
     """Take solved starts to an answer, or to the end of the clip elsewhere; returns and changes as `leap_without_noise`."""
     best, count = answer.start, 0
-    extended = solved & answer.is_at(iterates, frames)
+    extended = solved & answer.is_at(iterates)
     extended[answer.arrived] = True
     order = iterates.cost.argsort()
     rest = order[(solved & ~extended)[order]]
     came, which, n = _extend(problem, iterates[rest], frames, answer)
     count, which = count + n, rest[which]
-    at_answer = answer.is_at(came, problem.frames)
+    at_answer = answer.is_at(came)
     extended[which[at_answer]] = True
     elsewhere = (~at_answer).nonzero()[:, 0]
     if len(elsewhere):  # which explain the clip as well, or are still on their way
         least = rest_cost(problem, came.u[elsewhere[0]])
         others, n = descend(problem, came[elsewhere], problem.frames, "pixels", 60, least, rtol=rtol)
-        count, arrived = count + n, answer.is_at(others, problem.frames)
+        count, arrived = count + n, answer.is_at(others)
         extended[which[elsewhere[arrived]]] = True
         others, elsewhere = others[~arrived], which[elsewhere[~arrived]]
         iterates.put(elsewhere, others)
@@ -262,11 +264,9 @@ def _lead(problem: Problem, near: Population, frames: int) -> tuple[Population, 
     count, which, united = 0, torch.arange(len(near.cost)), []
     while len(which) and frames < problem.frames:
         frames = _stride(problem, frames)
-        alike = solved_cost(problem, frames) + SAME_COST
-        are_united = lambda now: bool((now.cost < alike).all()) and are_one(problem, now)  # noqa: B023 -- called in this turn
-        near, n = _descend_stride(problem, near, frames, STRIDE_ITERATIONS, are_united)
+        near, n = _descend_stride(problem, near, frames, STRIDE_ITERATIONS, lambda now: _are_united(problem, now))
         count += n
-        if are_united(near):
+        if _are_united(problem, near):
             best = int(near.cost.argmin())
             united = [*which[:best].tolist(), *which[best + 1 :].tolist()]
             near, n = _descend_stride(problem, near[[best]], frames, STRIDE_ITERATIONS)
@@ -280,15 +280,20 @@ def _lead(problem: Problem, near: Population, frames: int) -> tuple[Population, 
     return near, which, count
 
 
+def _are_united(problem: Problem, now: Population) -> bool:
+    """True of several starts at one place."""
+    return len(now.cost) > 1 and bool(_are_at(problem, now, now.u[[int(now.cost.argmin())]]).all())
+
+
 def _extend(problem: Problem, near: Population, frames: int, answer: _Answer) -> tuple[Population, Tensor, int]:
     """The same of starts each of which goes on for itself; those that are at an answer rest, and are returned, too."""
     count, arrived, which = 0, [], torch.arange(len(near.cost))
     while len(which) and frames < problem.frames:
         frames, left = _stride(problem, frames), STRIDE_ITERATIONS
-        many = lambda now: 2 * int(answer.is_at(now, frames).sum()) >= len(now.cost)  # noqa: B023 -- called in this turn
+        many = lambda now: 2 * int(answer.is_at(now).sum()) >= len(now.cost)
         while len(which) and left > 0:
             near, n = _descend_stride(problem, near, frames, left, many)
-            count, left, rests = count + n, left - n, answer.is_at(near, frames)
+            count, left, rests = count + n, left - n, answer.is_at(near)
             arrived.append((near[rests], which[rests]))
             near, which = near[~rests], which[~rests]
             if not rests.any():

@@ -46,6 +46,8 @@ def coverage(screen: Tensor, faces: Tensor, height: int, width: int, convex: boo
         ValueError: If the shapes do not fit or a convex body is not closed.
     """
     _check(screen, faces, convex)
+    if not height * width:
+        return screen.new_zeros(*screen.shape[:2], height, width)
     canvas = screen.new_empty(0, height, width)
     if convex:
         return _exact(screen, faces, canvas)[0]
