@@ -81,7 +81,6 @@ def test_deodr_draws_the_same_ball():
     assert (torch.tensor(theirs) - ours).abs().mean() < 0.01
 
 
-@pytest.mark.usefixtures("unoptimized_kernels")
 @pytest.mark.parametrize("newton", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["alone", "and Newton"])
 def test_peers_take_the_same_gradients_of_the_soft_box(newton, monkeypatch):
     """Without damping the laws are one; what is left are 20 steps of rounding in float32, which stiff elements grow."""
