@@ -33,7 +33,7 @@ from gradsim.runtime.threads import available_cores, threads
 
 VIDEOS, FEW_VIDEOS = 60, 12  # the few beside busy processes
 WORLDS = 32  # two registers of single precision
-TURNS, BUSY_TURNS = 4, 3
+TURNS, BUSY_TURNS = 4, 9
 SLACK = 1 / 20
 GOAL = 1.7
 
