@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gradsim.engine.bound_function import MOST_THREADS, OfThreads
-from gradsim.engine.numbers import MOST_NUMBERS, SumOfSquares, Zeros
+from gradsim.engine.numbers import MOST_NUMBERS, FiniteCheck, Zeros
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -15,7 +15,7 @@ from gradsim.engine.numbers import MOST_NUMBERS, SumOfSquares, Zeros
 @pytest.mark.parametrize("strided", [False, True])
 def test_a_number_that_is_not_finite_is_noticed_without_a_warning(dtype, shape, strided):
     x = torch.ones((*shape, 2), dtype=dtype)[..., 0] if strided else torch.ones(shape, dtype=dtype)
-    numbers = SumOfSquares(x)
+    numbers = FiniteCheck(x)
     assert numbers.is_finite()
     last = (-1,) * x.ndim
     for bad in (math.inf, -math.inf, math.nan):
@@ -31,7 +31,7 @@ def test_a_number_that_is_not_finite_is_noticed_without_a_warning(dtype, shape, 
 
 def test_numbers_of_two_signs_do_not_cancel():
     x = torch.tensor([math.inf, -math.inf])
-    assert not SumOfSquares(x).is_finite()
+    assert not FiniteCheck(x).is_finite()
 
 
 def test_memory_is_zero_after_each_call():

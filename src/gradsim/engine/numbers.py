@@ -1,4 +1,4 @@
-"""Small things about the memory of tensors on a CPU, at less than an operation of PyTorch costs."""
+"""Tests of numbers of tensors on a CPU, and zeros in their memory, in less time than an operation of PyTorch takes."""
 
 import ctypes
 import math
@@ -12,7 +12,10 @@ MOST_NUMBERS = 8192  # whose squares NumPy adds, in one thread
 
 
 def bytes_of(x: Tensor) -> bytes | None:
-    """Numbers of a tensor on a CPU as bytes, which tell in a microsecond whether they are as before, however they were written; of its first row where all rows are that one; None of many, scattered or elsewhere."""
+    """Numbers of a tensor on a CPU as bytes, which tell in a microsecond whether they are as before, however they were written.
+
+    Those of its first row where all rows are that one; None of many, scattered or elsewhere.
+    """
     if not x.is_cpu:
         return None
     size = x.nbytes
@@ -23,7 +26,7 @@ def bytes_of(x: Tensor) -> bytes | None:
     return ctypes.string_at(x.data_ptr(), size) if size <= MOST_BYTES else None
 
 
-class SumOfSquares:
+class FiniteCheck:
     """Tells whether the numbers of a tensor are finite, at each call.
 
     Args:

@@ -175,9 +175,8 @@ class Part:
             _check(f"faces of `{self.name}`", self.faces, ("m", 3), whole=True)
         _check_range("faces of", self.faces, n, "vertices", self.name)
         colors = appearance.vertex_colors
-        if (
-            colors is not None and colors.shape[0] != n
-        ):  # `len` costs the time of all else here, if it was not in a cache
+        # `len` costs the time of all else here, if it was not in a cache
+        if colors is not None and colors.shape[0] != n:
             raise InputError(f"`{self.name}` has {n} vertices, and {len(colors)} vertex colors; give one for each.")
         if appearance.uv is not None and appearance.uv_faces is None:
             if len(appearance.uv) != n:

@@ -23,12 +23,12 @@ from gradsim.scene.body import Pendulum, Rigid
 from gradsim.scene.contact import Contact
 from gradsim.scene.restitution import damping
 from gradsim.scene.shape import Shape
+from gradsim.video.mask_faults import BODY_COVERAGE
 
 PHONE = 0.75  # focal length of a phone's main camera over the longer side of its video: 67° wide
 GRAVITY = 9.81  # m/s²
 PARABOLA_FRAMES = 8  # frames that the parabola goes through
 HIDDEN_AREA_SHARE = 0.25  # of the median area, below which a body is partly hidden
-BODY_COVERAGE = 0.5  # coverage from which a pixel is of the body
 MARGIN = 0.5 * math.sqrt(math.pi)  # change of √area by half a pixel all round [px]
 REST_HEIGHT = 1e-3  # height at which a body that rests in the first frame starts [m]
 BOUNCE_RATIO = 2.0  # change of a fall to a rise within two frames, over that by gravity, above which it is a bounce

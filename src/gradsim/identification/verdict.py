@@ -225,16 +225,16 @@ def _others(
         kinked: Whether contact cuts χ² into valleys, in which starts end everywhere: aliases of angular velocities alone are compared then.
         pixels: The problem on those of the second look.
     """
-    searched, ends = problem, outcome.ends[:0] if kinked else outcome.ends
-    if _is_looked_over(problem):
+    searched, ends, is_looked_over = problem, outcome.ends[:0] if kinked else outcome.ends, _is_looked_over(problem)
+    if is_looked_over:
         steps = discretization.searched[0] if discretization else problem.model.substeps
         searched = problem.with_substeps(steps) if steps < problem.model.substeps else problem
     limits = cache(lambda: Limits.of(problem, outcome.best, outcome.best_cost, variance, searched))
-    if _is_looked_over(problem) and looks and not kinked and not outcome.looked_over:
+    if is_looked_over and looks and not outcome.looked_over:
         looked = pixels(searched)
         bound = lambda: limits().most_there if looked is searched else math.inf  # larger pixels have other costs
         ends = torch.cat([ends, second_look(looked, outcome.best, np.random.default_rng(seed), bound)])
-    if _is_looked_over(problem):
+    if is_looked_over:
         ends = torch.cat([ends, spin_aliases(problem, outcome.best)])
     if not len(ends):
         return None, None
@@ -352,7 +352,9 @@ def _outline_fit(
     if uncertainty.rank == len(space):
         kinked, cost = samples is not None, observed.cost(outcome.best[None], observed.frames).item()
         variance, whole = max(scale, 1.0), replace(outcome, best_cost=cost)
-        others, better = _others(observed, whole, wide, variance, discretization, seed, True, kinked, on_large_pixels)
+        others, better = _others(
+            observed, whole, wide, variance, discretization, seed, not kinked, kinked, on_large_pixels
+        )
         if better is not None:
             return _outline_fit(*_judged_again(observed, better, discretization, seed), seed, sampled)
     others = others if outline.explained else None

@@ -290,10 +290,8 @@ class ImageCall:
         (adjoint,), shapes = adjoints, self.shapes
         if adjoint is None:
             return [None] * len(shapes)
-        points, colors = (
-            adjoint.new_empty(shapes[0]),
-            None,
-        )  # as the forward pass makes the image: that code is in a cache
+        # as the forward pass makes the image: that code is in a cache
+        points, colors = adjoint.new_empty(shapes[0]), None
         if self.bound.passes.has_colors:
             colors = adjoint.new_empty(self.bound.color_shape if len(shapes) == 1 else shapes[1])
             ctypes.memset(colors.data_ptr(), 0, colors.nbytes)

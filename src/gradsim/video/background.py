@@ -29,6 +29,7 @@ from gradsim.video.front_coverage import (
     strongest,
     sweep,
 )
+from gradsim.video.mask_faults import BODY_COVERAGE
 from gradsim.video.masks import median_background
 from gradsim.video.mog2 import mixture_background
 from gradsim.video.response import Edges, edges_of
@@ -36,7 +37,6 @@ from gradsim.video.shadows import shadow_shares
 from gradsim.video.windowed import FrameWindows
 
 MOG2 = "mog2"  # background that is a mixture of Gaussians
-BODY_COVERAGE = 0.5  # coverage from which a pixel is of the body
 BLOCK = 2**16  # pixels of a background whose median is taken at once
 
 

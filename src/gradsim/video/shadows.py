@@ -2,9 +2,9 @@
 
 A pixel I in front of the background B is in a shadow if it is B times a brightness a:
 
-    a = I·B / |B|²,    MIN_BRIGHTNESS ≤ a < most,    |I − a B| < tint
+    a = I·B / |B|²,    MIN_BRIGHTNESS ≤ a < 1,    |I − a B| < tint
 
-both smoothed over 3 × 3 pixels. The tint follows from pixels that show background, since codecs bring chroma late into a shadow.
+(in `shadow_shares` a < MAX_BRIGHTNESS), both smoothed over 3 × 3 pixels. The tint follows from pixels that show background, since codecs bring chroma late into a shadow.
 
 T. Horprasert et al., A statistical approach for real-time robust background subtraction and shadow detection, ICCV Frame-Rate Workshop 1999.
 A. Prati et al., Detecting moving shadows, PAMI 25 (2003).
@@ -20,9 +20,8 @@ MIN_BRIGHTNESS = 0.5  # brightness of a shadow over that of the background
 MAX_BRIGHTNESS = 0.95  # of one that a mask holds: edges of bodies and noise are brighter
 TINT = 0.03  # of a shadow, at least: the light of the sky is bluer than that of the sun
 TAIL, TAIL_FACTOR = 0.99, 2.0  # a tint up to this factor times this quantile of the background's is that of a shadow
-LEAST_CHROMA = (
-    2 / 255
-)  # difference of channels of a background; in front of a gray one any darker body is like a shadow
+# difference of channels of a background: in front of a gray one any darker body is like a shadow
+LEAST_CHROMA = 2 / 255
 MARGIN, EDGE = 16, 3  # [px] about a mask in which the background tells tints, and next to it, where it does not
 # [px] of a square that fits into a shadow: edges of dark bodies, a mean of body and background, are narrower
 NARROWEST_SHADOW = 5
@@ -66,6 +65,7 @@ def shadow_shares(
             parts.append((mask[:0], np.empty((0, mask.shape[1])), 0))
             continue
         brightness, tint = brightness_and_tint(frame[box], smoothed(behind[box]))
+        tint = tint.astype(np.float32)  # of all frames at once
         dark = mask[box] & (brightness >= MIN_BRIGHTNESS) & (brightness < MAX_BRIGHTNESS)
         parts.append((dark, tint, int(mask.sum())))
         near = np.asarray(ndimage.binary_dilation(mask[box], iterations=EDGE), bool)

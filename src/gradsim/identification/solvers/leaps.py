@@ -94,7 +94,7 @@ def _spread(problem: Problem, iterates: Population, frames: int, rng: np.random.
 
 @dataclass(frozen=True)
 class Descent:
-    """Descent of all starts in the first frames, without noise.
+    """Descent of starts in the first frames of a clip.
 
     Args:
         frames: Their number.
@@ -116,7 +116,7 @@ class Descent:
         iterates: Population,
         enough: Callable[[Population], bool] = lambda now: False,
     ) -> tuple[Population, int]:
-        """The starts after it, and the number of linearizations; it ends where they are enough."""
+        """The starts after it, and the number of linearizations; it ends as soon as `enough` of them is true."""
         limits = self.iterations, self.target_cost, self.min_decrease, self.rtol
         return descend(problem, iterates, self.frames, "pixels", *limits, ends=lambda now, active: enough(now))
 
@@ -286,7 +286,10 @@ def _are_united(problem: Problem, now: Population) -> bool:
 
 
 def _extend(problem: Problem, near: Population, frames: int, answer: _Answer) -> tuple[Population, Tensor, int]:
-    """The same of starts each of which goes on for itself; those that are at an answer rest, and are returned, too."""
+    """Starts that explain the clip so far, and more and more of it, each for itself; those that are at an answer rest.
+
+    Returns those that explain all of it or are at the answer, which they are, and the number of linearizations.
+    """
     count, arrived, which = 0, [], torch.arange(len(near.cost))
     while len(which) and frames < problem.frames:
         frames, left = _stride(problem, frames), STRIDE_ITERATIONS
@@ -311,12 +314,15 @@ def _stride(problem: Problem, frames: int) -> int:
 
 
 def _descend_stride(
-    problem: Problem, near: Population, frames: int, iterations: int, ends: Callable[[Population], bool] | None = None
+    problem: Problem,
+    near: Population,
+    frames: int,
+    iterations: int,
+    enough: Callable[[Population], bool] = lambda now: False,
 ) -> tuple[Population, int]:
     """Starts after the descent in the frames of a stride, and the number of linearizations."""
     rest = 1e-6 * solved_cost(problem, frames)
-    end = lambda now, active: ends is not None and ends(now)
-    return descend(problem, near, frames, "pixels", iterations, rest, ends=end)
+    return descend(problem, near, frames, "pixels", iterations, rest, ends=lambda now, active: enough(now))
 
 
 def _explains(problem: Problem, near: Population, frames: int) -> Tensor:

@@ -440,7 +440,7 @@ def _attempt(problem: Problem, iterates: Population, descent: Descent, target_co
 
 
 def _unstuck(problem: Problem, iterates: Population, descent: Descent, target_cost: float) -> tuple[Population, int]:
-    """The second part of it."""
+    """CDF and then pixels for starts that are above `target_cost`, keeping the better; and the number of linearizations."""
     stuck = (~are_solved(iterates, target_cost) & (iterates.cost > IN_BASIN)).nonzero()[:, 0]
     if not len(stuck) or not math.isfinite(target_cost):
         return iterates, 0

@@ -18,7 +18,7 @@ from torch import Tensor
 from gradsim.engine.lanes import Lane, members, native_width, specialize
 from gradsim.engine.launch import recorded, struct_of
 from gradsim.engine.layout import SHAPES, Layout
-from gradsim.engine.numbers import SumOfSquares
+from gradsim.engine.numbers import FiniteCheck
 from gradsim.engine.operation import operation, without_gaps
 from gradsim.physics.contact.laws import contact_functions, is_odd_law, obstacle_functions, rolling_functions
 from gradsim.physics.integrators import RIGID
@@ -354,9 +354,9 @@ class _Bound:
         return [self.layout.unpack(kind, state, self.worlds) for kind, state, *_ in states]
 
     @cached_property
-    def sum_of_squares(self) -> SumOfSquares:
+    def finite_check(self) -> FiniteCheck:
         """Tells whether the states of a rollout that shares no array are finite."""
-        return SumOfSquares(self.all_states)
+        return FiniteCheck(self.all_states)
 
     @cached_property
     def _forward_launch(self):
@@ -491,7 +491,7 @@ class BoundRigid:
 
     def is_finite(self, outputs: Sequence[Tensor]) -> bool:
         assert self.bound is not None
-        return self.bound.sum_of_squares.is_finite()
+        return self.bound.finite_check.is_finite()
 
     def backward(
         self,

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from gradsim.engine.launch import recorded, struct_of
 from gradsim.engine.mapping import InElements, Worlds, mapping_for
-from gradsim.engine.numbers import SumOfSquares, Zeros
+from gradsim.engine.numbers import FiniteCheck, Zeros
 from gradsim.engine.operation import operation
 from gradsim.physics.forces.base import Elements
 from gradsim.physics.integrators import SOFT
@@ -320,7 +320,7 @@ class BoundParticles:
         self.results = [memory(y)[:, :, :n, :3] for y in self.frames] if self.is_plain else []
         # of semi-implicit steps x' = x + h v', so that x tells of v, too
         telling = states[:1] if program.integrator == "semi-implicit" and program.frames > 1 else states
-        self.ends = [SumOfSquares(memory(y)[:, -1, :n]) for y in telling]
+        self.ends = [FiniteCheck(memory(y)[:, -1, :n]) for y in telling]
         self.places = self._places(inputs) if self.is_plain else {}
 
     def _places(self, inputs: Sequence[Tensor]) -> dict[int, tuple[Tensor, Tensor]]:
